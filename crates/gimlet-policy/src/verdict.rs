@@ -187,7 +187,7 @@ impl Reason {
             Reason::SessionState => "it touches only the session's own state".to_owned(),
             Reason::CriticalRemoval(what) => format!("it would remove {what}"),
             Reason::ProtectedPath(path) => format!("{} is a protected path", path.display()),
-            Reason::GitRuns(file) => format!("git would run programs that {} names", file.display()),
+            Reason::GitRuns(file) => format!("git would run programs or show files that {} names", file.display()),
             Reason::NotUnderstood(trouble) => format!("the command could not be fully understood: {trouble}"),
             Reason::OddPath(path) => format!("the path {:?} is malformed or cannot be resolved", path.display()),
             Reason::NeedsPerson => "this tool always asks a person".to_owned(),

@@ -1,9 +1,14 @@
-//! Whether git, started somewhere, would run programs that the repository itself names: its configuration can have it run
-//! a monitor, a filter or a hook whenever somebody only looks at the status. Git is not asked, its files are read; what
-//! is not understood counts as a trap. The person's own configuration is theirs and is not looked at.
+//! Whether git, started somewhere, would run programs that the repository itself names, or show files that lie elsewhere: its
+//! configuration can have it run a monitor, a filter or a hook whenever somebody only looks at the status. Git is not asked,
+//! its files are read; what is not understood counts as a trap. The user's own configuration is not looked at.
+
+mod keys;
+mod modules;
+mod symlinks;
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -12,38 +17,69 @@ use memchr::memmem;
 /// Larger files of git's are not read.
 const MAX_CONFIG_BYTES: u64 = 1024 * 1024;
 const MAX_INDEX_BYTES: u64 = 256 * 1024 * 1024;
+/// As much of a `HEAD` as git reads.
+const MAX_HEAD_BYTES: u64 = 255;
 /// Repositories inside repositories.
 const MAX_DEPTH: usize = 4;
-
-/// Keys, of whatever section, by which looking subcommands run a program or fetch from a place that names one.
-const RUNNING: &[&str] = &[
-    "alternaterefscommand",
-    "clean",
-    "command",
-    "driver",
-    "external",
-    "fsmonitor",
-    "gitproxy",
-    "hookspath",
-    "partialclone",
-    "partialclonefilter",
-    "process",
-    "program",
-    "promisor",
-    "smudge",
-    "sshcommand",
-    "textconv",
-    "uploadpack",
-];
 
 /// The mode of an entry that is a repository of its own, as an index has it.
 const REPOSITORY_MODE: [u8; 4] = [0, 0, 0xe0, 0];
 /// From the mode of an entry to its name, with object ids of 20 bytes.
 const MODE_TO_NAME: usize = 38;
 
-/// The file by which git, started in this folder, would run what the repository names.
+/// The file by which git, started in this folder, would run what the repository names or show what lies elsewhere.
 pub(super) fn git_trap_on_disk(cwd: &Path) -> Option<PathBuf> {
-    cwd.ancestors().find_map(Repository::at).and_then(|repository| repository.trap(MAX_DEPTH))
+    // Git goes up from where the kernel says it is.
+    let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
+    match cwd.ancestors().find_map(find_repository)? {
+        Ok(repository) => repository.trap(MAX_DEPTH),
+        Err(unclear) => Some(unclear),
+    }
+}
+
+/// The repository that git finds in a folder before it looks in the parent, or the path that makes this unclear: whatever
+/// looks like a repository and is not a whole one is a trap, so that nobody has to know how far git would go on looking.
+fn find_repository(folder: &Path) -> Option<Result<Repository, PathBuf>> {
+    let dot_git = folder.join(".git");
+    let has = |name: &str| folder.join(name).symlink_metadata().is_ok();
+    let git_dir = match dot_git.symlink_metadata() {
+        Ok(_) if dot_git.is_dir() => Some(dot_git.clone()),
+        Ok(_) => pointer(&dot_git, "gitdir: ", folder),
+        Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => None,
+        Err(_) if has("HEAD") && (has("refs") || has("commondir")) => Some(folder.to_owned()),
+        Err(_) => return None,
+    };
+    Some(git_dir.and_then(|git_dir| Repository::open(folder, git_dir)).ok_or(dot_git))
+}
+
+/// The common directory of what git takes for a git directory; `None` for everything else.
+fn common_dir_of(git_dir: &Path) -> Option<PathBuf> {
+    let shared = git_dir.join("commondir");
+    let common_dir = match shared.symlink_metadata() {
+        Ok(_) => pointer(&shared, "", git_dir)?,
+        Err(_) => git_dir.to_owned(),
+    };
+    // Asking for what is inside also asks whether the folder may be entered, as git does.
+    let enters = |name: &str| common_dir.join(name).join(".").metadata().is_ok();
+    (is_head(&git_dir.join("HEAD")) && enters("objects") && enters("refs")).then_some(common_dir)
+}
+
+/// Whether a file is what git takes for the head of a repository.
+fn is_head(file: &Path) -> bool {
+    if let Ok(target) = fs::read_link(file) {
+        return target.as_os_str().as_bytes().starts_with(b"refs/");
+    }
+    let Some(head) = file.metadata().ok().filter(fs::Metadata::is_file).and_then(|_| fs::File::open(file).ok()) else {
+        return false;
+    };
+    let mut text = Vec::new();
+    if head.take(MAX_HEAD_BYTES).read_to_end(&mut text).is_err() {
+        return false;
+    }
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+    let branch = text.strip_prefix(b"ref:").and_then(|name| name.get(name.iter().position(|byte| !is_blank(byte))?..));
+    branch.is_some_and(|name| name.starts_with(b"refs/"))
+        || text.get(..40).is_some_and(|id| id.iter().all(u8::is_ascii_hexdigit))
 }
 
 struct Repository {
@@ -52,79 +88,86 @@ struct Repository {
     git_dir: PathBuf,
     /// What linked worktrees share.
     common_dir: PathBuf,
-    /// Its `.git` could not be read.
-    unclear: bool,
 }
 
 impl Repository {
-    fn at(folder: &Path) -> Option<Self> {
-        let dot_git = folder.join(".git");
-        let has = |name: &str| folder.join(name).exists();
-        let bare = || has("HEAD") && ((has("objects") && has("refs")) || has("commondir"));
-        let (git_dir, unclear) = match dot_git.metadata() {
-            // Without a head git goes on looking elsewhere.
-            Ok(metadata) if metadata.is_dir() => (dot_git.clone(), !dot_git.join("HEAD").exists()),
-            Ok(_) => match pointer(&dot_git, "gitdir: ", folder) {
-                Some(git_dir) => (git_dir, false),
-                None => (dot_git, true),
-            },
-            Err(_) if bare() => (folder.to_owned(), false),
-            Err(_) => return None,
-        };
-        let shared = git_dir.join("commondir");
-        let (common_dir, odd) = match pointer(&shared, "", &git_dir) {
-            Some(common_dir) => (common_dir, false),
-            None => (git_dir.clone(), shared.symlink_metadata().is_ok()),
-        };
-        Some(Self { root: folder.to_owned(), git_dir, common_dir, unclear: unclear || odd })
+    fn open(root: &Path, git_dir: PathBuf) -> Option<Self> {
+        let common_dir = common_dir_of(&git_dir)?.canonicalize().ok()?;
+        Some(Self { root: root.canonicalize().ok()?, git_dir: git_dir.canonicalize().ok()?, common_dir })
     }
 
     fn trap(&self, depth: usize) -> Option<PathBuf> {
-        if self.unclear {
+        let config = match self.config() {
+            Ok(config) => config,
+            Err(file) => return Some(file),
+        };
+        let mut trees = keys::worktrees(&config).map(|tree| tree.is_some_and(|tree| self.is_root(tree))).peekable();
+        let names_root = trees.peek().is_some();
+        // Git would show what lies there.
+        if !trees.all(|is_root| is_root) {
+            return Some(self.common_dir.join("config"));
+        }
+        if !self.belongs_here(names_root) {
             return Some(self.root.join(".git"));
         }
-        let mut text = String::new();
+        self.trap_in_git_dir().or_else(|| self.trap_in_modules()).or_else(|| self.trap_in_index(&config, depth))
+    }
+
+    /// The whole configuration, or the file of it by which git would run programs or read files elsewhere.
+    fn config(&self) -> Result<String, PathBuf> {
+        let mut config = String::new();
         for file in [self.common_dir.join("config"), self.git_dir.join("config.worktree")] {
-            match read(&file, MAX_CONFIG_BYTES) {
-                Ok(Some(bytes)) => {
-                    let written = String::from_utf8_lossy(&bytes);
-                    let config = written.to_ascii_lowercase();
-                    if runs_programs(&config) || self.works_elsewhere(&written) {
-                        return Some(file);
-                    }
-                    text += &config;
-                }
-                Ok(None) => {}
-                Err(()) => return Some(file),
+            let Ok(bytes) = read_file(&file, MAX_CONFIG_BYTES) else { return Err(file) };
+            let text = String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned();
+            if keys::is_risky(&text, &self.root) {
+                return Err(file);
             }
+            config += &text;
+            config.push('\n');
         }
+        Ok(config)
+    }
+
+    fn is_root(&self, tree: &str) -> bool {
+        self.git_dir.join(tree).canonicalize().is_ok_and(|tree| tree == self.root)
+    }
+
+    /// Whether the git directory lies in the working tree, or says itself that this is its working tree: a pointer alone
+    /// can be made by anybody and lead to any repository.
+    fn belongs_here(&self, names_root: bool) -> bool {
+        let is_shared = self.common_dir != self.git_dir;
+        let inside = |folder: &Path| folder.starts_with(&self.root);
+        if is_shared && !inside(&self.common_dir) && !self.common_dir.starts_with(&self.git_dir) {
+            return self.is_linked_worktree();
+        }
+        inside(&self.git_dir) || (names_root && !is_shared) || self.is_linked_worktree()
+    }
+
+    /// Whether the main repository knows this working tree by its `.git`.
+    fn is_linked_worktree(&self) -> bool {
+        let back = pointer(&self.git_dir.join("gitdir"), "", &self.git_dir).and_then(|back| back.canonicalize().ok());
+        let parent = self.git_dir.parent().filter(|parent| parent.ends_with("worktrees"));
+        back.is_some_and(|back| back == self.root.join(".git"))
+            && parent.and_then(Path::parent).is_some_and(|main| main == self.common_dir)
+    }
+
+    /// Hooks and symlinks of the git directory itself.
+    fn trap_in_git_dir(&self) -> Option<PathBuf> {
         // The one hook that looking sets off: the index is refreshed on the way.
         let hook = self.common_dir.join("hooks").join("post-index-change");
         if hook.symlink_metadata().is_ok() {
             return Some(hook);
         }
-        self.trap_inside(&text, depth)
-    }
-
-    /// Whether a configuration puts the working tree anywhere but where the repository was found: git would show what
-    /// lies there. A submodule's says where it is.
-    fn works_elsewhere(&self, config: &str) -> bool {
-        let is_root = |value: &str| {
-            let place = self.git_dir.join(value).canonicalize();
-            place.is_ok_and(|place| self.root.canonicalize().is_ok_and(|root| root == place))
-        };
-        let mut lines = config.lines().filter(|line| has_key(&line.to_ascii_lowercase(), "worktree"));
-        lines.any(|line| {
-            let value = line.split_once('=').filter(|(key, _)| key.trim().eq_ignore_ascii_case("worktree"));
-            let plain = value.map(|(_, value)| value.trim()).filter(|value| !value.contains(['"', '\\', '#', ';']));
-            !plain.is_some_and(is_root)
-        })
+        let inside = [self.git_dir.clone(), self.common_dir.clone()];
+        let shared = Some(&self.common_dir).filter(|common_dir| **common_dir != self.git_dir);
+        let mut folders = std::iter::once(&self.git_dir).chain(shared);
+        folders.find_map(|folder| symlinks::way_out(folder, &inside))
     }
 
     /// Git looks into repositories that the index names, each with a configuration of its own.
-    fn trap_inside(&self, config: &str, depth: usize) -> Option<PathBuf> {
+    fn trap_in_index(&self, config: &str, depth: usize) -> Option<PathBuf> {
         let file = self.git_dir.join("index");
-        let index = match read(&file, MAX_INDEX_BYTES) {
+        let index = match read_file(&file, MAX_INDEX_BYTES) {
             Ok(index) => index.unwrap_or_default(),
             Err(()) => return Some(file),
         };
@@ -137,14 +180,18 @@ impl Repository {
         places.peek()?;
         // Only plain names can be followed.
         let plain = matches!(index.get(4..8), Some([0, 0, 0, 2]));
-        if !plain || depth == 0 || config.contains("objectformat") {
+        if !plain || depth == 0 || config.to_ascii_lowercase().contains("objectformat") {
             return Some(file);
         }
         for at in places {
             let name = index.get(at + MODE_TO_NAME..).and_then(|rest| rest.split(|byte| *byte == 0).next());
             let name = name.filter(|name| !name.is_empty()).map(OsStr::from_bytes);
             let Some(name) = name else { return Some(file) };
-            let trap = Self::at(&self.root.join(name)).and_then(|inner| inner.trap(depth - 1));
+            let trap = match find_repository(&self.root.join(name)) {
+                Some(Ok(inner)) => inner.trap(depth - 1),
+                Some(Err(unclear)) => Some(unclear),
+                None => None,
+            };
             if trap.is_some() {
                 return trap;
             }
@@ -155,7 +202,7 @@ impl Repository {
 
 /// The path in a file of one line, from the folder that it is relative to.
 fn pointer(file: &Path, prefix: &str, base: &Path) -> Option<PathBuf> {
-    let bytes = read(file, MAX_CONFIG_BYTES).ok()??;
+    let bytes = read_file(file, MAX_CONFIG_BYTES).ok()??;
     let text = std::str::from_utf8(&bytes).ok()?.trim_end_matches(['\r', '\n']);
     // Git takes blanks for a part of the path.
     let path = text.strip_prefix(prefix).filter(|path| !path.is_empty() && path.trim() == *path)?;
@@ -163,143 +210,15 @@ fn pointer(file: &Path, prefix: &str, base: &Path) -> Option<PathBuf> {
 }
 
 /// The bytes of a regular file; nothing when there is none.
-fn read(file: &Path, limit: u64) -> Result<Option<Vec<u8>>, ()> {
+fn read_file(file: &Path, limit: u64) -> Result<Option<Vec<u8>>, ()> {
     match file.metadata() {
         Ok(metadata) if metadata.is_file() && metadata.len() <= limit => fs::read(file).map(Some).map_err(drop),
         Ok(_) => Err(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => Ok(None),
         Err(_) => Err(()),
     }
 }
 
-/// Whether a configuration in small letters names a program or another file. Sees such a key also where git would not.
-fn runs_programs(config: &str) -> bool {
-    config.contains("[include") || config.contains("ext::") || RUNNING.iter().any(|key| has_key(config, key))
-}
-
-fn has_key(config: &str, key: &str) -> bool {
-    config.lines().any(|line| {
-        line.match_indices(key).any(|(at, _)| {
-            let before = line[..at].chars().next_back();
-            let after = line[at + key.len()..].trim_start().chars().next();
-            let begins = before.is_none_or(|c| c.is_whitespace() || matches!(c, ']' | '\u{feff}'));
-            begins && after.is_none_or(|c| matches!(c, '=' | '#' | ';'))
-        })
-    })
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn put(root: &Path, path: &str, content: impl AsRef<[u8]>) {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-
-    /// What would run in a repository with this configuration.
-    fn trapped(config: &str) -> bool {
-        let folder = tempfile::tempdir().unwrap();
-        put(folder.path(), ".git/HEAD", "ref: refs/heads/main\n");
-        put(folder.path(), ".git/config", config);
-        fs::create_dir_all(folder.path().join("sub")).unwrap();
-        git_trap_on_disk(&folder.path().join("sub")).is_some()
-    }
-
-    #[test]
-    fn configurations_that_name_programs_are_traps_in_every_spelling() {
-        for plain in [
-            "",
-            "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n",
-            "[remote \"origin\"]\n\turl = https://example.org/clean.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n",
-            "[user]\n\tname = external commands\n[pull]\n\trebase = true\n[credential]\n\thelper = store\n",
-            "[core]\n\tworktree = ..\n",
-            "[difftool \"x\"]\n\tcmd = x\n[branch \"clean\"]\n\tmerge = refs/heads/clean\n",
-        ] {
-            assert!(!trapped(plain), "{plain}");
-        }
-        for trap in [
-            "[core]\n\tfsmonitor = evil\n",
-            "[core] fsmonitor=evil",
-            "[CORE]FSMonitor=evil",
-            "[a][core] fsmonitor = evil",
-            "[core]\r\n\tfsmonitor\t=\tevil\r\n",
-            "\u{feff}[core]\nhooksPath = evil",
-            "[core]\n\tbare = false \\\n\tfsmonitor = evil\n",
-            "[diff]\n\texternal = evil",
-            "[diff \"a]b\"] textconv = evil",
-            "[diff \"x\"]\n\tcommand = evil",
-            "[filter \"x\"]\n\tclean = evil\n\tprocess = evil",
-            "[include]\n\tpath = evil",
-            "[includeIf \"gitdir:/\"]\n\tpath = evil",
-            "[remote \"origin\"]\n\tpromisor = true\n\turl = ext::evil",
-            "[gpg]\n\tprogram = evil",
-            "[remote \"origin\"]\n\turl = https://example.org/x\n\tpartialCloneFilter = blob:none",
-            "[merge \"x\"]\n\tdriver = evil %A",
-            "[core]\n\tworktree = /elsewhere",
-            "[core] workTree = ../../",
-            "[core]\nworktree = \"..\"",
-            "[core]\nworktree",
-        ] {
-            assert!(trapped(trap), "{trap}");
-        }
-    }
-
-    #[test]
-    fn hooks_pointers_bare_folders_and_repositories_inside_are_looked_at_too() {
-        let temp = tempfile::tempdir().unwrap();
-        let root = temp.path();
-        assert_eq!(git_trap_on_disk(root), None);
-        put(root, "hooked/.git/hooks/post-index-change", "");
-        assert!(git_trap_on_disk(&root.join("hooked")).is_some());
-        put(root, "linked/.git", "gitdir: ../main/.git/worktrees/linked\n");
-        put(root, "main/.git/worktrees/linked/commondir", "../..\n");
-        put(root, "main/.git/config", "[core]\nfsmonitor = evil\n");
-        assert!(git_trap_on_disk(&root.join("linked")).is_some());
-        put(root, "odd/.git", "who knows");
-        assert!(git_trap_on_disk(&root.join("odd")).is_some());
-        put(root, "blank/.git", "gitdir:  ../main/.git\n");
-        assert!(git_trap_on_disk(&root.join("blank")).is_some(), "git takes the second blank for a part of the name");
-        fs::create_dir_all(root.join("empty/.git")).unwrap();
-        assert!(git_trap_on_disk(&root.join("empty")).is_some(), "git looks further where there is no head");
-        put(root, "shared/HEAD", "ref: refs/heads/main\n");
-        put(root, "shared/commondir", "c\n");
-        put(root, "shared/c/config", "[core]\nfsmonitor = evil\n");
-        assert!(git_trap_on_disk(&root.join("shared")).is_some(), "a repository with a common folder elsewhere");
-        put(root, "bare/HEAD", "ref: refs/heads/main\n");
-        put(root, "bare/config", "[core]\nfsmonitor = evil\n");
-        assert_eq!(git_trap_on_disk(&root.join("bare")), None, "this is no repository yet");
-        fs::create_dir_all(root.join("bare/objects")).unwrap();
-        fs::create_dir_all(root.join("bare/refs")).unwrap();
-        assert!(git_trap_on_disk(&root.join("bare")).is_some());
-
-        let index = |name: &str| {
-            let mut index = b"DIRC\0\0\0\x02\0\0\0\x01".to_vec();
-            index.extend([1; 24]);
-            index.extend(REPOSITORY_MODE);
-            index.extend([1; MODE_TO_NAME - 4]);
-            index.extend(name.as_bytes());
-            index.extend([0; 8]);
-            index
-        };
-        put(root, "outer/.git/HEAD", "ref: refs/heads/main\n");
-        put(root, "outer/.git/index", index("inner"));
-        assert_eq!(git_trap_on_disk(&root.join("outer")), None, "the inner one is not there");
-        put(root, "outer/inner/.git/HEAD", "ref: refs/heads/main\n");
-        put(root, "outer/inner/.git/config", "[core]\nbare = false\n");
-        assert_eq!(git_trap_on_disk(&root.join("outer")), None);
-        put(root, "outer/inner/.git/config", "[core]\nfsmonitor = evil\n");
-        assert!(git_trap_on_disk(&root.join("outer")).is_some());
-        // As git lays out a submodule.
-        fs::remove_dir_all(root.join("outer/inner/.git")).unwrap();
-        put(root, "outer/inner/.git", "gitdir: ../.git/modules/inner\n");
-        put(root, "outer/.git/modules/inner/HEAD", "ref: refs/heads/main\n");
-        put(root, "outer/.git/modules/inner/config", "[core]\n\tbare = false\n\tworktree = ../../../inner\n");
-        assert_eq!(git_trap_on_disk(&root.join("outer")), None);
-        assert_eq!(git_trap_on_disk(&root.join("outer/inner")), None);
-        put(root, "outer/.git/modules/inner/config", "[core]\n\tworktree = ../../../..\n");
-        assert!(git_trap_on_disk(&root.join("outer")).is_some());
-    }
-}
+mod tests;

@@ -10,6 +10,7 @@ mod config;
 mod confined;
 mod faults;
 mod file_habits;
+mod git_traps;
 mod guide;
 mod hostile;
 mod key_helper;

@@ -11,13 +11,13 @@ const DIFF: &str = "-p -u --patch -s --no-patch --raw --patch-with-raw --indent-
     --find-copies --find-copies-harder --break-rewrites --irreversible-delete --pickaxe-all --pickaxe-regex --relative \
     --no-relative --text --ignore-cr-at-eol --ignore-space-at-eol --ignore-space-change --ignore-all-space \
     --ignore-blank-lines --function-context --exit-code --quiet -q --no-ext-diff --no-textconv --ignore-submodules \
-    --no-prefix --default-prefix --cached --staged --merge-base --unified --cc -c -m --combined-all-paths --submodule \
+    --no-prefix --default-prefix --cached --staged --merge-base --unified --cc -c -m --combined-all-paths --submodule=short \
     --diff-merges=off --diff-merges=none --diff-merges=first-parent --diff-merges=1 --diff-merges=separate \
     --diff-merges=combined --diff-merges=c --diff-merges=dense-combined --diff-merges=cc";
 const DIFF_VALUED: &str = "--stat --dirstat --color --color-moved --color-moved-ws --word-diff --word-diff-regex \
     --color-words --abbrev --find-renames --find-copies --break-rewrites --diff-filter --diff-algorithm --anchored \
     --inter-hunk-context --unified --ignore-submodules --src-prefix --dst-prefix --line-prefix --ws-error-highlight \
-    --relative --stat-width --stat-name-width --stat-count --stat-graph-width --submodule \
+    --relative --stat-width --stat-name-width --stat-count --stat-graph-width \
     --find-object --rotate-to --skip-to --ignore-matching-lines --max-depth";
 /// Short options whose value is attached.
 const DIFF_ATTACHED: &str = "-U -M -C -B -S -G -l -X -I";
@@ -253,6 +253,14 @@ mod tests {
             "show --diff-merges=on",
             "show --remerge-diff",
         ] {
+            assert!(!only_looks(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn repositories_that_history_names_are_not_entered() {
+        assert!(only_looks("log -p --submodule=short"));
+        for text in ["log -p --submodule", "show --submodule=log", "diff --submodule=diff"] {
             assert!(!only_looks(text), "{text}");
         }
     }
