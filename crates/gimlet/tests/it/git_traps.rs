@@ -46,6 +46,7 @@ impl Stage {
     }
 
     /// Runs git in a folder, with nobody's configuration but the repository's.
+    #[allow(clippy::disallowed_methods, reason = "a repository is made by git itself")]
     fn git(&self, folder: &Path, words: &str) -> String {
         let output = Command::new("git")
             .args(words.split(' '))

@@ -25,7 +25,7 @@ impl Repository {
             };
             for entry in entries {
                 seen += 1;
-                let is_folder = entry.as_ref().ok().and_then(|entry| is_folder(entry));
+                let is_folder = entry.as_ref().ok().and_then(is_folder);
                 let (Ok(entry), Some(is_folder), true) = (entry, is_folder, seen <= MAX_FOLDERS && level < MAX_LEVELS)
                 else {
                     return Some(folder);

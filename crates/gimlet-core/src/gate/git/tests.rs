@@ -127,7 +127,8 @@ fn hooks_pointers_bare_folders_and_repositories_inside_are_looked_at_too() {
 
 #[test]
 fn a_git_directory_that_is_not_whole_is_a_trap_as_git_goes_on_looking() {
-    let spoil: [(&str, fn(&Path)); 7] = [
+    type Spoil = fn(&Path);
+    let spoil: [(&str, Spoil); 7] = [
         ("no head", |git| fs::remove_file(git.join("HEAD")).unwrap()),
         ("an odd head", |git| fs::write(git.join("HEAD"), "evil").unwrap()),
         ("a head elsewhere", |git| fs::write(git.join("HEAD"), "ref: /etc/passwd\n").unwrap()),
