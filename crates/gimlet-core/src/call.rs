@@ -2,12 +2,10 @@
 
 mod hooked;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use gimlet_policy::HookSay;
 use gimlet_proto::{AgentPath, Body, Level, MAX_JSON_DEPTH, Notice, ToolPhase, ToolUseId, ToolView, is_too_deep};
 use serde_json::value::RawValue;
@@ -18,6 +16,7 @@ use crate::agents::{AgentHost, AgentIdentity};
 use crate::dials::Dials;
 use crate::gate::{Gate, Pass, Permit};
 use crate::hooks::HookEvent;
+use crate::panics::{self, Panicked, caught_async};
 use crate::recorded::Recorded;
 use crate::results::Settled;
 use crate::services::Services;
@@ -101,6 +100,16 @@ pub(crate) enum Author {
 
 /// Stages 1 to 6: everything before hooks and permission. Does no I/O.
 pub(crate) fn prepare(
+    scope: &CallScope,
+    incoming: &Incoming,
+    author: Author,
+    paths: &PathContext,
+) -> Result<(ToolRef, Prepared), ToolError> {
+    let step = || prepare_unguarded(incoming, author, &scope.tools, paths);
+    panics::step_of_call(scope, &incoming.name, "reading its input", step)?
+}
+
+fn prepare_unguarded(
     incoming: &Incoming,
     author: Author,
     tools: &ToolSet,
@@ -114,10 +123,7 @@ pub(crate) fn prepare(
     if let (Author::Model, Value::Object(fields)) = (author, &mut input) {
         fields.retain(|name, _| !tool.reserved_parameters().contains(&name.as_str()));
     }
-    match catch_unwind(AssertUnwindSafe(|| tool.prepare(input, paths))) {
-        Ok(prepared) => prepared.map(|prepared| (tool.clone(), prepared)),
-        Err(_) => Err(ToolError::new(ErrorClass::Internal, format!("{} failed while reading its input", tool.name()))),
-    }
+    tool.prepare(input, paths).map(|prepared| (tool.clone(), prepared))
 }
 
 fn unreadable(raw: &str) -> ToolError {
@@ -159,6 +165,21 @@ pub(crate) use hooked::{is_awaited, subject};
 /// Stages 7 to 13: hooks, permission, the call itself, and its result. Never fails, never panics. `alone` says that the
 /// reply has no other call.
 pub(crate) async fn run(
+    scope: Arc<CallScope>,
+    incoming: Incoming,
+    tool: ToolRef,
+    pass: Pass,
+    alone: bool,
+    recorded: Recorded,
+) -> Settled {
+    let name = incoming.name.clone();
+    match caught_async(run_unguarded(scope.clone(), incoming, tool, pass, alone, recorded)).await {
+        Ok(settled) => settled,
+        Err(panicked) => failed_inside(&scope, &name, &panicked),
+    }
+}
+
+async fn run_unguarded(
     scope: Arc<CallScope>,
     incoming: Incoming,
     tool: ToolRef,
@@ -210,7 +231,7 @@ async fn run_cleared(
     let input = scope.services.hooks().listens(HookEvent::PostToolBatch).then(|| permit.input().clone());
     publish(scope, &cx, &label, ToolPhase::Running);
     let confined = permit.confinement().map(|_| permit.input().clone());
-    let result = AssertUnwindSafe(supervise(&**tool, permit, &cx, scope, &label)).catch_unwind().await;
+    let result = caught_async(supervise(&**tool, permit, &cx, scope, &label)).await;
     let settled = match (confined, result) {
         (Some(input), Ok(Err(error))) if error.held_back.is_some() => {
             let unconfined = Unconfined { scope, incoming, tool, say: say.as_ref(), label: &label };
@@ -259,7 +280,7 @@ impl Unconfined<'_> {
                     recorded: confined.recorded.clone(),
                     ..context(scope, incoming, tool.name(), &permit)
                 };
-                let result = AssertUnwindSafe(supervise(&**tool, permit, &cx, scope, label)).catch_unwind().await;
+                let result = caught_async(supervise(&**tool, permit, &cx, scope, label)).await;
                 settle(scope, tool.name(), result)
             }
             Err(refusal) => {
@@ -274,7 +295,7 @@ impl Unconfined<'_> {
 /// Runs a tool that the model did not call: no hook and nobody at a screen hears of it.
 pub(crate) async fn run_unseen(scope: &Arc<CallScope>, incoming: &Incoming, tool: &ToolRef, permit: Permit) -> Settled {
     let cx = context(scope, incoming, tool.name(), &permit);
-    let result = AssertUnwindSafe(tool.run(permit, &cx)).catch_unwind().await;
+    let result = caught_async(tool.run(permit, &cx)).await;
     settle(scope, tool.name(), result)
 }
 
@@ -294,17 +315,23 @@ fn context(scope: &Arc<CallScope>, incoming: &Incoming, name: &str, permit: &Per
 }
 
 /// What a call came to, if it did not fail inside.
-fn settle(scope: &CallScope, name: &str, result: std::thread::Result<Result<Outcome, ToolError>>) -> Settled {
+fn settle(scope: &CallScope, name: &str, result: Result<Result<Outcome, ToolError>, Panicked>) -> Settled {
     let mut settled = match result {
         Ok(Ok(outcome)) => Settled::done(name, outcome),
         Ok(Err(error)) => Settled::failed(error),
-        Err(_) => Settled::failed(ToolError::new(
-            ErrorClass::Internal,
-            format!("{name} failed inside gimlet; nothing is known about what it did. Try another way."),
-        )),
+        Err(panicked) => failed_inside(scope, name, &panicked),
     };
     settled.redact(&scope.services.redactor);
     settled
+}
+
+/// The result of a call that panicked.
+fn failed_inside(scope: &CallScope, name: &str, panicked: &Panicked) -> Settled {
+    panicked.log(scope, name);
+    Settled::failed(ToolError::new(
+        ErrorClass::Internal,
+        format!("{name} failed inside gimlet; nothing is known about what it did. Try another way."),
+    ))
 }
 
 /// Masks the file with all of a long output, too: it stays with the session.

@@ -578,7 +578,7 @@ fn decider(verdict: &Verdict) -> Decider {
 /// An edited input is prepared from the start; everything is decided again on it.
 pub(crate) fn edited(scope: &CallScope, incoming: &Incoming, input: Box<RawValue>) -> Result<Box<Prepared>, Refusal> {
     let changed = Incoming { input: Arc::from(input), bad_input: None, ..incoming.clone() };
-    call::prepare(&changed, Author::Answer, &scope.tools, &scope.services.paths())
+    call::prepare(scope, &changed, Author::Answer, &scope.services.paths())
         .map(|(_, prepared)| Box::new(prepared))
         .map_err(Refusal::Invalid)
 }

@@ -18,6 +18,7 @@ mod ledger;
 pub mod marks;
 mod mentions;
 mod movable;
+mod panics;
 mod past;
 mod plans;
 mod record;
@@ -48,6 +49,7 @@ pub use hooks::{
     MatcherError, OnTrouble, StartSource, check_driver_hooks,
 };
 pub use movable::Moving;
+pub use panics::note_panic;
 pub use past::PastCalls;
 pub use plans::Plans;
 pub use record::Record;

@@ -20,6 +20,7 @@ use crate::agents::LAUNCHER;
 use crate::call::{self, Author, Incoming};
 use crate::conversation::Conversation;
 use crate::gate::Permit;
+use crate::panics;
 use crate::results::{BatchBudget, Settled};
 use crate::tool::PathContext;
 use crate::turn::{Turn, apply_changes, say};
@@ -165,8 +166,9 @@ async fn read(turn: &Turn, place: &Place, id: &ToolUseId, paths: &PathContext) -
     }
     let input = Arc::from(to_raw_value(&input).ok()?);
     let incoming = Incoming { id: id.clone(), name: READER.to_owned(), input, bad_input: None };
-    let (tool, prepared) = call::prepare(&incoming, Author::Answer, &turn.scope.tools, paths).ok()?;
-    let permit = turn.scope.gate.grant(&turn.scope, id, Box::new(prepared)).ok()?;
+    let (tool, prepared) = call::prepare(&turn.scope, &incoming, Author::Answer, paths).ok()?;
+    let grant = || turn.scope.gate.grant(&turn.scope, id, Box::new(prepared));
+    let permit = panics::step_of_call(&turn.scope, READER, "deciding on it", grant).ok()?.ok()?;
     if place.is_folder {
         return list(&permit, place.path.clone()).await;
     }

@@ -12,6 +12,7 @@ use tokio::task::{Id, JoinSet};
 
 use crate::call::{self, Author, CallScope, Incoming};
 use crate::gate::Pass;
+use crate::panics;
 use crate::recorded::{Recorded, Recording};
 use crate::repeats::Meaning;
 use crate::results::{Settled, cancelled};
@@ -102,7 +103,7 @@ impl Calls {
             incoming.name = meant.to_owned();
         }
         let paths = self.scope.services.paths();
-        let slot = match call::prepare(&incoming, Author::Model, &self.scope.tools, &paths) {
+        let slot = match call::prepare(&self.scope, &incoming, Author::Model, &paths) {
             Ok((tool, prepared)) => Slot {
                 incoming,
                 meaning: Meaning::of(&prepared),
@@ -150,9 +151,18 @@ impl Calls {
             return false;
         }
         let State::Waiting(tool, pass) = std::mem::replace(&mut slot.state, State::Taken) else { return false };
-        let (pass, granted) = self.scope.gate.grant_quietly(&self.scope, &slot.incoming.id, *pass);
-        slot.state = State::Waiting(tool, Box::new(pass));
-        granted
+        let (scope, incoming) = (&self.scope, &slot.incoming);
+        let decide = || scope.gate.grant_quietly(scope, &incoming.id, *pass);
+        match panics::step_of_call(scope, &incoming.name, "deciding on it", decide) {
+            Ok((pass, granted)) => {
+                slot.state = State::Waiting(tool, Box::new(pass));
+                granted
+            }
+            Err(error) => {
+                slot.state = State::Over(Box::new(Settled::failed(error)));
+                false
+            }
+        }
     }
 
     fn start(&mut self, position: usize, recorded: Recorded) {
@@ -248,7 +258,7 @@ impl Calls {
         if !undecided || paths.cwd == slot.cwd {
             return;
         }
-        match call::prepare(&slot.incoming, Author::Model, &self.scope.tools, &paths) {
+        match call::prepare(&self.scope, &slot.incoming, Author::Model, &paths) {
             Ok((tool, prepared)) => {
                 slot.meaning = Meaning::of(&prepared);
                 slot.state = State::Waiting(tool, Box::new(Pass::Undecided(Box::new(prepared))));
@@ -263,17 +273,18 @@ impl Calls {
         let slot = &mut self.slots[position];
         let State::Waiting(tool, pass) = &slot.state else { return };
         let Pass::Undecided(prepared) = &**pass else { return };
-        // One that makes no sense here is told so when it begins.
-        if tool.out_of_place(scope.scene()).is_some() {
-            return;
-        }
-        let completed = match tool.complete(&prepared.given, &scope.services) {
-            Ok(None) => return,
-            Ok(Some(input)) => tool.prepare(input.into(), &scope.services.paths()),
-            Err(error) => Err(error),
+        let complete = || {
+            // One that makes no sense here is told so when it begins.
+            if tool.out_of_place(scope.scene()).is_some() {
+                return Ok(None);
+            }
+            let input = tool.complete(&prepared.given, &scope.services)?;
+            input.map(|input| tool.prepare(input.into(), &scope.services.paths())).transpose()
         };
-        slot.state = match completed {
-            Ok(prepared) => State::Waiting(tool.clone(), Box::new(Pass::Undecided(Box::new(prepared)))),
+        let completed = panics::step_of_call(&scope, &slot.incoming.name, "completing its input", complete);
+        slot.state = match completed.flatten() {
+            Ok(None) => return,
+            Ok(Some(prepared)) => State::Waiting(tool.clone(), Box::new(Pass::Undecided(Box::new(prepared)))),
             Err(error) => State::Over(Box::new(Settled::failed(error))),
         };
     }

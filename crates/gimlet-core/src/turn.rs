@@ -11,13 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use gimlet_proto::{
-    Body, Denial, EntryId, ItemId, Level, Model, ModelFacts, Notice, Origin, Prompt, PromptFate, Say, StopReason,
-    TurnEnd, TurnReport,
+    Body, Denial, EntryId, ItemId, Level, Model, ModelFacts, Notice, Origin, Prompt, PromptFate, Say, StopCause,
+    StopReason, TurnEnd, TurnReport,
 };
 
 use crate::call::CallScope;
 use crate::conversation::Conversation;
 use crate::dials::Dials;
+use crate::panics::caught_async;
 use crate::record::Record;
 use crate::schedule::Calls;
 use crate::steering::Steering;
@@ -110,7 +111,15 @@ pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Sa
         output.begin_turn();
     }
     let origin = prompt.origin.clone();
-    let (end, text, stop_reason) = begin(conversation, turn, prompt).await;
+    let (end, text, stop_reason) = match caught_async(begin(conversation, turn, prompt)).await {
+        Ok(ended) => ended,
+        Err(panicked) => {
+            panicked.log(&turn.scope, "the turn");
+            // What it left half done is mended before the next request.
+            let reason = "the turn failed inside gimlet; the session can go on. Please report this".to_owned();
+            (TurnEnd::Stopped { reason, because: StopCause::InternalError }, String::new(), None)
+        }
+    };
     if let Some(answer) = turn.output.as_ref().and_then(|output| output.given()) {
         conversation.record.structured_output(&answer);
     }

@@ -376,6 +376,20 @@ pub enum TurnEnd {
     PromptBlocked {
         reason: String,
     },
+    /// gimlet itself ended the turn.
+    Stopped {
+        reason: String,
+        because: StopCause,
+    },
+}
+
+/// Why gimlet itself ends a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopCause {
+    /// The model repeated one call without effect.
+    RepeatedCalls,
+    /// Something panicked.
+    InternalError,
 }
 
 /// What about a prompt could not be sent.

@@ -48,8 +48,8 @@ pub use driver::{Driver, DriverError, DriverHook, HookCall};
 pub use env::Env;
 pub use event::{
     AgentPath, AssistantBlock, Body, CacheBreak, Delta, DeltaKind, Denial, Event, HookOutcome, HookPhase, HookView,
-    Level, Notice, Opened, Prompt, PromptFate, RetryNotice, TaskProgress, TaskState, TaskView, ToolFinished, ToolPhase,
-    ToolView, TurnEnd, TurnReport, Unusable,
+    Level, Notice, Opened, Prompt, PromptFate, RetryNotice, StopCause, TaskProgress, TaskState, TaskView, ToolFinished,
+    ToolPhase, ToolView, TurnEnd, TurnReport, Unusable,
 };
 pub use halves::whole_characters;
 pub use hub::{Hub, Reader};

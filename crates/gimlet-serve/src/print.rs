@@ -299,7 +299,7 @@ fn closing_words(report: &TurnReport) -> String {
         | TurnEnd::Deferred { .. } => report.text.trim_end().to_owned(),
         TurnEnd::DeferredUnavailable { tool } => format!("Error: {}", wire::unavailable(tool)),
         TurnEnd::PromptBlocked { reason } => reason.trim_end().to_owned(),
-        TurnEnd::PromptUnusable { reason, .. } => format!("Error: {reason}"),
+        TurnEnd::PromptUnusable { reason, .. } | TurnEnd::Stopped { reason, .. } => format!("Error: {reason}"),
         TurnEnd::Failed(error) => error.in_place_of_answer(),
         TurnEnd::MaxTurns(max) => format!("Error: reached the limit of {max} turns (--max-turns)"),
         TurnEnd::Budget(max) => format!("Error: reached the limit of ${max} (--max-budget-usd)"),

@@ -39,7 +39,10 @@ use surroundings::Surroundings;
 fn main() -> ExitCode {
     // The process that keeps commands is this binary too; it must not get as far as anything below.
     gimlet_exec::run_custodian_if_asked();
-    std::panic::set_hook(Box::new(|info| say_on_stderr(&panic_line(info))));
+    std::panic::set_hook(Box::new(|info| {
+        gimlet_core::note_panic(info);
+        say_on_stderr(&panic_line(info));
+    }));
     let arguments: Vec<String> =
         std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     let for_program = args::read_by_program(&arguments);

@@ -262,7 +262,7 @@ impl Done {
             (TurnEnd::Failed(error), None) => Some(format!("the model could not be reached any more ({error})")),
             (TurnEnd::Refused { .. }, None) => Some("the model refused to go on".to_owned()),
             (TurnEnd::Aborted { .. }, None) => Some("it was stopped".to_owned()),
-            (TurnEnd::PromptUnusable { reason, .. }, None) => Some(reason.clone()),
+            (TurnEnd::PromptUnusable { reason, .. } | TurnEnd::Stopped { reason, .. }, None) => Some(reason.clone()),
             (TurnEnd::HookStopped | TurnEnd::PromptBlocked { .. }, None) => Some("a hook stopped it".to_owned()),
             (TurnEnd::DeferredUnavailable { tool }, None) => Some(format!("its tool {tool} is gone")),
             (TurnEnd::Deferred { tool, .. }, None) => Some(format!("a hook left its call of {tool} for later")),

@@ -432,6 +432,7 @@ impl Bench {
             &Send,
             &crate::asking::Quiz,
             &crate::letters::Post,
+            &crate::panicking::Fragile,
             &crate::planning::Planner,
             &crate::rewinding::Scribble,
         ]);

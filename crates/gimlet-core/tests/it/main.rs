@@ -16,6 +16,7 @@ mod letters;
 mod live;
 mod moving;
 mod overtaken;
+mod panicking;
 mod permission;
 mod planning;
 mod refused;

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use gimlet_proto::{Denial, ErrorKind, Event, ModelUsage, Origin, SessionId, TurnEnd, TurnReport, Unusable, Usage};
+use gimlet_proto::{
+    Denial, ErrorKind, Event, ModelUsage, Origin, SessionId, StopCause, TurnEnd, TurnReport, Unusable, Usage,
+};
 use serde_json::{Map, Value, json};
 
 /// A result with what the exit code depends on.
@@ -214,6 +216,13 @@ fn verdict(report: &TurnReport) -> Verdict {
             "structured_output_retry_exhausted",
             vec![format!("No valid structured output after {max} attempts")],
         ),
+        TurnEnd::Stopped { reason, because } => {
+            let word = match because {
+                StopCause::RepeatedCalls => "repeated_calls",
+                StopCause::InternalError => "internal_error",
+            };
+            failure("error_during_execution", word, vec![reason.clone()])
+        }
         TurnEnd::Aborted { in_tools } => {
             let reason = if *in_tools { "aborted_tools" } else { "aborted_streaming" };
             failure("error_during_execution", reason, Vec::new())

@@ -1,0 +1,68 @@
+//! Panics inside a session become the failure of the call or turn that they happened in, and are told with their place.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
+
+use futures_util::FutureExt;
+use gimlet_proto::{Body, Level, Notice};
+
+use crate::call::CallScope;
+use crate::tool::{ErrorClass, ToolError};
+
+thread_local! {
+    /// Where the last panic of this thread happened.
+    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Remembers where a panic happens, for whoever catches it. The panic hook of the program calls this.
+pub fn note_panic(info: &PanicHookInfo<'_>) {
+    PLACE.with_borrow_mut(|place| *place = info.location().map(ToString::to_string));
+}
+
+/// A panic that was caught.
+#[derive(Debug)]
+pub(crate) struct Panicked {
+    message: String,
+    place: Option<String>,
+}
+
+impl Panicked {
+    fn new(payload: &(dyn Any + Send)) -> Self {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        Self { message: text.unwrap_or("no message").to_owned(), place: PLACE.take() }
+    }
+
+    /// Writes the panic to the debug log. `doing` says what failed, as in "Bash: deciding".
+    pub(crate) fn log(&self, scope: &CallScope, doing: &str) {
+        let place = self.place.as_deref().unwrap_or("an unknown place");
+        let text = format!("internal error in {place} ({doing}): {}", self.message);
+        scope.services.publish(&scope.agent, Body::Notice(Notice { level: Level::Debug, text }));
+    }
+}
+
+/// Runs a function and catches its panic.
+pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|payload| Panicked::new(&*payload))
+}
+
+/// Waits for a future and catches its panic.
+pub(crate) async fn caught_async<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|payload| Panicked::new(&*payload))
+}
+
+/// Does one step of a call before it runs. A panic in it is logged and becomes the error of that call.
+pub(crate) fn step_of_call<T>(
+    scope: &CallScope,
+    tool: &str,
+    doing: &str,
+    step: impl FnOnce() -> T,
+) -> Result<T, ToolError> {
+    caught(step).map_err(|panicked| {
+        panicked.log(scope, &format!("{tool}: {doing}"));
+        let text = format!("{tool} was not run: {doing} failed inside gimlet. Try another way.");
+        ToolError::new(ErrorClass::Internal, text)
+    })
+}
