@@ -4,6 +4,7 @@
 //! beyond its kind. Nothing here reads the process environment, prints, or starts a task that outlives its stream.
 
 mod betas;
+mod bounds;
 mod catalogue;
 mod choice;
 mod cure;

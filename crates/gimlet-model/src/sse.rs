@@ -7,6 +7,8 @@ use std::borrow::Cow;
 
 use memchr::memchr2;
 
+use crate::bounds::{MAX_EVENT_BYTES, MAX_REPLY_BYTES};
+
 /// Bounds on what a server may make us hold.
 #[derive(Clone, Copy, Debug)]
 pub struct SseLimits {
@@ -18,8 +20,7 @@ pub struct SseLimits {
 
 impl Default for SseLimits {
     fn default() -> Self {
-        // Server tools may return a whole document in one event.
-        Self { event: 64 << 20, response: 256 << 20 }
+        Self { event: MAX_EVENT_BYTES, response: MAX_REPLY_BYTES }
     }
 }
 

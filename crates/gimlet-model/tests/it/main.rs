@@ -5,6 +5,7 @@
 mod answers;
 mod breaks;
 mod connections;
+mod endless;
 mod fallback;
 mod helper;
 mod server;

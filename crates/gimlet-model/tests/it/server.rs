@@ -16,6 +16,8 @@ pub(crate) struct Plan {
     pub(crate) end: End,
     /// Answer as soon as the head of the request is there, without reading its body.
     pub(crate) before_body: bool,
+    /// Written again and again behind the pieces, until the client goes.
+    pub(crate) endless: Option<Vec<u8>>,
 }
 
 /// What happens to the connection after the pieces.
@@ -57,6 +59,8 @@ struct State {
     seen: Vec<Seen>,
     connections: usize,
     client_gone: Option<Instant>,
+    /// Bytes of endless answers that the client took.
+    taken: usize,
     noticed: Arc<Notify>,
 }
 
@@ -108,6 +112,11 @@ impl Server {
         self.state.lock().unwrap().seen.clone()
     }
 
+    /// How many bytes of endless answers were taken.
+    pub(crate) fn taken(&self) -> usize {
+        self.state.lock().unwrap().taken
+    }
+
     /// Waits until a stalled connection was closed by the client.
     pub(crate) async fn client_gone(&self) -> Instant {
         let noticed = Arc::clone(&self.state.lock().unwrap().noticed);
@@ -154,6 +163,12 @@ async fn serve(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), state: &Mutex
             }
             // Lets the client read this piece before the next one is written.
             tokio::task::yield_now().await;
+        }
+        if let Some(piece) = &plan.endless {
+            while stream.write_all(piece).await.is_ok() {
+                state.lock().unwrap().taken += piece.len();
+            }
+            return End::Fin;
         }
         match plan.end {
             End::KeepOpen => {}
@@ -215,7 +230,7 @@ pub(crate) fn stream(events: &[&str]) -> Plan {
 pub(crate) fn cut(events: &[&str], end: End) -> Plan {
     let mut pieces = vec![STREAM_HEAD.as_bytes().to_vec()];
     pieces.extend(events.iter().map(|data| chunk(&event(data))));
-    Plan { pieces, end, before_body: false }
+    Plan { pieces, end, ..Plan::default() }
 }
 
 pub(crate) fn event(data: &str) -> String {

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use super::oddities::Oddities;
 use super::slot::{Delta, Finished, Shown, Slot};
 use super::usage::UsageTally;
+use crate::bounds::MAX_REPLY_BLOCKS;
 use crate::json::Text;
 
 #[derive(Deserialize)]
@@ -74,6 +75,8 @@ pub enum StreamFault {
     Reported(String),
     /// The server broke its own protocol.
     Protocol(&'static str),
+    /// The reply has more blocks than are kept.
+    TooManyBlocks { limit: usize },
 }
 
 /// How far a reply had come when its stream broke.
@@ -134,7 +137,7 @@ impl ReplyReader {
             out(ModelEvent::Wire(Arc::from(raw)));
         }
         match envelope.kind.as_ref().map_or(name, Text::as_str) {
-            "message_start" => self.message_start(&envelope, &mut out),
+            "message_start" => self.message_start(&envelope, &mut out)?,
             "content_block_start" => self.block_start(&envelope, &mut out)?,
             "content_block_delta" => self.block_delta(&envelope, &mut out)?,
             "content_block_stop" => self.block_stop(&envelope, &mut out)?,
@@ -167,10 +170,10 @@ impl ReplyReader {
         }
     }
 
-    fn message_start(&mut self, envelope: &Envelope<'_>, out: &mut impl FnMut(ModelEvent)) {
+    fn message_start(&mut self, envelope: &Envelope<'_>, out: &mut impl FnMut(ModelEvent)) -> Result<(), StreamFault> {
         if self.started {
             self.oddities.note("ignored a further", "message_start");
-            return;
+            return Ok(());
         }
         self.started = true;
         let head: MessageHead<'_> =
@@ -187,9 +190,7 @@ impl ReplyReader {
         }));
         let content: Vec<&RawValue> =
             head.content.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-        for (index, start) in (0..).zip(content) {
-            self.open_block(index, start, out);
-        }
+        (0..).zip(content).try_for_each(|(index, start)| self.open_block(index, start, out))
     }
 
     fn expect_started(&self) -> Result<(), StreamFault> {
@@ -203,15 +204,21 @@ impl ReplyReader {
         if let Some(forgotten) = self.take_open(index) {
             self.close_unstopped(forgotten, out);
         }
-        if let Some(start) = envelope.content_block {
-            self.open_block(index, start, out);
-        }
-        Ok(())
+        envelope.content_block.map_or(Ok(()), |start| self.open_block(index, start, out))
     }
 
-    fn open_block(&mut self, index: u64, start: &RawValue, out: &mut impl FnMut(ModelEvent)) {
+    fn open_block(
+        &mut self,
+        index: u64,
+        start: &RawValue,
+        out: &mut impl FnMut(ModelEvent),
+    ) -> Result<(), StreamFault> {
+        if self.blocks == MAX_REPLY_BLOCKS {
+            return Err(StreamFault::TooManyBlocks { limit: MAX_REPLY_BLOCKS });
+        }
         let Some(slot) = Slot::open(self.blocks, start) else {
-            return self.oddities.note("ignored a block that is none", "");
+            self.oddities.note("ignored a block that is none", "");
+            return Ok(());
         };
         if slot.kind() == BlockKind::Other {
             self.oddities.note("kept a block of the unknown type", &slot.type_name());
@@ -224,6 +231,7 @@ impl ReplyReader {
             name: slot.tool_name(),
         });
         self.open.push((index, slot));
+        Ok(())
     }
 
     fn block_delta(&mut self, envelope: &Envelope<'_>, out: &mut impl FnMut(ModelEvent)) -> Result<(), StreamFault> {

@@ -13,6 +13,7 @@ use reqwest::{Response, Url};
 use tokio::time::{Instant, timeout_at};
 
 use super::Inner;
+use crate::bounds::MAX_ERROR_BODY_BYTES;
 use crate::failure::{self, Again, Failure, Hints};
 use crate::formats::anthropic::{ErrorBody, Flow, Progress, ReplyReader, StreamFault, looks_like_html, one_line};
 use crate::limits;
@@ -20,8 +21,6 @@ use crate::outlet::Outlet;
 use crate::retry::wait_of;
 use crate::sse::{SseLimits, SseParser};
 
-/// More of an error body than this is not read.
-const LONGEST_ERROR_BODY: usize = 64 << 10;
 /// What is kept of an answer to tell what it was, should it turn out not to be a stream of events.
 const SAMPLE: usize = 2 << 10;
 
@@ -157,7 +156,7 @@ impl Exchange<'_> {
     async fn error_body(&self, mut response: Response) -> String {
         let mut body = Vec::new();
         let limit = self.inner.config.patience.idle.min(Duration::from_secs(10));
-        while body.len() < LONGEST_ERROR_BODY {
+        while body.len() < MAX_ERROR_BODY_BYTES {
             match self.watched(response.chunk(), limit).await {
                 Some(Ok(Some(piece))) => body.extend_from_slice(&piece),
                 Some(Ok(None) | Err(_)) | None => break,
@@ -258,6 +257,10 @@ impl Exchange<'_> {
     fn fault(&self, fault: StreamFault, hints: &Hints) -> Failure {
         match fault {
             StreamFault::Protocol(what) => Failure::new(ErrorKind::Protocol, Again::Budget, what),
+            StreamFault::TooManyBlocks { limit } => {
+                let message = format!("the answer has more than {limit} blocks");
+                Failure::new(ErrorKind::Protocol, Again::Never, message)
+            }
             StreamFault::Reported(data) => {
                 let body = ErrorBody::parse(&data);
                 // The answer's headers spoke of a success; only its id still means something.
