@@ -12,6 +12,8 @@ use std::sync::Arc;
 use rustix::fs::{CWD, OFlags, RenameFlags};
 use rustix::io::Errno;
 
+use crate::symlinks::refuse_symlinks;
+
 /// Opens and makes the files that records go to.
 pub trait Disk: Send + Sync {
     /// Makes a directory and its missing parents, for the owner only.
@@ -106,12 +108,14 @@ impl LogFile for File {
 
 /// Makes a directory that only its owner may enter; parents that exist already are left as they are.
 pub fn create_private_dirs(dir: &Path) -> io::Result<()> {
+    refuse_symlinks(dir)?;
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
 /// Opens a file that only its owner may read. A link in its place is refused, and so is anything but a plain file;
 /// an older file with looser rights is tightened.
 pub(crate) fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    refuse_symlinks(path)?;
     // Without NONBLOCK a pipe planted under this name would hold us for ever.
     let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = options.mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)?;
@@ -125,9 +129,10 @@ pub(crate) fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result
     Ok(file)
 }
 
-/// Opens a file to read it. What is no plain file is refused, also where it is a link to something else: a pipe would
-/// hold us until somebody writes into it, and a device has no end.
+/// Opens a file to read it. What is no plain file is refused, also where it is a symlink to something else: a pipe would
+/// hold us until somebody writes into it, and a device has no end. Files of sessions are not reached through symlinks.
 pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
+    refuse_symlinks(path)?;
     let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     let kind = file.metadata()?.file_type();

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use crate::added::that_added;
 use crate::layout::{Locations, Project, SessionFiles, nfc, session_id_of};
 use crate::peek::{SessionSummary, peek};
+use crate::symlinks::refuse_symlink;
 
 /// Which sessions count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,13 +75,19 @@ impl Sessions {
 
     /// The folder that cannot be looked into, when there is one: whoever finds nothing may have to be told of it.
     pub fn unreadable(&self) -> Option<UnreadableSession> {
-        let folders =
-            std::iter::once(self.places.projects_root()).chain(self.projects.iter().map(|it| it.dir().to_owned()));
-        let denied = |path: PathBuf| {
-            let source = std::fs::read_dir(&path).err().filter(|error| error.kind() != io::ErrorKind::NotFound)?;
+        let unreadable = |path: PathBuf, looked: io::Result<()>| {
+            let source = looked.err().filter(|error| error.kind() != io::ErrorKind::NotFound)?;
             Some(UnreadableSession { path, source })
         };
-        folders.into_iter().find_map(denied)
+        let look = |path: &Path| std::fs::read_dir(path).map(drop);
+        let root = self.places.projects_root();
+        let mut folders = self.projects.iter().map(|project| project.dir().to_owned());
+        unreadable(root.clone(), look(&root)).or_else(|| {
+            folders.find_map(|folder| {
+                let looked = refuse_symlink(&folder).and_then(|()| look(&folder));
+                unreadable(folder, looked)
+            })
+        })
     }
 
     /// All sessions, newest first.

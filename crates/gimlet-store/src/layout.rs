@@ -13,6 +13,9 @@ use crate::lock::{Claim, DriverLock};
 /// Longest dashed path that is used as a folder name as it is.
 const MAX_KEY: usize = 200;
 
+/// The folder of all projects, in the config home.
+pub(crate) const PROJECTS: &str = "projects";
+
 /// The folder of a session's results that were too large for its transcript.
 pub(crate) const TOOL_RESULTS: &str = "tool-results";
 
@@ -48,7 +51,7 @@ impl Locations {
     }
 
     pub fn projects_root(&self) -> PathBuf {
-        self.home.join("projects")
+        self.home.join(PROJECTS)
     }
 
     /// The project of a working directory. A directory that does not exist keeps the name it was given.

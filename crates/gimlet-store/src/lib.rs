@@ -41,6 +41,7 @@ mod results;
 mod retire;
 mod search;
 mod story;
+mod symlinks;
 mod titles;
 mod transcript;
 mod turns;

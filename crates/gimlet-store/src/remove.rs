@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::layout::{Locations, SessionFiles};
 use crate::lock::{Claim, DriverLock};
+use crate::symlinks::refuse_symlink;
 
 /// A session could not be deleted, or not wholly.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +47,10 @@ pub fn belongings(places: &Locations, files: &SessionFiles) -> Vec<PathBuf> {
 
 /// Deletes a session. Refused while a process works in it.
 pub fn remove(places: &Locations, files: &SessionFiles) -> Result<Removed, RemoveError> {
+    if let Some(folder) = files.transcript().parent() {
+        refuse_symlink_below(places, folder)
+            .map_err(|source| RemoveError::Delete { path: files.transcript(), source })?;
+    }
     let _lock = match files.driver_lock().exists().then(|| DriverLock::claim(&files.driver_lock())) {
         Some(Claim::Busy) => return Err(RemoveError::Busy { id: files.id().to_string() }),
         Some(Claim::Held(lock)) => Some(lock),
@@ -58,6 +63,11 @@ pub fn remove(places: &Locations, files: &SessionFiles) -> Result<Removed, Remov
         removed.paths.push(path);
     }
     Ok(removed)
+}
+
+/// Fails if a folder of sessions in the config home is a symlink: what it leads to is not gimlet's to delete.
+fn refuse_symlink_below(places: &Locations, folder: &Path) -> io::Result<()> {
+    if folder.starts_with(places.projects_root()) { refuse_symlink(folder) } else { Ok(()) }
 }
 
 /// Whether another project has a session of the same id, which shares what the config home keeps.

@@ -113,3 +113,46 @@ async fn futures(mut runs: Vec<impl Future<Output = ()>>) {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_session_behind_a_symlink_is_not_gone_on_with() {
+    for whole_folder in [true, false] {
+        let world = world();
+        let first = Script::new().say("one").serve().await.unwrap();
+        world.run(&first).print("go").finish().await.expect_code(0);
+        let transcript = world.transcripts().remove(0);
+        let id = transcript.file_stem().unwrap().to_str().unwrap().to_owned();
+        let linked = if whole_folder { transcript.parent().unwrap() } else { &*transcript };
+        let elsewhere = world.home.join("elsewhere");
+        std::fs::rename(linked, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, linked).unwrap();
+        let before = std::fs::read(&transcript).unwrap();
+        let model = Script::new().say("two").serve().await.unwrap();
+        let mut ways = vec![vec!["-p", "--resume", &id, "more"]];
+        // Where only the file is a symlink, there is no session of this folder to continue.
+        if whole_folder {
+            ways.push(vec!["-p", "--continue", "more"]);
+        }
+        for args in ways {
+            let run = world.run(&model).args(args.iter().copied()).finish().await;
+            run.expect_code(1);
+            assert!(run.stderr.contains(&format!("{} is a symlink", linked.display())), "{args:?}: {}", run.stderr);
+        }
+        assert!(model.requests().is_empty());
+        assert_eq!(std::fs::read(&transcript).unwrap(), before);
+    }
+}
+
+#[tokio::test]
+async fn a_config_home_that_is_a_symlink_is_followed() {
+    let world = world();
+    let first = Script::new().say("one").serve().await.unwrap();
+    world.run(&first).print("go").finish().await.expect_code(0);
+    let (home, elsewhere) = (world.home.join(".claude"), world.home.join("elsewhere"));
+    std::fs::rename(&home, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &home).unwrap();
+    let model = Script::new().say("two").serve().await.unwrap();
+    let run = world.run(&model).args(["-p", "--continue", "more"]).finish().await;
+    run.expect_code(0);
+    assert_eq!(run.stdout, "two\n");
+}
