@@ -7,7 +7,7 @@ use gimlet_policy::{
     Behavior, Call, Decision, Destination, FileTable, Followed, NeedFacts, Rule, RuleScope, RuleSet, RuleSource,
     RuleValue, World, decide, removes_agent, removes_tool, split_rules, suggestions,
 };
-use gimlet_proto::Need;
+use gimlet_proto::{Need, PermissionMode};
 use serde_json::{Map, Value};
 
 use crate::Target;
@@ -71,14 +71,18 @@ fn run(data: &[u8]) {
         check_text(piece);
     }
     check_text(rule);
-    check_reach(rule, tool, about);
+    let modes = PermissionMode::ALL;
+    for (at, scope) in RuleScope::ALL.into_iter().enumerate() {
+        check_reach(rule, tool, about, &source(scope), modes[(rule.len() + about.len() + at) % modes.len()]);
+    }
 }
 
-fn source() -> RuleSource {
-    RuleSource::new(RuleScope::Project, "/srv/repo")
+fn source(scope: RuleScope) -> RuleSource {
+    RuleSource::new(scope, "/srv/repo")
 }
 
 fn check_text(text: &str) {
+    let source = || source(RuleScope::Project);
     for behavior in [Behavior::Allow, Behavior::Ask, Behavior::Deny] {
         match Rule::parse(text, behavior, &source()) {
             Ok(rule) => {
@@ -105,7 +109,8 @@ fn check_text(text: &str) {
     }
 }
 
-fn check_reach(rule: &str, tool: &str, about: &str) {
+fn check_reach(rule: &str, tool: &str, about: &str, source: &RuleSource, mode: PermissionMode) {
+    let world = world(mode);
     let path = gimlet_policy::normalise("/srv/repo".as_ref(), about.as_ref());
     let need = match tool {
         "Bash" => Need::Run(about.to_owned()),
@@ -123,11 +128,11 @@ fn check_reach(rule: &str, tool: &str, about: &str) {
     let call = Call { tool, also_named: &[], input: Some(&input), needs: &needs, needs_person: false };
     let with = |behavior: Behavior| {
         let mut rules = RuleSet::default();
-        rules.add(behavior, rule, &source()).ok()?;
+        rules.add(behavior, rule, source).ok()?;
         let _ = (removes_tool(&rules, tool, &[]), removes_agent(&rules, about));
-        Some(decide(&call, &rules, &world()).decision)
+        Some(decide(&call, &rules, &world).decision)
     };
-    let alone = decide(&call, &RuleSet::default(), &world()).decision;
+    let alone = decide(&call, &RuleSet::default(), &world).decision;
     let denied = with(Behavior::Deny);
     if with(Behavior::Allow) == Some(Decision::Allow) && alone != Decision::Allow {
         assert_eq!(denied, Some(Decision::Deny), "{rule:?} allows {tool} {about:?} and does not forbid it");
@@ -138,13 +143,14 @@ fn check_reach(rule: &str, tool: &str, about: &str) {
     );
     assert!(denied.is_none_or(|denied| denied != Decision::Allow || alone == Decision::Allow), "a deny rule allows");
     if alone == Decision::Ask {
-        let kept = |_: Destination| source();
-        drop(suggestions(&call, &RuleSet::default(), &world(), &FileTable::default(), &kept));
+        let kept = |_: Destination| source.clone();
+        drop(suggestions(&call, &RuleSet::default(), &world, &FileTable::default(), &kept));
     }
 }
 
-fn world() -> World {
+fn world(mode: PermissionMode) -> World {
     World {
+        mode,
         cwd: "/srv/repo".into(),
         roots: vec!["/srv/repo".into()],
         home: Some("/home/dev".into()),

@@ -1,4 +1,4 @@
-//! The decision on a command under any rules and in every mode.
+//! The decision on a command under any rules of every scope and in every mode.
 //!
 //! More forbidding never allows more, more allowing never lifts a denial, and neither putting a text between brackets nor
 //! quoting a word makes it freer. What is allowed has every command allowed.
@@ -12,7 +12,8 @@ use crate::corpus::shell_rows;
 use crate::fields::{join, texts};
 use crate::shell_parse::{analysed, quoted};
 
-/// Fields: a command, the deny rules, the ask rules, the allow rules (one on a line), one more rule, the mode's number.
+/// Fields: a command, the deny rules, the ask rules, the allow rules (one on a line), one more rule, and by its length the
+/// mode and the scope of the rules.
 pub const TARGET: Target = Target { name: "shell_decide", run, seeds, words: crate::shell_parse::WORDS };
 
 /// Ways to put a text into another. The line break ends a comment, the blank keeps `((` apart.
@@ -26,21 +27,26 @@ const FRAMES: [(&str, &str); 6] = [
 ];
 
 fn run(data: &[u8]) {
-    let Some([command, deny, ask, allow, more, mode]) = texts::<6>(data) else { return };
-    let Some(rules) = rules_of([deny, ask, allow]) else { return };
-    let modes = PermissionMode::ALL;
-    let world = world(modes[mode.len() % modes.len()]);
+    let Some([command, deny, ask, allow, more, number]) = texts::<6>(data) else { return };
+    let (mode, source) = setting_of(number.len());
+    let Some(rules) = rules_of([deny, ask, allow], &source) else { return };
+    let world = world(mode);
+    let with = |behavior: Behavior| {
+        let mut rules = rules.clone();
+        rules.add(behavior, more, &source).ok()?;
+        Some(decided(command, &rules, &world))
+    };
     let analysis = analysed(command);
     if analysis.trouble == Some(Trouble::Timeout) {
         return;
     }
     let before = decided(command, &rules, &world);
     for behavior in [Behavior::Deny, Behavior::Ask] {
-        if let Some(after) = with(&rules, behavior, more).map(|rules| decided(command, &rules, &world)) {
+        if let Some(after) = with(behavior) {
             assert!(after >= before, "one more {behavior} rule {more:?} turns {before:?} into {after:?}");
         }
     }
-    if let Some(after) = with(&rules, Behavior::Allow, more).map(|rules| decided(command, &rules, &world)) {
+    if let Some(after) = with(Behavior::Allow) {
         // Where questions are refusals, an answer in advance is what a rule is for.
         let refused = before == Decision::Deny && world.mode != PermissionMode::DontAsk;
         assert!(!refused || after == Decision::Deny, "one more allow rule {more:?} lifts a denial");
@@ -131,24 +137,21 @@ fn world(mode: PermissionMode) -> World {
 }
 
 /// The rules of three lists; `None` when one cannot be honoured, for then a session would not start.
-fn rules_of(lists: [&str; 3]) -> Option<RuleSet> {
+fn rules_of(lists: [&str; 3], source: &RuleSource) -> Option<RuleSet> {
     let mut rules = RuleSet::default();
     for (list, behavior) in lists.into_iter().zip([Behavior::Deny, Behavior::Ask, Behavior::Allow]) {
         for line in list.lines().filter(|line| !line.is_empty()) {
-            rules.add(behavior, line, &source()).ok()?;
+            rules.add(behavior, line, source).ok()?;
         }
     }
     Some(rules)
 }
 
-fn with(rules: &RuleSet, behavior: Behavior, text: &str) -> Option<RuleSet> {
-    let mut rules = rules.clone();
-    rules.add(behavior, text, &source()).ok()?;
-    Some(rules)
-}
-
-fn source() -> RuleSource {
-    RuleSource::new(RuleScope::Project, "/srv/repo")
+/// The mode and the source of rules that a number stands for: every mode with every scope.
+fn setting_of(number: usize) -> (PermissionMode, RuleSource) {
+    let (modes, scopes) = (PermissionMode::ALL, RuleScope::ALL);
+    let scope = scopes[number / modes.len() % scopes.len()];
+    (modes[number % modes.len()], RuleSource::new(scope, "/srv/repo"))
 }
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -160,8 +163,10 @@ fn seeds() -> Vec<Vec<u8>> {
         };
         let lists = [Behavior::Deny, Behavior::Ask, Behavior::Allow].map(list);
         let more = ["Bash(curl:*)", "Read(.env)", "Bash(npm run:*)", "Edit(src/**)", "Bash"][at % 5];
-        let mode = "#".repeat(if at % 3 == 0 { at % PermissionMode::ALL.len() } else { 0 });
-        let fields = [&row.command, &lists[0], &lists[1], &lists[2], more, &mode].map(str::as_bytes);
+        let modes = PermissionMode::ALL.len();
+        let scope = at % RuleScope::ALL.len();
+        let number = "#".repeat(scope * modes + if at % 3 == 0 { at % modes } else { 0 });
+        let fields = [&row.command, &lists[0], &lists[1], &lists[2], more, &number].map(str::as_bytes);
         join(&fields)
     })
     .collect()

@@ -68,8 +68,8 @@ impl CommandPattern {
 
     /// The same for a rule that was offered: it stops short of options that run something else.
     pub(crate) fn allows_as_offered(&self, words: &[Word]) -> bool {
-        let stops = matches!(self, CommandPattern::Prefix(expected) if reaches_over(expected, words));
-        self.allows(words) && !stops
+        let stops = || matches!(self, CommandPattern::Prefix(expected) if reaches_over(expected, words));
+        self.allows(words) && !stops()
     }
 
     /// How well a rule that forbids fits a command, also by the base name of a path-qualified command word, and without

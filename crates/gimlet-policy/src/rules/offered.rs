@@ -188,7 +188,9 @@ impl Rule {
 /// behind them that such a rule does not reach over.
 pub(super) fn reaches_over(prefix: &[String], words: &[Word]) -> bool {
     let fixed: Vec<&str> = prefix.iter().map(String::as_str).collect();
-    fixed_words(&fixed) == Some(fixed.len()) && options::run_programs(&fixed, &words[fixed.len()..])
+    // A command may be shorter than the rule.
+    let Some(rest) = words.get(fixed.len()..) else { return false };
+    fixed_words(&fixed) == Some(fixed.len()) && options::run_programs(&fixed, rest)
 }
 
 /// The same for a command by itself, which is then only offered as it is.

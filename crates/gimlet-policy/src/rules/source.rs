@@ -22,6 +22,20 @@ pub enum RuleScope {
     Skill,
 }
 
+impl RuleScope {
+    /// Every kind, for tests that must hold for all of them.
+    pub const ALL: [RuleScope; 8] = [
+        RuleScope::Managed,
+        RuleScope::CommandLine,
+        RuleScope::Local,
+        RuleScope::Project,
+        RuleScope::User,
+        RuleScope::Session,
+        RuleScope::Hook,
+        RuleScope::Skill,
+    ];
+}
+
 impl fmt::Display for RuleScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

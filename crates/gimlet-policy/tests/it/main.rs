@@ -21,6 +21,7 @@ mod properties;
 mod quotes;
 mod rules;
 mod rules_one_by_one;
+mod scopes;
 mod traps;
 mod worked;
 mod worlds;
