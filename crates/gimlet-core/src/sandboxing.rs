@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex};
 
 use gimlet_config::Locations;
 use gimlet_exec::{Available, HostJudge, Proxy, Sandbox};
-use gimlet_policy::shell::ShellFacts;
 use gimlet_policy::{ClosedFiles, Exclusion, Walls, exclusion};
 use gimlet_proto::{Need, SandboxSpec};
 use serde_json::{Map, Value};
@@ -65,7 +64,7 @@ pub struct SettingsFiles {
 impl Sandboxing {
     /// Where the commands of a call run.
     pub(crate) fn walls(&self, needs: &[Need], given: &Map<String, Value>, paths: &PathContext) -> Walls {
-        let facts = ShellFacts { cwd: &paths.cwd, roots: &paths.roots, home: paths.home.as_deref() };
+        let facts = paths.shell_facts();
         let commands = needs.iter().filter_map(|need| match need {
             Need::Run(command) => Some(exclusion(command, &self.excluded, &facts)),
             _ => None,

@@ -2,12 +2,14 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use gimlet_exec::{Confinement, Exec, Shell, ShellError};
+use gimlet_policy::shell::EnvironmentNames;
 use gimlet_proto::{
     AgentPath, Block, Body, Env, Event, Hub, Op, Origin, Say, SessionId, ToolPhase, ToolUseId, ToolView,
 };
@@ -337,6 +339,10 @@ impl Services {
     /// The places paths are judged against right now.
     pub fn paths(&self) -> PathContext {
         let main = self.main.as_ref().and_then(Weak::upgrade);
+        let known = self.shell().and_then(Shell::known_environment);
+        let names = |variables: Arc<[(OsString, OsString)]>| {
+            Arc::new(EnvironmentNames::new(variables.iter().map(|(name, _)| name)))
+        };
         // Subagents work where the session does, also when that changes under them.
         let roots = main.map(|main| main.lock_state().roots.clone());
         let state = self.lock_state();
@@ -346,6 +352,7 @@ impl Services {
             roots: roots.unwrap_or_else(|| state.roots.clone()),
             home: self.home.clone(),
             env: self.env.clone(),
+            environment: known.map(names),
         }
     }
 

@@ -43,6 +43,8 @@ pub use sandbox::{
     SANDBOX_SETUP_FAILED, Sandbox, SandboxError, SandboxPlace, Upstream, WEB_PORTS, can_confine, default_sandbox,
     is_host_pattern, probe, violations,
 };
-pub use shell::{Shell, ShellCommand, ShellConfig, ShellError, ShellRun, is_credential_name, runs_zsh};
+pub use shell::{
+    Shell, ShellCommand, ShellConfig, ShellError, ShellRun, is_credential_name, known_environment, runs_zsh,
+};
 pub use sweep::{SweepError, Swept, sweep};
 pub use text::for_model;

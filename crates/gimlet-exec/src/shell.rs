@@ -160,9 +160,11 @@ impl Shell {
         snapshots.into_iter().chain(self.env_file.clone()).collect()
     }
 
-    /// Returns true when a file of the user's can set variables that [`Self::environment`] does not have.
-    pub fn has_env_file(&self) -> bool {
-        self.env_file.as_ref().is_some_and(|file| file.exists())
+    /// Returns the environment of commands where nothing but bash adds variables to it. `None` when others may: a file
+    /// that is read before each command, a program that starts the shell, or a shell whose own variables nobody has listed.
+    pub fn known_environment(&self) -> Option<Arc<[(OsString, OsString)]>> {
+        let plain = self.language == Language::Bash && self.prefix.is_empty() && self.env_file.is_none();
+        plain.then(|| self.environment())
     }
 
     /// Gives the commands from now on what belongs into theirs of this environment.
@@ -314,6 +316,14 @@ impl Shell {
         }
         Ok((program.clone(), first.iter().cloned().chain([invocation]).collect()))
     }
+}
+
+/// The environment that the commands of a session with this one of its own would begin with; `None` as for
+/// [`Shell::known_environment`].
+pub fn known_environment(env: &Env) -> Option<Vec<(OsString, OsString)>> {
+    let adds = ["CLAUDE_ENV_FILE", "CLAUDE_CODE_SHELL_PREFIX"];
+    let plain = !runs_zsh(env) && adds.iter().all(|name| env.get(name).is_none());
+    plain.then(|| environment::for_commands(env, "", Some("")))
 }
 
 /// Whether a session with this environment has its commands run by zsh.

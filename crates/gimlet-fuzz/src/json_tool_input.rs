@@ -4,6 +4,7 @@
 //! prepared call is prepared to the same call again. What a call needs are absolute paths.
 
 use std::path::{Component, Path};
+use std::sync::Arc;
 
 use gimlet_core::tool::{AnyTool, PathContext, Prepared};
 use gimlet_policy::{Call, Followed, NeedFacts, RuleSet, World, decide};
@@ -119,7 +120,12 @@ fn decided(tool: &str, prepared: &Prepared) {
     });
     let needs: Vec<NeedFacts> = facts.collect();
     let call = Call { tool, also_named: &[], input: Some(&prepared.given), needs: &needs, needs_person: false };
-    let world = World { cwd: "/srv/app".into(), roots: vec!["/srv/app".into()], ..World::default() };
+    let world = World {
+        cwd: "/srv/app".into(),
+        roots: vec!["/srv/app".into()],
+        environment: Some(Arc::default()),
+        ..World::default()
+    };
     let verdict = decide(&call, &RuleSet::default(), &world);
     assert!(!verdict.reasons.is_empty(), "a verdict has reasons");
 }
@@ -131,6 +137,7 @@ fn paths() -> PathContext {
         roots: vec!["/srv/app".into()],
         home: Some("/home/ada".into()),
         env: Env::default(),
+        environment: Some(Arc::default()),
     }
 }
 

@@ -9,6 +9,7 @@ use gimlet_policy::{
 };
 use gimlet_proto::{Need, PermissionMode};
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
 use crate::Target;
 use crate::corpus::{path_rows, shell_rows};
@@ -154,6 +155,7 @@ fn world(mode: PermissionMode) -> World {
         cwd: "/srv/repo".into(),
         roots: vec!["/srv/repo".into()],
         home: Some("/home/dev".into()),
+        environment: Some(Arc::default()),
         ..World::default()
     }
 }

@@ -6,6 +6,7 @@
 use gimlet_policy::shell::{Trouble, Word};
 use gimlet_policy::{Behavior, Call, Decision, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide};
 use gimlet_proto::{Need, PermissionMode};
+use std::sync::Arc;
 
 use crate::Target;
 use crate::corpus::shell_rows;
@@ -132,6 +133,7 @@ fn world(mode: PermissionMode) -> World {
         cwd: "/srv/repo".into(),
         roots: vec!["/srv/repo".into()],
         home: Some("/home/dev".into()),
+        environment: Some(Arc::default()),
         ..World::default()
     }
 }

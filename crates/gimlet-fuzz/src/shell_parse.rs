@@ -3,7 +3,7 @@
 //! It never fails, says the same every time, and its claims fit together. A text that it understands has the same
 //! commands inside any bracket.
 
-use gimlet_policy::shell::{Analysis, ShellFacts, Trouble, Word, analyse};
+use gimlet_policy::shell::{Analysis, EnvironmentNames, ShellFacts, Trouble, Word, analyse};
 
 use crate::Target;
 use crate::corpus::shell_rows;
@@ -130,7 +130,15 @@ fn run(data: &[u8]) {
 
 pub(crate) fn analysed(text: &str) -> Analysis {
     let roots = ["/srv/repo".into()];
-    analyse(text, &ShellFacts { cwd: "/srv/repo".as_ref(), roots: &roots, home: Some("/home/dev".as_ref()) })
+    analyse(
+        text,
+        &ShellFacts {
+            cwd: "/srv/repo".as_ref(),
+            roots: &roots,
+            home: Some("/home/dev".as_ref()),
+            environment: Some(&EnvironmentNames::default()),
+        },
+    )
 }
 
 /// A word that bash reads as it is.

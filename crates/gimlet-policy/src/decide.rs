@@ -10,13 +10,16 @@ mod subject;
 mod tests;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gimlet_proto::{Need, PermissionMode};
 use serde_json::{Map, Value};
 
 use crate::paths::{FileView, Followed, PathPattern, Places, Strictness, Unseen, is_inside, is_protected, normalise};
 use crate::rules::{Behavior, CommandPattern, Fit, Rule, RuleSet, Specifier};
-use crate::shell::{Analysis, Launches, PatternLook, ShellFacts, Trouble, analyse, analyse_for_zsh, launches, places};
+use crate::shell::{
+    Analysis, EnvironmentNames, Launches, PatternLook, ShellFacts, Trouble, analyse, analyse_for_zsh, launches, places,
+};
 use crate::verdict::{Decision, PartVerdict, Reason, Verdict};
 use subject::{Files, Subject, Touched};
 
@@ -78,6 +81,9 @@ pub struct World {
     /// one; in both spellings where links make a difference.
     pub own_writable: Vec<PathBuf>,
     pub home: Option<PathBuf>,
+    /// The variables that the shell of a command begins with. `None` when nobody knows them, and then every one may have
+    /// a value.
+    pub environment: Option<Arc<EnvironmentNames>>,
     /// The session could switch to `bypassPermissions`: then `plan` only asks the model to hold back.
     pub bypass_available: bool,
     /// Where the call's commands run.
@@ -115,7 +121,9 @@ impl World {
     }
 
     pub(crate) fn shell_facts(&self) -> ShellFacts<'_> {
-        ShellFacts { cwd: &self.cwd, roots: &self.roots, home: self.home.as_deref() }
+        // What zsh sets by itself is not known here.
+        let environment = self.environment.as_deref().filter(|_| !self.zsh);
+        ShellFacts { cwd: &self.cwd, roots: &self.roots, home: self.home.as_deref(), environment }
     }
 
     fn working_spellings(&self) -> Vec<PathBuf> {

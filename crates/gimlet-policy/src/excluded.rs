@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn only_what_is_certainly_named_goes_out_without_a_question() {
         let roots = [PathBuf::from("/repo")];
-        let facts = ShellFacts { cwd: Path::new("/repo"), roots: &roots, home: None };
+        let facts = ShellFacts { cwd: Path::new("/repo"), roots: &roots, home: None, environment: None };
         let patterns = ["docker *".to_owned(), "make deploy".to_owned()];
         let of = |command: &str| exclusion(command, &patterns, &facts);
         for command in [

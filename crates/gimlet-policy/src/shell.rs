@@ -22,6 +22,7 @@ mod scene;
 mod stripped;
 #[cfg(test)]
 mod tests;
+mod variables;
 mod word;
 mod wrappers;
 mod zsh;
@@ -43,6 +44,7 @@ pub(crate) use readonly::Reading;
 pub(crate) use removal::{critical_behind_links, is_recursive};
 pub(crate) use scan::static_words;
 pub(crate) use scene::changes_variables;
+pub use variables::EnvironmentNames;
 pub(crate) use word::UNKNOWN_CHAR;
 pub use word::{Piece, Word};
 pub(crate) use wrappers::{base_name, find_actions, is_seen_through, own_words, reachable};
@@ -59,6 +61,10 @@ const MOST_SCRIPT_BYTES: usize = 1_536;
 /// Directories that a text may go to before nobody can say where it stands.
 const MOST_DIRECTORIES: usize = 16;
 
+/// Redirections with descriptors above 2 that are held against each other; with further ones it is not known who opened
+/// them.
+const MOST_DESCRIPTORS: usize = 64;
+
 /// Where a command would run.
 #[derive(Clone, Copy, Debug)]
 pub struct ShellFacts<'a> {
@@ -67,6 +73,15 @@ pub struct ShellFacts<'a> {
     /// The working directories, absolute and normalised; `cwd` is among them when it is one.
     pub roots: &'a [PathBuf],
     pub home: Option<&'a Path>,
+    /// The variables that the shell begins with. `None` when nobody knows them, and then every one may have a value.
+    pub environment: Option<&'a EnvironmentNames>,
+}
+
+impl ShellFacts<'_> {
+    /// Whether a variable may have a value that the text does not give it.
+    pub(crate) fn may_inherit(&self, name: &str) -> bool {
+        self.environment.is_none_or(|names| names.may_have(name))
+    }
 }
 
 /// Why a text is not fully understood.
@@ -240,7 +255,7 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
         analysis.trouble = Some(Trouble::TooLong);
     }
     analysis.fully_parsed = parsed.trouble.is_none();
-    analysis.redirects = parsed.redirects.iter().filter_map(file_redirect).collect();
+    analysis.redirects = file_redirects(&parsed.redirects);
     analysis.treacherous = parsed.treacherous;
     let single = parsed.commands.first().filter(|_| parsed.single && analysis.trouble.is_none());
     analysis.simple = single.and_then(|command| static_values(&command.words));
@@ -327,7 +342,7 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
             let inner = parse::parse(&script);
             // Of what is not understood nobody knows which files it opens.
             found.incomplete |= inner.trouble.is_some();
-            found.redirects.extend(inner.redirects.iter().filter_map(file_redirect));
+            found.redirects.extend(file_redirects(&inner.redirects));
             found.add(&script, inner);
         }
         at += 1;
@@ -423,8 +438,22 @@ impl Found {
     }
 }
 
-fn file_redirect(redirect: &parse::Redirect) -> Option<FileRedirect> {
+fn file_redirects(redirects: &[parse::Redirect]) -> Vec<FileRedirect> {
+    let numbered = redirects.iter().filter(|redirect| redirect.names_further_descriptor());
+    let numbered: Vec<&parse::Redirect> = numbered.take(MOST_DESCRIPTORS).collect();
+    redirects.iter().filter_map(|redirect| file_redirect(redirect, &numbered)).collect()
+}
+
+/// `numbered` are those that may have opened a descriptor above 2.
+fn file_redirect(redirect: &parse::Redirect, numbered: &[&parse::Redirect]) -> Option<FileRedirect> {
     let target = &redirect.target;
+    // A descriptor that the text does not open itself was somebody else's, and may lead anywhere.
+    if let Some(number) = redirect.further_descriptor()
+        && !numbered.iter().any(|other| other.opens_for(number, redirect))
+    {
+        let writes = redirect.operator.starts_with('>');
+        return Some(FileRedirect { target: Word::anything(), writes, source: None, at: redirect.at });
+    }
     let file = |writes: bool| Some(FileRedirect { target: target.clone(), writes, source: None, at: redirect.at });
     let descriptor = |text: &str| text == "-" || parse::is_number(text.strip_suffix('-').unwrap_or(text));
     match redirect.operator.as_str() {

@@ -30,7 +30,7 @@ use gimlet_core::Services;
 use gimlet_core::tool::{
     ForAgents, InputProblem, PathContext, PromptContext, ResultCap, Sign, Tool, ToolContext, ToolError, ToolResult,
 };
-use gimlet_policy::shell::{Analysis, ShellFacts, analyse};
+use gimlet_policy::shell::{Analysis, analyse};
 use gimlet_proto::{Need, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -77,10 +77,7 @@ pub(crate) struct BashInput {
 impl BashInput {
     /// What the command would do. The runtime prepares an input again when the places change, so the first answer holds.
     fn analysis(&self, cx: &PathContext) -> &Arc<Analysis> {
-        self.analysis.get_or_init(|| {
-            let facts = ShellFacts { cwd: &cx.cwd, roots: &cx.roots, home: cx.home.as_deref() };
-            Arc::new(analyse(&self.command, &facts))
-        })
+        self.analysis.get_or_init(|| Arc::new(analyse(&self.command, &cx.shell_facts())))
     }
 
     fn wants_background(&self) -> bool {

@@ -8,11 +8,13 @@ mod simulate;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use call::ReadCall;
 use gimlet_config::Severity;
 use gimlet_core::tool::PathContext;
 use gimlet_core::{Judging, OnDisk};
+use gimlet_policy::shell::EnvironmentNames;
 use gimlet_policy::{Decision, PartVerdict, Reason, RuleSet, Suggestion, Verdict, Walls};
 use gimlet_proto::Env;
 use serde_json::{Value, json};
@@ -41,7 +43,8 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
     }
     let own = crate::start::own_folders(&around);
     let governing = crate::settings::locations(&around).governing();
-    let mut paths = places(cwd, around.home, around.env);
+    let environment = known_names(&around.env);
+    let mut paths = places(cwd, around.home, around.env, environment);
     paths.roots.extend(roots);
     let call = read_call(args, &paths)?;
     let judging = Judging {
@@ -124,8 +127,14 @@ fn working_directory(wanted: Option<&Path>, current: &Path) -> Result<PathBuf, R
     crate::lookup::folder(wanted, current).map_err(|why| Report::new(format!("--cwd {why}")))
 }
 
-fn places(cwd: PathBuf, home: Option<PathBuf>, env: Env) -> PathContext {
-    PathContext { project_dir: cwd.clone(), roots: vec![cwd.clone()], cwd, home, env }
+/// The variables that a command would begin with, if they are known.
+fn known_names(env: &Env) -> Option<Arc<EnvironmentNames>> {
+    let known = gimlet_exec::known_environment(env)?;
+    Some(Arc::new(EnvironmentNames::new(known.iter().map(|(name, _)| name))))
+}
+
+fn places(cwd: PathBuf, home: Option<PathBuf>, env: Env, environment: Option<Arc<EnvironmentNames>>) -> PathContext {
+    PathContext { project_dir: cwd.clone(), roots: vec![cwd.clone()], cwd, home, env, environment }
 }
 
 /// Adds the rules of all files, and says what is to be said about them. A leading `/` stands for the folder that is

@@ -139,6 +139,7 @@ impl Judging<'_> {
             own_writable: self.own_spellings(),
             cwd: paths.cwd.clone(),
             home: paths.home.clone(),
+            environment: paths.environment.clone(),
             bypass_available: self.bypass_reachable,
             walls: self.walls,
             plan_reviewed: self.plan_reviewed,
@@ -226,6 +227,7 @@ mod tests {
             roots: vec!["/repo".into()],
             home: Some("/home/ada".into()),
             env: Env::default(),
+            environment: None,
         };
         let own = ["/repo/.claude/agent-memory".into(), "/home/ada/.claude/plans".into()];
         let judging = Judging {

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use gimlet_exec::Confinement;
 use gimlet_policy::ClosedFiles;
+use gimlet_policy::shell::{EnvironmentNames, ShellFacts};
 use gimlet_proto::{AgentOffer, AgentPath, Env, ToolUseId};
 use tokio_util::sync::CancellationToken;
 
@@ -39,9 +40,17 @@ pub struct PathContext {
     pub roots: Vec<PathBuf>,
     pub home: Option<PathBuf>,
     pub env: Env,
+    /// The variables that the shell of a command begins with, if they are known.
+    pub environment: Option<Arc<EnvironmentNames>>,
 }
 
 impl PathContext {
+    /// What the analysis of a command has to know.
+    pub fn shell_facts(&self) -> ShellFacts<'_> {
+        let environment = self.environment.as_deref();
+        ShellFacts { cwd: &self.cwd, roots: &self.roots, home: self.home.as_deref(), environment }
+    }
+
     /// Expands `~`, resolves against the working directory and removes `.` and `..` by spelling.
     pub fn expand(&self, path: &Path) -> PathBuf {
         let path = match (path.strip_prefix("~"), &self.home) {
@@ -200,6 +209,7 @@ mod tests {
             roots: vec!["/p/app".into()],
             home: Some("/home/ada".into()),
             env: Env::default(),
+            environment: None,
         };
         assert_eq!(cx.expand(Path::new("~/x/../y")), Path::new("/home/ada/y"));
         assert_eq!(cx.expand(Path::new("src/./a.rs")), Path::new("/p/app/src/a.rs"));

@@ -2,6 +2,7 @@
 
 use gimlet_policy::{Behavior, Call, NeedFacts, RuleScope, RuleSet, RuleSource, Verdict, World, decide};
 use gimlet_proto::Need;
+use std::sync::Arc;
 
 /// Lengths of a text, in bytes.
 pub(crate) const LENGTHS: &[usize] = &[1_000, 10_000];
@@ -82,6 +83,7 @@ impl Question {
             cwd: "/srv/repo".into(),
             roots: vec!["/srv/repo".into()],
             home: Some("/home/dev".into()),
+            environment: Some(Arc::default()),
             ..World::default()
         };
         Self { needs: [NeedFacts { need: Need::Run(text), resolved: None, hops: vec![] }], rules: rules(), world }

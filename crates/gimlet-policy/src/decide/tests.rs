@@ -1,6 +1,7 @@
 //! The order of the decision, mode by mode.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gimlet_proto::{Need, PermissionMode};
 
@@ -30,6 +31,7 @@ fn world(mode: PermissionMode) -> World {
         roots: vec!["/srv/repo".into()],
         readable: vec!["/home/dev/.claude/results".into()],
         home: Some("/home/dev".into()),
+        environment: Some(Arc::default()),
         ..World::default()
     }
 }

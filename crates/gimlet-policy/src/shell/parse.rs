@@ -62,6 +62,31 @@ pub(crate) struct Redirect {
     pub(crate) target: Word,
     /// Where it begins in the text.
     pub(crate) at: usize,
+    /// The descriptor in front of it, if its number is written there.
+    pub(crate) descriptor: Option<String>,
+    /// The command or statement that it belongs to, where that matters for a descriptor above 2.
+    pub(crate) statement: Range<usize>,
+}
+
+impl Redirect {
+    /// The number above 2 of the descriptor that this one takes for its target.
+    pub(crate) fn further_descriptor(&self) -> Option<&str> {
+        let target = self.target.value().filter(|_| matches!(self.operator.as_str(), "<&" | ">&"))?;
+        let number = target.strip_suffix('-').unwrap_or(target);
+        is_further(number).then_some(number)
+    }
+
+    /// Whether a descriptor above 2 is opened or used by its number.
+    pub(crate) fn names_further_descriptor(&self) -> bool {
+        self.descriptor.as_deref().is_some_and(is_further) || self.further_descriptor().is_some()
+    }
+
+    /// Whether this one has opened a descriptor by the time that another one takes it.
+    pub(crate) fn opens_for(&self, number: &str, other: &Redirect) -> bool {
+        let same = |own: &String| own.trim_start_matches('0') == number.trim_start_matches('0');
+        let before = self.at < other.at || self.statement != other.statement;
+        self.descriptor.as_ref().is_some_and(same) && self.statement.contains(&other.at) && before
+    }
 }
 
 /// What the grammar made of a text.
@@ -132,6 +157,11 @@ fn ascii_shadow(text: &str) -> Cow<'_, [u8]> {
         return Cow::Borrowed(text.as_bytes());
     }
     text.bytes().map(|byte| if is_plain(&byte) { byte } else { b'x' }).collect()
+}
+
+/// Whether a text is the number of a descriptor above 2.
+fn is_further(text: &str) -> bool {
+    is_number(text) && !matches!(text.trim_start_matches('0'), "" | "1" | "2")
 }
 
 /// Whether a text is the number of a descriptor.

@@ -9,6 +9,7 @@ use super::looks::{Look, PatternLook, Printed, PrintedLook, Role, WordReader, wi
 use super::parse::{Command, Loop, Parsed};
 use super::readonly::{Reading, Standing, is_free, named, printed_names, readable};
 use super::stripped::stripped;
+use super::variables::is_set_by_bash;
 use super::word::{Piece, Word};
 use crate::paths::{holds_secrets, normalise};
 
@@ -288,17 +289,24 @@ impl<'a> Scene<'a> {
         Some(found)
     }
 
-    /// A variable that is unset, or that loops give nothing but names in the working directories.
+    /// A variable that is unset, or that loops give nothing but names in the working directories. What bash changes by
+    /// itself is neither: `_` is whatever the command before ended with.
     fn is_tame(&self, name: &str) -> bool {
-        // Upper-case names may be anything in the environment, the place of credentials among it.
-        // And `_` is whatever the command before ended with.
-        let inherited = name == "_" || name.chars().any(|c| c.is_ascii_uppercase());
-        !self.unsettled && self.tame.get(name).copied().unwrap_or(!inherited)
+        let given = self.tame.get(name).copied();
+        !self.unsettled
+            && !is_set_by_bash(name)
+            && given.unwrap_or_else(|| !name.chars().any(|c| c.is_ascii_uppercase()))
+            && (self.is_in_loop(name) || !self.facts.may_inherit(name))
+    }
+
+    /// Whether the command in question only runs with a value that a loop has given to the variable.
+    fn is_in_loop(&self, name: &str) -> bool {
+        self.loops(name).any(|found| found.body.contains(&self.at))
     }
 
     /// A value for certain, and a tame one.
     fn is_given(&self, name: &str) -> bool {
-        self.is_tame(name) && self.loops(name).any(|found| found.body.contains(&self.at))
+        self.is_tame(name) && self.is_in_loop(name)
     }
 
     /// The words that loops give to the variables of a word.

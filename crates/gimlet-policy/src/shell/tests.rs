@@ -2,11 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Analysis, ShellFacts, Trouble, Word, analyse};
+use super::{Analysis, EnvironmentNames, ShellFacts, Trouble, Word, analyse};
 
 pub(super) fn look(text: &str) -> Analysis {
     let roots = [PathBuf::from("/repo")];
-    analyse(text, &ShellFacts { cwd: Path::new("/repo"), roots: &roots, home: Some(Path::new("/home/dev")) })
+    analyse(
+        text,
+        &ShellFacts {
+            cwd: Path::new("/repo"),
+            roots: &roots,
+            home: Some(Path::new("/home/dev")),
+            environment: Some(&EnvironmentNames::default()),
+        },
+    )
 }
 
 fn found(text: &str) -> Vec<String> {
@@ -604,7 +612,7 @@ fn every_place_that_a_list_may_read_is_told_to_whoever_follows_links() {
 #[test]
 fn climbing_from_one_working_directory_to_another_is_not_read_only() {
     let roots = [PathBuf::from("/a/here"), PathBuf::from("/a/there")];
-    let facts = ShellFacts { cwd: Path::new("/a/here"), roots: &roots, home: None };
+    let facts = ShellFacts { cwd: Path::new("/a/here"), roots: &roots, home: None, environment: None };
     assert!(analyse("cat /a/there/x", &facts).read_only);
     assert!(!analyse("cat ../there/x", &facts).read_only, "the directory above a link is not the one of its spelling");
     let inside = ShellFacts { cwd: Path::new("/a/here/sub"), ..facts };

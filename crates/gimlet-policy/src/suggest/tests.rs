@@ -3,9 +3,17 @@
 use super::*;
 use crate::paths::{FileTable, Followed};
 use crate::rules::RuleScope;
+use std::sync::Arc;
 
 fn world(mode: PermissionMode) -> World {
-    World { mode, cwd: "/repo".into(), roots: vec!["/repo".into()], home: Some("/home/ada".into()), ..World::default() }
+    World {
+        mode,
+        cwd: "/repo".into(),
+        roots: vec!["/repo".into()],
+        home: Some("/home/ada".into()),
+        environment: Some(Arc::default()),
+        ..World::default()
+    }
 }
 
 fn covered(tool: &str, need: Need, deny: &[&str]) -> Vec<String> {

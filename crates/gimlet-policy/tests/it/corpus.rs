@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gimlet_policy::{Behavior, Call, Decision, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide, normalise};
 use gimlet_proto::Need;
@@ -76,6 +77,7 @@ fn shell_corpus_is_decided_exactly() {
             cwd: text(&row, "cwd").into(),
             roots: vec!["/repo".into()],
             home: Some("/home/dev".into()),
+            environment: Some(Arc::default()),
             ..World::default()
         };
         let facts = NeedFacts { need: Need::Run(text(&row, "command").into()), resolved: None, hops: vec![] };
@@ -103,6 +105,7 @@ fn path_corpus_is_decided_exactly() {
             roots,
             home: Some(text(&row, "home").into()),
             cwd: cwd.clone(),
+            environment: Some(Arc::default()),
             ..World::default()
         };
         let path = PathBuf::from(text(&row, "path"));

@@ -71,7 +71,7 @@ fn some(list: &'static [&'static str]) -> impl Strategy<Value = Vec<&'static str
 }
 
 fn facts(roots: &[PathBuf]) -> ShellFacts<'_> {
-    ShellFacts { cwd: "/srv/repo".as_ref(), roots, home: None }
+    ShellFacts { cwd: "/srv/repo".as_ref(), roots, home: None, environment: None }
 }
 
 proptest! {

@@ -1,6 +1,7 @@
 //! Sizes and shapes that are meant to hurt: the answer stays bounded in time, and a denied part is found at every place.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gimlet_policy::{
@@ -20,6 +21,7 @@ fn denying_curl(text: String) -> Verdict {
         mode: PermissionMode::BypassPermissions,
         cwd: "/srv/repo".into(),
         roots: vec!["/srv/repo".into()],
+        environment: Some(Arc::default()),
         ..World::default()
     };
     let needs = [NeedFacts { need: Need::Run(text), resolved: None, hops: vec![] }];
@@ -137,7 +139,13 @@ fn programs_that_run_each_other_are_followed_for_a_few_steps() {
 
 #[test]
 fn over_long_text_asks_without_rules_too_but_not_in_bypass() {
-    let world = |mode| World { mode, cwd: "/srv/repo".into(), roots: vec!["/srv/repo".into()], ..World::default() };
+    let world = |mode| World {
+        mode,
+        cwd: "/srv/repo".into(),
+        roots: vec!["/srv/repo".into()],
+        environment: Some(Arc::default()),
+        ..World::default()
+    };
     let needs = [NeedFacts { need: Need::Run(format!("echo {}", "a".repeat(20_000))), resolved: None, hops: vec![] }];
     let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
     let rules = RuleSet::default();
@@ -152,7 +160,7 @@ fn text_that_no_shell_would_take_is_never_read_and_never_allowed() {
         let needs = [NeedFacts { need: Need::Run(text), resolved: None, hops: vec![] }];
         let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
         let (mode, cwd, roots) = (PermissionMode::BypassPermissions, "/srv/repo".into(), vec!["/srv/repo".into()]);
-        let world = World { mode, cwd, roots, ..World::default() };
+        let world = World { mode, cwd, roots, environment: Some(Arc::default()), ..World::default() };
         let started = Instant::now();
         assert_eq!(decide(&call, &RuleSet::default(), &world).decision, Decision::Ask, "{unit:?}");
         assert!(started.elapsed() < Duration::from_secs(1), "{unit:?} took {:?}", started.elapsed());

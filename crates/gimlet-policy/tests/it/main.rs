@@ -9,6 +9,7 @@ mod completed;
 mod corpus;
 mod fed;
 mod flags;
+mod inherited;
 mod invariants;
 mod kept_files;
 mod launchers;

@@ -4,6 +4,7 @@
 use gimlet_policy::{Behavior, Call, Decision, NeedFacts, Reason, RuleScope, RuleSet, RuleSource, World};
 use gimlet_policy::{FileTable, PartVerdict, Verdict, decide_parts, decide_seeing};
 use gimlet_proto::{Need, PermissionMode};
+use std::sync::Arc;
 
 fn rules(allow: &[&str], deny: &[&str]) -> RuleSet {
     let mut rules = RuleSet::default();
@@ -16,8 +17,14 @@ fn rules(allow: &[&str], deny: &[&str]) -> RuleSet {
 
 fn judged(command: &str, rules: &RuleSet, mode: PermissionMode) -> (Verdict, Vec<PartVerdict>) {
     let cwd = "/srv/repo";
-    let world =
-        World { mode, cwd: cwd.into(), roots: vec![cwd.into()], home: Some("/home/dev".into()), ..World::default() };
+    let world = World {
+        mode,
+        cwd: cwd.into(),
+        roots: vec![cwd.into()],
+        home: Some("/home/dev".into()),
+        environment: Some(Arc::default()),
+        ..World::default()
+    };
     let needs = [NeedFacts::new(Need::Run(command.to_owned()), None)];
     let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
     let view = FileTable::default();

@@ -3,6 +3,7 @@
 use gimlet_policy::{Behavior, Call, Decision, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide, shell};
 use gimlet_proto::{Need, PermissionMode};
 use proptest::prelude::*;
+use std::sync::Arc;
 
 fn rules(deny: &[&str], allow: &[&str]) -> RuleSet {
     let source = RuleSource::new(RuleScope::Project, "/srv/repo");
@@ -22,6 +23,7 @@ fn run(text: &str, rules: &RuleSet, mode: PermissionMode) -> Decision {
         cwd: "/srv/repo".into(),
         roots: vec!["/srv/repo".into()],
         home: Some("/home/dev".into()),
+        environment: Some(Arc::default()),
         ..World::default()
     };
     let needs = [NeedFacts { need: Need::Run(text.to_owned()), resolved: None, hops: vec![] }];
@@ -99,7 +101,7 @@ proptest! {
     #[test]
     fn no_text_makes_the_analysis_panic(text in prop_oneof![fragments(), any::<String>()]) {
         let roots = ["/srv/repo".into()];
-        let facts = shell::ShellFacts { cwd: "/srv/repo".as_ref(), roots: &roots, home: None };
+        let facts = shell::ShellFacts { cwd: "/srv/repo".as_ref(), roots: &roots, home: None, environment: None };
         let analysis = shell::analyse(&text, &facts);
         prop_assert!(!analysis.read_only || analysis.trouble.is_none());
         prop_assert!(analysis.simple.is_none() || analysis.fully_parsed);
@@ -153,7 +155,7 @@ proptest! {
         let allow = rules(&[], &["Bash(npm:*)"]);
         if run(&text, &allow, PermissionMode::Default) == Decision::Allow {
             let roots = ["/srv/repo".into()];
-            let facts = shell::ShellFacts { cwd: "/srv/repo".as_ref(), roots: &roots, home: None };
+            let facts = shell::ShellFacts { cwd: "/srv/repo".as_ref(), roots: &roots, home: None, environment: None };
             for words in shell::analyse(&text, &facts).commands {
                 let name = words[0].value().unwrap_or("?").to_owned();
                 prop_assert!(matches!(name.as_str(), "npm" | "ls"), "{:?} runs {}", text, name);

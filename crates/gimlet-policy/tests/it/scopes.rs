@@ -62,7 +62,7 @@ fn a_command_may_be_shorter_than_a_rule_of_any_scope() {
 #[test]
 fn a_part_may_be_shorter_than_an_excluded_command() {
     let roots = ["/srv/repo".into()];
-    let facts = ShellFacts { cwd: "/srv/repo".as_ref(), roots: &roots, home: None };
+    let facts = ShellFacts { cwd: "/srv/repo".as_ref(), roots: &roots, home: None, environment: None };
     let patterns = ["git push *".to_owned()];
     assert_eq!(exclusion("git push | cat", &patterns, &facts), Exclusion::Whole);
     assert_eq!(exclusion("git push; make", &patterns, &facts), Exclusion::Partly);

@@ -1,6 +1,7 @@
 //! Worked cases, one table: rules and mode, a call, and what comes of it. They are the cases that people look up first.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use gimlet_policy::{
     Behavior, Call, Decision, FileTable, Followed, HookSay, NeedFacts, RuleError, RuleScope, RuleSet, RuleSource,
@@ -63,7 +64,14 @@ fn add(rules: &mut RuleSet, texts: &[&str], scope: RuleScope, anchor: &str) {
 
 fn decided(rules: &RuleSet, mode: PermissionMode, what: What, hook: Option<&HookSay>) -> Decision {
     let (tool, facts) = what.call();
-    let world = World { mode, cwd: CWD.into(), roots: vec![CWD.into()], home: Some(HOME.into()), ..World::default() };
+    let world = World {
+        mode,
+        cwd: CWD.into(),
+        roots: vec![CWD.into()],
+        home: Some(HOME.into()),
+        environment: Some(Arc::default()),
+        ..World::default()
+    };
     let needs = [facts];
     let call = Call { tool, also_named: &[], input: None, needs: &needs, needs_person: false };
     decide_after_hook(&call, rules, &world, &FileTable::default(), hook).decision
@@ -207,7 +215,14 @@ fn a_sandbox_answers_questions_but_lifts_no_rule() {
             set.add(*behavior, rule, &RuleSource::new(RuleScope::User, "/repo")).unwrap();
         }
         let root: std::path::PathBuf = "/repo".into();
-        let world = World { mode, walls, cwd: root.clone(), roots: vec![root], ..World::default() };
+        let world = World {
+            mode,
+            walls,
+            cwd: root.clone(),
+            roots: vec![root],
+            environment: Some(Arc::default()),
+            ..World::default()
+        };
         let needs = [NeedFacts::new(Need::Run(command.to_owned()), None)];
         decide(&Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false }, &set, &world)
             .decision
@@ -243,7 +258,12 @@ fn leaving_the_sandbox_is_named_beside_any_doubt() {
     for text in [format!("touch x; echo {}", "a{b,c} ".repeat(33)), "eval \"$x\"".to_owned()] {
         let needs = [NeedFacts::new(Need::Run(text.clone()), None)];
         let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
-        let world = World { walls: gimlet_policy::Walls::Leaving, cwd: "/repo".into(), ..World::default() };
+        let world = World {
+            walls: gimlet_policy::Walls::Leaving,
+            cwd: "/repo".into(),
+            environment: Some(Arc::default()),
+            ..World::default()
+        };
         let verdict = gimlet_policy::decide(&call, &set, &world);
         assert!(verdict.decision == Ask && verdict.reasons.contains(&gimlet_policy::Reason::LeavesSandbox), "{text}");
     }

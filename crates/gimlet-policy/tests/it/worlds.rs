@@ -4,6 +4,7 @@ use gimlet_policy::{
     Behavior, Call, Decision, FileTable, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide, decide_seeing,
 };
 use gimlet_proto::{Need, PermissionMode};
+use std::sync::Arc;
 
 pub(crate) fn rules(deny: &[&str], ask: &[&str], allow: &[&str]) -> RuleSet {
     let source = RuleSource::new(RuleScope::Project, "/srv/repo");
@@ -22,6 +23,7 @@ pub(crate) fn world(mode: PermissionMode) -> World {
         cwd: "/srv/repo".into(),
         roots: vec!["/srv/repo".into()],
         home: Some("/home/dev".into()),
+        environment: Some(Arc::default()),
         ..World::default()
     }
 }

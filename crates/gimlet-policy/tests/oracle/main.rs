@@ -9,6 +9,7 @@
 mod dice;
 mod jail;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -60,6 +61,7 @@ fn against_bash(
                         cwd: jail.work(),
                         roots: vec![jail.work()],
                         home: Some(jail.home()),
+                        environment: Some(Arc::default()),
                         ..World::default()
                     };
                     let mut faults = Vec::new();
@@ -157,7 +159,8 @@ fn whatever_is_allowed_runs_only_what_was_foreseen() {
         &["Bash(npm run:*)", "Bash(make:*)", "Edit(/out/**)"],
         |text, outcome, jail| {
             let (work, roots) = (jail.work(), [jail.work()]);
-            let commands = analyse(text, &ShellFacts { cwd: &work, roots: &roots, home: None }).commands;
+            let commands =
+                analyse(text, &ShellFacts { cwd: &work, roots: &roots, home: None, environment: None }).commands;
             let unforeseen = outcome.started.iter().find(|call| !is_spoken_for(call) || !is_predicted(call, &commands));
             let written = outcome.written.iter().find(|path| !path.starts_with("work/out/"));
             match (outcome.syntax_error, unforeseen, written) {

@@ -79,7 +79,14 @@ mod tests {
 
     fn paths(root: &Path, cwd: &Path) -> PathContext {
         let env = Env::default();
-        PathContext { cwd: cwd.into(), project_dir: root.into(), roots: vec![root.into()], home: None, env }
+        PathContext {
+            cwd: cwd.into(),
+            project_dir: root.into(),
+            roots: vec![root.into()],
+            home: None,
+            env,
+            environment: None,
+        }
     }
 
     #[test]

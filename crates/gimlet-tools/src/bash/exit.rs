@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn analysed(command: &str) -> Analysis {
-        analyse(command, &ShellFacts { cwd: Path::new("/p"), roots: &["/p".into()], home: None })
+        analyse(command, &ShellFacts { cwd: Path::new("/p"), roots: &["/p".into()], home: None, environment: None })
     }
 
     #[test]

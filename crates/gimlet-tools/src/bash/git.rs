@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     fn recognised(command: &str, output: &str) -> Value {
-        let facts = ShellFacts { cwd: Path::new("/p"), roots: &[], home: None };
+        let facts = ShellFacts { cwd: Path::new("/p"), roots: &[], home: None, environment: None };
         serde_json::to_value(recognise(&analyse(command, &facts), output)).unwrap()
     }
 

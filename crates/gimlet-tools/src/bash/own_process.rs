@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn found(command: &str) -> Option<Vec<String>> {
-        let facts = ShellFacts { cwd: Path::new("/p"), roots: &[], home: None };
+        let facts = ShellFacts { cwd: Path::new("/p"), roots: &[], home: None, environment: None };
         analyse(command, &facts).commands.iter().find_map(|words| pkill_arguments(words))
     }
 

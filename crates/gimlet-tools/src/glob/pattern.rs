@@ -94,6 +94,7 @@ mod tests {
             roots: vec!["/p".into()],
             home: Some("/home/ada".into()),
             env: Env::default(),
+            environment: None,
         };
         let (base, rest) = split(pattern, Path::new("/p/app"), &cx);
         (base.display().to_string(), rest)

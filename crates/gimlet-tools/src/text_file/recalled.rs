@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use gimlet_core::PastCalls;
 use gimlet_core::tool::PathContext;
-use gimlet_policy::shell::{ShellFacts, analyse};
+use gimlet_policy::shell::analyse;
 use gimlet_proto::{DiffHunk, ToolUseParts};
 use serde::Deserialize;
 
@@ -70,8 +70,7 @@ fn file_of(call: &ToolUseParts<'_>, paths: &PathContext) -> Option<PathBuf> {
             if !PRINTERS.iter().any(|name| command.starts_with(name)) {
                 return None;
             }
-            let facts = ShellFacts { cwd: &paths.cwd, roots: &paths.roots, home: paths.home.as_deref() };
-            analyse(&command, &facts).view_of_file
+            analyse(&command, &paths.shell_facts()).view_of_file
         }
         _ => Some(paths.expand(Path::new(&input.file_path?))),
     }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use gimlet_core::tool::{PathContext, PermissionVerdict};
 use gimlet_core::{Judged, Judging};
@@ -173,7 +174,8 @@ impl Row {
 
     fn paths(&self) -> PathContext {
         let home = self.home.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_HOME));
-        places(self.cwd.clone(), Some(home), Env::default())
+        // A row says nothing of variables, and what is set here is not what is asked about.
+        places(self.cwd.clone(), Some(home), Env::default(), Some(Arc::default()))
     }
 
     /// The links and files of the row; everything else is taken to be there and to lead nowhere else.

@@ -63,6 +63,33 @@ async fn where_zsh_runs_commands_only_what_both_shells_read_alike_needs_no_quest
     assert!(result.contains("zsh may read it otherwise"), "{result}");
 }
 
+/// What a project's own file sets for `npm run` must not become a name that nobody was asked about.
+#[tokio::test]
+async fn a_variable_that_is_inherited_or_may_be_set_before_the_command_asks() {
+    let world = world();
+    world.file("a", "kept\n");
+    let script = world.file("env.sh", "k=/etc/hostname\n");
+    let command = "cat \"$npm_package_config_k\" a";
+    let asked = |run: &RunOutput, name: &str| {
+        run.expect_code(3);
+        assert!(run.stdout.starts_with("ask\n"), "{name}: {}", run.stdout);
+    };
+    check(&world, &["--command", command], "").await.expect_code(0);
+    for (name, value) in [("npm_package_config_k", "/etc/hostname"), ("CLAUDE_ENV_FILE", script.to_str().unwrap())] {
+        let run = world.run_at(NOWHERE).env(name, value).args(["permissions", "check", "--command", command]);
+        asked(&run.finish().await, name);
+        let model = Script::new().call("Bash", json!({"command": command})).then().say("done").serve().await.unwrap();
+        let run = world.run(&model).env(name, value).args(["-p", "go"]).finish().await;
+        run.expect_code(0);
+        let result = model.request(1).tool_result(0);
+        assert!(!result.contains("kept"), "{name}: it ran: {result}");
+    }
+    let model = Script::new().call("Bash", json!({"command": command})).then().say("done").serve().await.unwrap();
+    world.run(&model).args(["-p", "go"]).finish().await.expect_code(0);
+    let result = model.request(1).tool_result(0);
+    assert!(result.contains("kept"), "{result}");
+}
+
 #[tokio::test]
 async fn programs_are_told_file_and_line_of_the_rule() {
     let world = world();

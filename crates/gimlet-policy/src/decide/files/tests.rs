@@ -1,6 +1,7 @@
 //! Files behind links, and protected files under every spelling.
 
 use gimlet_proto::{Need, PermissionMode};
+use std::sync::Arc;
 
 use crate::paths::FileTable;
 use crate::{Behavior, Call, Decision, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide_seeing};
@@ -33,6 +34,7 @@ fn run(text: &str, mode: PermissionMode, rules: &[(Behavior, &str)]) -> Decision
         cwd: "/repo".into(),
         roots: vec!["/repo".into()],
         home: Some("/home/ada".into()),
+        environment: Some(Arc::default()),
         ..World::default()
     };
     let needs = [NeedFacts { need: Need::Run(text.into()), resolved: None, hops: vec![] }];

@@ -1,5 +1,7 @@
 //! What bash demands of a construct and the grammar does not, and what an expansion can do beside giving a value.
 
+use std::ops::Range;
+
 use tree_sitter::Node;
 
 use crate::shell::kinds;
@@ -151,6 +153,18 @@ pub(super) fn is_harmless_name(name: &str) -> bool {
     let ordered = name.contains("proxy") || name.starts_with("npm_") || matches!(name, "histchars" | "auto_resume");
     (name.len() == 1 && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
         || (name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(lower) && !ordered)
+}
+
+/// The command or statement that a redirection belongs to.
+pub(super) fn statement_around(redirect: Node<'_>) -> Range<usize> {
+    let mut statement = redirect;
+    while let Some(parent) = statement.parent() {
+        if !matches!(kinds::name(parent), "command" | "redirected_statement") {
+            break;
+        }
+        statement = parent;
+    }
+    statement.byte_range()
 }
 
 /// The words and operators of a condition, in order.

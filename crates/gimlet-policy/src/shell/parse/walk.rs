@@ -11,7 +11,7 @@ use crate::shell::node_words::{Words, element_values, is_continuation, without_c
 use crate::shell::scan::ansi_c_end;
 use crate::shell::word::Word;
 use crate::shell::wrappers::reachable;
-use crate::shell::{Trouble, elements, prescan};
+use crate::shell::{MOST_DESCRIPTORS, Trouble, elements, prescan};
 
 /// What surrounds a node.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,6 +77,8 @@ pub(super) struct Walk<'a> {
     compared: usize,
     /// Grammar and bash part somewhere.
     parted: bool,
+    /// Redirections so far that name a descriptor above 2.
+    further_descriptors: usize,
 }
 
 impl<'a> Walk<'a> {
@@ -92,6 +94,7 @@ impl<'a> Walk<'a> {
             marks,
             compared: 0,
             parted: false,
+            further_descriptors: 0,
         }
     }
 
@@ -546,7 +549,18 @@ impl<'a> Walk<'a> {
             self.parsed.unquoted.extend(target.value().map(str::to_owned));
             self.trouble(Trouble::Construct);
         }
-        self.parsed.redirects.push(Redirect { operator, target, at: node.start_byte() });
+        self.add_redirect(node, operator, target);
+    }
+
+    fn add_redirect(&mut self, node: Node<'_>, operator: String, target: Word) {
+        let descriptor = node.child_by_field_name("descriptor").map(|number| self.source(number).to_owned());
+        let (at, statement) = (node.start_byte(), node.byte_range());
+        let mut redirect = Redirect { operator, target, at, descriptor, statement };
+        if redirect.names_further_descriptor() && self.further_descriptors < MOST_DESCRIPTORS {
+            self.further_descriptors += 1;
+            redirect.statement = structure::statement_around(node);
+        }
+        self.parsed.redirects.push(redirect);
     }
 
     /// The words behind the sign of a redirection. A dollar sign inside a word is where the grammar may cut it.
@@ -560,7 +574,7 @@ impl<'a> Walk<'a> {
     fn herestring(&mut self, node: Node<'_>) {
         let target = node.named_child(node.named_child_count().saturating_sub(1) as u32);
         let target = target.map(|target| word_of(target, self.text)).unwrap_or_default();
-        self.parsed.redirects.push(Redirect { operator: "<<<".to_owned(), target, at: node.start_byte() });
+        self.add_redirect(node, "<<<".to_owned(), target);
     }
 
     fn here_document(&mut self, node: Node<'_>) {
@@ -569,11 +583,7 @@ impl<'a> Walk<'a> {
             self.trouble(Trouble::Construct);
         }
         self.parsed.unquoted.extend(document.body.value().filter(|_| document.hidden).map(str::to_owned));
-        self.parsed.redirects.push(Redirect {
-            operator: "<<".to_owned(),
-            target: document.body,
-            at: node.start_byte(),
-        });
+        self.add_redirect(node, "<<".to_owned(), document.body);
     }
 }
 

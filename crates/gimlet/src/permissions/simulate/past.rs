@@ -41,6 +41,7 @@ impl Place {
                 roots,
                 home: around.home.clone(),
                 env: around.env.clone(),
+                environment: crate::permissions::known_names(&around.env),
             },
             mode: mode.and_then(|mode| mode.parse().ok()).unwrap_or_default(),
             readable: vec![sides.results.clone()],
