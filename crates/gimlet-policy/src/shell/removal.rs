@@ -2,13 +2,14 @@
 //! directory and everything above it, and whole-directory globs under one of these or under a variable.
 //!
 //! What a name stands for is looked up in the values that the text itself gives it. What commands print into a recursive
-//! removal counts as critical unless they are known to print something else. A variable that the text gives no value is
-//! taken for unset, so this finds what people mistype and models think up, not what somebody hides in the environment.
+//! removal counts as critical unless they are known to print something else. A variable that the text gives no value may
+//! be empty; unless nothing can have set it, it may also be any folder.
 
 mod found;
 mod names;
 #[cfg(test)]
 mod tests;
+mod unknown;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -20,36 +21,6 @@ use super::word::{Piece, Word};
 use super::wrappers::base_name;
 use crate::paths::{normalise, segments};
 use names::{Bound, Source};
-
-/// Directories directly under the root that a variable left empty must not reach.
-const TOP_LEVEL: &[&str] = &[
-    "bin",
-    "boot",
-    "dev",
-    "etc",
-    "home",
-    "lib",
-    "lib32",
-    "lib64",
-    "media",
-    "mnt",
-    "opt",
-    "proc",
-    "root",
-    "run",
-    "sbin",
-    "srv",
-    "sys",
-    "tmp",
-    "usr",
-    "var",
-    "Applications",
-    "Library",
-    "System",
-    "Users",
-    "Volumes",
-    "private",
-];
 
 /// Values of one name, one after the other, that are looked at.
 const MOST_VALUES: usize = 64;
@@ -177,9 +148,8 @@ impl Around<'_> {
         }
         let shown = || format!("`{}`", show(word));
         match word.pieces() {
-            // The last word of the command before is whatever that was.
-            [Piece::Variable(name)] if name == "_" => recursive.then(shown),
-            [Piece::Variable(name)] => matches!(name.as_str(), "HOME" | "PWD" | "OLDPWD").then(shown),
+            [Piece::Variable(name)] if matches!(name.as_str(), "HOME" | "PWD" | "OLDPWD") => Some(shown()),
+            [Piece::Variable(name)] => (recursive && self.may_be_any_folder(name)).then(shown),
             [Piece::Unknown | Piece::Output(_)] => recursive.then(shown),
             [Piece::Tilde, rest @ ..] => match (facts.home, rest) {
                 (_, []) => Some(shown()),
@@ -200,14 +170,20 @@ impl Around<'_> {
                 base.is_none_or(below).then(shown)
             }
             [
-                Piece::Variable(_)
+                first @ (Piece::Variable(_)
                 | Piece::Unknown
                 | Piece::Choice(_)
                 | Piece::Output(_)
                 | Piece::Number
-                | Piece::Stream,
+                | Piece::Stream),
                 rest @ ..,
-            ] => empties_to_critical(rest).then(shown),
+            ] => {
+                let any = match first {
+                    Piece::Variable(name) => self.may_be_any_folder(name),
+                    first => matches!(first, Piece::Unknown | Piece::Output(_)),
+                };
+                (self.is_critical_behind_nothing(rest) || (any && self.is_critical_behind_anything(rest))).then(shown)
+            }
             pieces => cwds.iter().any(|cwd| self.glob_or_path(cwd, &rest_text(pieces), true)).then(shown),
         }
     }
@@ -304,31 +280,6 @@ fn rest_text(pieces: &[Piece]) -> String {
         _ => "*".to_owned(),
     };
     pieces.iter().map(piece).collect()
-}
-
-/// An unset variable in front leaves `/`, `/*` or `/etc`.
-fn empties_to_critical(rest: &[Piece]) -> bool {
-    let text = rest_text(rest);
-    let Some(below) = text.strip_prefix('/') else { return text.starts_with(['*', '?', '[']) };
-    let mut names: Vec<&str> = Vec::new();
-    for name in below.split('/').filter(|name| !name.is_empty() && *name != ".") {
-        // Above the root is the root.
-        if name == ".." {
-            // Where a link leads up from is not where its name stands.
-            if names.pop().is_some_and(is_whole_glob) {
-                return true;
-            }
-        } else {
-            names.push(name);
-        }
-    }
-    match names.as_slice() {
-        [] => true,
-        [first] => is_glob(first) || TOP_LEVEL.contains(first),
-        [first, rest @ ..] => {
-            is_whole_glob(first) || (TOP_LEVEL.contains(first) && rest.iter().all(|name| is_whole_glob(name)))
-        }
-    }
 }
 
 fn is_glob(name: &str) -> bool {

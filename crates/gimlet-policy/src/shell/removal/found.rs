@@ -122,7 +122,7 @@ impl Around<'_> {
         match program {
             "echo" | "printf" => words[1..].iter().find_map(|word| match word.value() {
                 Some(text) => printed_names(text).find_map(|name| self.critical_name(name)),
-                None => self.critical_operand(word, false),
+                None => self.critical_operand(word, recursive),
             }),
             "find" => {
                 let found = Walk::of(words);
@@ -181,7 +181,7 @@ impl Around<'_> {
         let begun = walked.iter().filter_map(|word| word.value()).filter(|text| !text.is_empty());
         let begun = begun.flat_map(|text| self.directories.iter().map(move |folder| folder.join(format!("{text}/"))));
         self.spelled.borrow_mut().extend(begun);
-        walked.into_iter().find_map(|word| self.critical_operand(word, false))
+        walked.into_iter().find_map(|word| self.critical_operand(word, whole))
     }
 }
 

@@ -1,8 +1,11 @@
 //! Removals of what the text itself says a name stands for, and of what one program hands to another.
 
+use std::path::{Path, PathBuf};
+
 use proptest::prelude::*;
 
 use super::super::tests::look;
+use super::super::{EnvironmentNames, ShellFacts, analyse};
 
 /// Another program takes it to where the name means something else.
 #[test]
@@ -404,5 +407,89 @@ proptest! {
     ) {
         let text = around.replace('C', &way.replace('V', &path));
         prop_assert_eq!(look(&text).critical_removal, None, "{}", text);
+    }
+}
+
+fn inheriting(text: &str, names: &[&str]) -> Option<String> {
+    let roots = [PathBuf::from("/repo")];
+    let environment = EnvironmentNames::new(names);
+    let (cwd, home) = (Path::new("/repo"), Some(Path::new("/home/dev")));
+    analyse(text, &ShellFacts { cwd, roots: &roots, home, environment: Some(&environment) }).critical_removal
+}
+
+/// A value in front of a path may be empty, and then the path is one from the root or from here.
+#[test]
+fn what_an_empty_value_leaves_is_judged_as_it_stands() {
+    for text in [
+        "rm -rf \"$UNSET/home/dev\"",
+        "rm -rf $UNSET/home/dev/",
+        "rm -rf $UNSET/home/./dev",
+        "rm -rf $UNSET/home/dev/*",
+        "rm -rf \"${UNSET}/home/x/../dev\"",
+        "rm -rf $UNSET/repo",
+        "rm -rf $UNSET/repo/*",
+        "rm -rf $UNSET/etc",
+        "rm -rf ${UNSET}..",
+        "rm -rf ${UNSET}../..",
+        "rm -rf \"$(tool)/home/dev\"",
+        "rm -rf ${x:-/}",
+        "rm -rf ${x:=~}",
+        "rm -rf \"${x:-$HOME}\"",
+        "rm -rf ${x-/}home/dev",
+        "rm -rf ${list[0]}",
+        "rm -rf \"${list[@]}\"",
+        "rm -rf $0",
+        "rm -rf \"$@\"",
+        "rm -rf \"${HOME}\"",
+        "rm -rf ~+",
+        "rm -rf ~-",
+        "rm -rf ~+/..",
+        "rm -rf $OLDPWD",
+        "rm -rf \"$PWD\"",
+        "find $DIRSTACK -delete",
+        "find \"$UNSET/home/dev\" -delete",
+        "find ${UNSET}.. -exec rm -rf {} +",
+        "echo $DIRSTACK | xargs rm -rf",
+        "for d in $DIRSTACK; do rm -rf $d; done",
+    ] {
+        assert!(look(text).critical_removal.is_some(), "{text}");
+    }
+    for text in [
+        "rm -rf $UNSET/home/dev/project/build",
+        "rm -rf $UNSET/build",
+        "rm -rf $UNSET/repo/build",
+        "rm -rf ${UNSET}build",
+        "rm -rf $UNSET",
+        "rm -rf \"$HOME/.cache/tool\"",
+        "x=build; rm -rf $x/target",
+    ] {
+        assert_eq!(look(text).critical_removal, None, "{text}");
+    }
+}
+
+#[test]
+fn what_bash_sets_or_the_environment_brings_may_be_any_folder() {
+    for name in ["DIRSTACK", "_", "BASH_ARGV0", "OLDPWD", "REPLY", "MAPFILE", "BASH_SOURCE", "PWD", "HOME", "OPTARG"] {
+        for form in ["rm -rf $@", "rm -rf \"$@\"", "rm -rf \"${@}\"", "rm -rf $@/..", "rm -rf -- $@/.", "sudo rm -r $@"]
+        {
+            let text = form.replace("{@}", &format!("{{{name}}}")).replace('@', name);
+            assert!(look(&text).critical_removal.is_some(), "{text}");
+        }
+    }
+    for text in [
+        "rm -rf $ROOT",
+        "rm -rf \"$ROOT\"",
+        "rm -rf \"$ROOT/repo\"",
+        "rm -rf $ROOT/dev",
+        "rm -rf ${ROOT}po",
+        "rm -rf ${ROOT}etc",
+    ] {
+        assert!(inheriting(text, &["ROOT"]).is_some(), "{text}");
+    }
+    for text in ["rm -rf $ROOT", "rm -rf $ROOT/dev2", "rm -rf ${ROOT}po"] {
+        assert_eq!(inheriting(text, &[]), None, "{text}");
+    }
+    for text in ["rm -rf \"$ROOT/build\"", "rm -f $ROOT", "ROOT=build; rm -rf $ROOT", "rm -rf build/$ROOT"] {
+        assert_eq!(inheriting(text, &["ROOT"]), None, "{text}");
     }
 }
