@@ -19,6 +19,7 @@ mod readonly;
 mod removal;
 mod scan;
 mod scene;
+mod sed;
 mod stripped;
 #[cfg(test)]
 mod tests;
@@ -44,6 +45,7 @@ pub(crate) use readonly::Reading;
 pub(crate) use removal::{critical_behind_links, is_recursive};
 pub(crate) use scan::static_words;
 pub(crate) use scene::changes_variables;
+pub(crate) use sed::is_script_that_runs_input;
 pub use variables::EnvironmentNames;
 pub(crate) use word::UNKNOWN_CHAR;
 pub use word::{Piece, Word};

@@ -4,7 +4,7 @@
 
 use super::scan;
 use super::word::{Piece, UNKNOWN_CHAR, Word};
-use super::wrappers::{base_name, find_actions, is_find_runner, own_starts, reach};
+use super::wrappers::{base_name, find_actions, is_find_runner, own_starts, reach, reachable};
 
 /// Completed commands inside one command before nobody follows them any more.
 const MOST_COMPLETED: usize = 8;
@@ -104,6 +104,9 @@ impl Completed {
     fn add_find(&mut self, words: &[Word]) {
         let points = starting_points(words).unwrap_or_else(|| vec![Word::anything()]);
         for action in find_actions(words) {
+            // What is found may be any program.
+            let starts_found = |inner: &[Word]| inner.first().is_some_and(|word| word.masked().contains("{}"));
+            self.unseen |= reachable(&words[action.clone()]).into_iter().any(starts_found);
             // What it says for a name inside the folder has another beginning.
             let inside = words.get(action.start - 1).and_then(Word::value).is_some_and(|word| word.ends_with("dir"));
             let unknown = [Word::anything()];

@@ -2,257 +2,23 @@
 //! interpreter, a value that something later runs. It is looked at only where a rule forbids a program by its name, and
 //! what it finds can only ask: nobody knows that these words are commands.
 
+mod tables;
+
 use super::Analysis;
 use super::facts::{echoed, git_subcommand, known_words};
 use super::programs::is_long_option;
 use super::scan;
+use super::sed::{self, SedRuns};
 use super::word::Word;
 use super::wrappers::{base_name, is_seen_through, reachable};
+use tables::{ATTACHED_PROGRAMS, GIT_RUNNERS, GIT_RUNNING_OPTIONS, NAME_THINGS, RUNNING_FLAGS, START_NOTHING};
 
 /// Texts inside texts that are taken apart.
 const DEEPEST: usize = 3;
+/// Letters of a cluster of options behind which code is looked for.
+const LONGEST_CLUSTER: usize = 8;
 /// Commands that are found in the texts of one command line before the rest counts as unseen.
 const MOST_FOUND: usize = 4_096;
-
-/// Programs that start none of their words, whatever these are.
-const START_NOTHING: &[&str] = &[
-    "[",
-    "[[",
-    ":",
-    "b2sum",
-    "base32",
-    "base64",
-    "basename",
-    "break",
-    "bzcat",
-    "bzip2",
-    "cal",
-    "cat",
-    "cd",
-    "chgrp",
-    "chmod",
-    "chown",
-    "cksum",
-    "clear",
-    "cmp",
-    "column",
-    "comm",
-    "continue",
-    "cp",
-    "csplit",
-    "cut",
-    "date",
-    "dd",
-    "df",
-    "diff",
-    "dirname",
-    "du",
-    "echo",
-    "egrep",
-    "exit",
-    "expand",
-    "expr",
-    "false",
-    "fgrep",
-    "file",
-    "find",
-    "fmt",
-    "fold",
-    "free",
-    "getconf",
-    "grep",
-    "groups",
-    "gunzip",
-    "gzip",
-    "hd",
-    "head",
-    "hexdump",
-    "hostname",
-    "iconv",
-    "id",
-    "info",
-    "install",
-    "join",
-    "jq",
-    "kill",
-    "killall",
-    "less",
-    "ln",
-    "logname",
-    "look",
-    "ls",
-    "lsof",
-    "man",
-    "md5sum",
-    "mkdir",
-    "mkfifo",
-    "mktemp",
-    "more",
-    "mv",
-    "nl",
-    "numfmt",
-    "od",
-    "paste",
-    "patch",
-    "pgrep",
-    "pidof",
-    "pkill",
-    "popd",
-    "pr",
-    "printenv",
-    "printf",
-    "ps",
-    "pushd",
-    "pwd",
-    "read",
-    "readlink",
-    "realpath",
-    "return",
-    "rev",
-    "rg",
-    "rm",
-    "rmdir",
-    "seq",
-    "sha1sum",
-    "sha224sum",
-    "sha256sum",
-    "sha384sum",
-    "sha512sum",
-    "shift",
-    "shred",
-    "shuf",
-    "sleep",
-    "sort",
-    "split",
-    "stat",
-    "strings",
-    "sum",
-    "tac",
-    "tail",
-    "tee",
-    "test",
-    "tldr",
-    "touch",
-    "tr",
-    "tree",
-    "true",
-    "truncate",
-    "tsort",
-    "tty",
-    "type",
-    "umask",
-    "uname",
-    "unexpand",
-    "uniq",
-    "unset",
-    "unxz",
-    "unzip",
-    "uptime",
-    "users",
-    "wait",
-    "wc",
-    "which",
-    "who",
-    "whoami",
-    "xxd",
-    "xz",
-    "xzcat",
-    "yes",
-    "zcat",
-    "zip",
-];
-
-/// Flags with which some of them do.
-const RUNNING_FLAGS: &[(&str, &str)] = &[
-    ("install", "--strip-program"),
-    ("less", "+"),
-    ("man", "-H"),
-    ("man", "-P"),
-    ("man", "--html"),
-    ("man", "--pager"),
-    ("more", "+"),
-    ("rg", "--hostname-bin"),
-    ("rg", "--pre"),
-    ("sort", "--compress-program"),
-    ("split", "--filter"),
-    ("zip", "-T"),
-    ("zip", "--unzip-command"),
-];
-
-/// Programs whose words are names of tasks, packages and other things of theirs, with the words behind which one is a
-/// program after all.
-const NAME_THINGS: &[(&str, &[&str])] = &[
-    ("apk", &[]),
-    ("apt", &[]),
-    ("apt-get", &[]),
-    ("aws", &[]),
-    ("az", &[]),
-    ("brew", &[]),
-    ("bun", &["x", "exec"]),
-    ("cargo", &[]),
-    ("composer", &["exec"]),
-    ("conda", &["run"]),
-    ("dnf", &[]),
-    ("docker", &["run", "exec"]),
-    ("dotnet", &[]),
-    ("flatpak", &["run"]),
-    ("gcloud", &[]),
-    ("gem", &["exec"]),
-    ("gh", &["exec"]),
-    ("glab", &[]),
-    ("go", &[]),
-    ("gradle", &[]),
-    ("helm", &[]),
-    ("journalctl", &[]),
-    ("just", &["--shell"]),
-    ("kubectl", &["run", "exec", "debug"]),
-    ("make", &[]),
-    ("mvn", &[]),
-    ("ninja", &[]),
-    ("npm", &["exec", "x"]),
-    ("pacman", &[]),
-    ("pip", &[]),
-    ("pip3", &[]),
-    ("pnpm", &["exec", "dlx", "x"]),
-    ("podman", &["run", "exec"]),
-    ("rake", &[]),
-    ("rustup", &["run"]),
-    ("service", &[]),
-    ("snap", &["run"]),
-    ("systemctl", &[]),
-    ("task", &[]),
-    ("terraform", &[]),
-    ("yarn", &["exec", "dlx"]),
-    ("yum", &[]),
-    ("zypper", &[]),
-];
-
-/// Subcommands of git that run what they or their configuration are told.
-const GIT_RUNNERS: &[&str] = &[
-    "archive",
-    "bisect",
-    "clone",
-    "config",
-    "credential",
-    "daemon",
-    "difftool",
-    "fetch",
-    "filter-branch",
-    "for-each-repo",
-    "hook",
-    "instaweb",
-    "ls-remote",
-    "maintenance",
-    "mergetool",
-    "pull",
-    "push",
-    "rebase",
-    "remote",
-    "send-email",
-    "shell",
-    "submodule",
-    "upload-pack",
-];
 
 /// Whether the bare words of a program are names of tasks, packages and other things of its own.
 pub(crate) fn names_things(name: &str) -> bool {
@@ -318,14 +84,19 @@ impl Launches {
             let values = arguments.iter().filter(|word| scan::assigned_name(word).is_some());
             values.filter_map(|word| word.split_once('=')).for_each(|(_, value)| self.add_text(value, DEEPEST));
             // `strace -o '|COMMAND'`
-            arguments.iter().filter(|word| word.starts_with(['|', '!'])).for_each(|word| self.add_text(word, DEEPEST));
+            arguments.iter().filter(|word| word.contains(['|', '!'])).for_each(|word| self.add_text(word, DEEPEST));
+            // `su -s PROGRAM`
+            if matches!(*name, "su" | "runuser" | "parallel") {
+                self.push(words.to_vec());
+                arguments.iter().filter(|word| word.starts_with('-')).for_each(|word| self.add_values(name, word));
+            }
             return *name == "parallel" || (*name == "xargs" && !starts_nothing_inside(whole));
         }
         if let Some((_, runners)) = NAME_THINGS.iter().find(|(thing, _)| thing == name) {
             let runs = arguments.iter().position(|word| runners.contains(word));
             if let Some(at) = runs {
                 self.push(words[at + 1..].to_vec());
-                arguments[at + 1..].iter().for_each(|word| self.add_values(word));
+                arguments[at + 1..].iter().for_each(|word| self.add_values(name, word));
             }
             // Where titles and messages are usual, several words are one.
             let writes_prose = matches!(*name, "gh" | "glab" | "aws" | "az" | "gcloud");
@@ -333,26 +104,31 @@ impl Launches {
                 word.contains(['=', '$', '`', '!']) || word.starts_with('/') || (!writes_prose && word.contains(' '))
             };
             for word in arguments.iter().filter(told) {
-                self.add_values(word);
+                self.add_values(name, word);
                 self.push(vec![Word::literal(word)]);
             }
             return runs.is_some() || matches!(*name, "make" | "just" | "task" | "ninja");
         }
         let runs = match *name {
             "git" => git_runs(arguments),
-            "sed" => arguments.iter().any(|script| sed_may_run(script)),
+            "sed" => {
+                let runs = sed::runs(arguments);
+                // Nobody sees what it makes of what it reads.
+                self.too_many |= runs == SedRuns::Input;
+                runs != SedRuns::Nothing
+            }
             "awk" | "gawk" | "mawk" | "nawk" => arguments.iter().any(|script| awk_may_run(script)),
             _ => true,
         };
         if runs {
             self.push(words.to_vec());
-            arguments.iter().for_each(|word| self.add_values(word));
+            arguments.iter().for_each(|word| self.add_values(name, word));
         }
         runs
     }
 
-    /// The stretches of a word that may be code: all of it, `NAME=CODE`, `-cCODE`.
-    fn add_values(&mut self, word: &str) {
+    /// The stretches of a program's word that may be code: all of it, `NAME=CODE`, `-cCODE`.
+    fn add_values(&mut self, name: &str, word: &str) {
         if word.contains(|c: char| !(c.is_alphanumeric() || "-_./:,+%@".contains(c))) {
             self.add_text(word, DEEPEST);
         }
@@ -362,6 +138,16 @@ impl Launches {
         let short = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
         if let Some((at, _)) = short.and_then(|rest| rest.char_indices().nth(1)) {
             self.add_text(&word[at + 1..], DEEPEST);
+        }
+        // `-qcCODE`
+        let has_code = |rest: &&str| rest.contains(char::is_whitespace);
+        let within =
+            short.filter(has_code).into_iter().flat_map(|rest| rest.char_indices().skip(2).take(LONGEST_CLUSTER));
+        within.for_each(|(at, _)| self.add_text(&word[at + 1..], DEEPEST));
+        let letters = ATTACHED_PROGRAMS.iter().find(|(program, _)| *program == name).map_or("", |(_, letters)| letters);
+        let attached = short.and_then(|rest| rest.split_once(|letter| letters.contains(letter)));
+        if let Some((_, program)) = attached.filter(|(_, program)| !program.is_empty()) {
+            self.add_text(program.trim_start_matches(|letter| letters.contains(letter)), DEEPEST);
         }
     }
 
@@ -406,12 +192,12 @@ impl Launches {
 /// Whether a program that starts nothing by itself has a flag with which it does.
 pub(crate) fn is_told_to_run(name: &str, arguments: &[Word]) -> bool {
     let mut flags = RUNNING_FLAGS.iter().filter(|(program, _)| *program == name).map(|(_, flag)| *flag);
-    flags.any(|flag| {
-        arguments
-            .iter()
-            .map(Word::masked)
-            .any(|word| if flag.starts_with("--") { is_long_option(&word, flag) } else { word.starts_with(flag) })
-    })
+    let has = |word: &str, flag: &str| match flag.strip_prefix('-') {
+        Some(long) if long.starts_with('-') => is_long_option(word, flag),
+        Some(letter) => word.starts_with('-') && !word.starts_with("--") && word.contains(letter),
+        None => word.starts_with(flag),
+    };
+    flags.any(|flag| arguments.iter().map(Word::masked).any(|word| has(&word, flag)))
 }
 
 /// Whether what `xargs` starts is known to start nothing in turn.
@@ -427,17 +213,9 @@ fn git_runs(arguments: &[&str]) -> bool {
             || option.starts_with("--config-env=")
             || option.starts_with("--exec-path=")
     });
-    let long = ["--open-files-in-pager", "--ext-diff", "--textconv"];
-    let told = rest.iter().any(|word| word.starts_with("-O") || long.iter().any(|long| is_long_option(word, long)));
+    let names_program = |word: &&str| GIT_RUNNING_OPTIONS.iter().any(|long| is_long_option(word, long));
+    let told = rest.iter().any(|word| word.starts_with("-O") || names_program(word));
     configured || told || GIT_RUNNERS.contains(&subcommand)
-}
-
-/// Whether a script for `sed` may have its command or flag `e`.
-fn sed_may_run(script: &str) -> bool {
-    script.split(|c: char| !c.is_ascii_alphanumeric()).any(|run| {
-        let behind_address = run.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with('e');
-        behind_address || (run.contains('e') && run.chars().all(|c| c.is_ascii_digit() || "gpiImMew".contains(c)))
-    })
 }
 
 pub(crate) fn awk_may_run(script: &str) -> bool {

@@ -1,7 +1,7 @@
 //! Files that recognised readers are told to open by a script among their words: `sed 'r FILE'`, `awk '{ getline < "FILE" }'`.
 //! Readers open their operands, which are looked at elsewhere; here is what stands inside of one.
 
-use crate::shell::{Word, awk_may_run, base_name, is_told_to_run};
+use crate::shell::{Word, awk_may_run, base_name, is_script_that_runs_input, is_told_to_run};
 
 /// How the words of a reader may name files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,9 @@ impl Script {
 /// Whether a script has the flag `e`, which runs what a replacement makes.
 fn runs_replacements(script: &str) -> bool {
     let mut runs = script.split(|c: char| !c.is_ascii_alphanumeric());
-    runs.any(|run| run.contains('e') && run.chars().all(|c| c.is_ascii_digit() || FLAGS.contains(c)))
+    let has_flag = |run: &str| run.contains('e') && run.chars().all(|c| c.is_ascii_digit() || FLAGS.contains(c));
+    // Any character may be the delimiter in front of it; what is no script at all is a file.
+    runs.any(has_flag) || (script.starts_with('s') && is_script_that_runs_input(script))
 }
 
 /// Flags of a replacement, in front of which others may stand.
