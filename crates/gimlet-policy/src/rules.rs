@@ -22,7 +22,7 @@ pub use command::wildcard;
 pub(crate) use command::{CommandPattern, Fit};
 pub(crate) use domain::{DomainPattern, host_of};
 pub use names::{gives_in_list, is_watched, server_tool_names, spellings, takes_in_list};
-pub(crate) use offered::{fixed_words, runs_more};
+pub(crate) use offered::{open_words, runs_more};
 pub use remarks::{Oddity, RuleProblem, RuleRemark};
 pub use source::{RuleScope, RuleSource};
 pub(crate) use specifier::{Inert, Specifier};

@@ -9,8 +9,8 @@ use gimlet_proto::{Need, PermissionMode, shell_word};
 use crate::decide::{Call, NeedFacts, World, decide_seeing};
 use crate::paths::{FileView, holds_secrets, is_inside, normalise, pattern_for};
 use crate::rules::{
-    Behavior, Destination, PermissionUpdate, Permissions, RuleSet, RuleSource, RuleValue, fixed_words, host_of,
-    is_interpreter, runs_more,
+    Behavior, Destination, PermissionUpdate, Permissions, RuleSet, RuleSource, RuleValue, host_of, is_interpreter,
+    open_words, runs_more,
 };
 use crate::shell::{Word, base_name, reachable};
 use crate::verdict::Decision;
@@ -206,7 +206,7 @@ fn command_rule(words: &[&str]) -> Option<String> {
     if is_interpreter(base_name(words.first()?)) && words[1..].iter().all(|word| word.starts_with('-')) {
         return None;
     }
-    if let Some((fixed, rest)) = fixed_words(words).map(|fixed| words.split_at(fixed))
+    if let Some((fixed, rest)) = open_words(words).map(|fixed| words.split_at(fixed))
         && !runs_more(fixed, rest)
     {
         return Some(format!("{} *", fixed.join(" ")));

@@ -6,6 +6,7 @@
 //! not reach over those: whoever says yes to `go test *` means tests. Whoever writes a rule means what it says.
 
 mod options;
+mod targets;
 
 use super::{Rule, RuleScope, Specifier, is_interpreter};
 use crate::shell::{Word, base_name};
@@ -162,7 +163,13 @@ const KNOWN: &[(&[&str], Next)] = &[
 ];
 
 /// How many of the words a rule may hold fast and leave the rest open; `None` for a command that is only offered as it is.
-pub(crate) fn fixed_words(words: &[&str]) -> Option<usize> {
+pub(crate) fn open_words(words: &[&str]) -> Option<usize> {
+    fixed_words(words).filter(|_| !targets::takes_targets(words))
+}
+
+/// The same for rules that were offered once: of some programs the words behind are further targets, which no rule leaves
+/// open any more.
+fn fixed_words(words: &[&str]) -> Option<usize> {
     let (start, next) = KNOWN.iter().find(|(start, _)| words.starts_with(start))?;
     let word = words.get(start.len())?;
     let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:/@".contains(c)) && !word.starts_with('-');
@@ -190,7 +197,8 @@ pub(super) fn reaches_over(prefix: &[String], words: &[Word]) -> bool {
     let fixed: Vec<&str> = prefix.iter().map(String::as_str).collect();
     // A command may be shorter than the rule.
     let Some(rest) = words.get(fixed.len()..) else { return false };
-    fixed_words(&fixed) == Some(fixed.len()) && options::run_programs(&fixed, rest)
+    let more = || options::run_programs(&fixed, rest) || targets::name_further(&fixed, rest);
+    fixed_words(&fixed) == Some(fixed.len()) && more()
 }
 
 /// The same for a command by itself, which is then only offered as it is.

@@ -205,9 +205,9 @@ fn each_part_of_a_longer_command_gets_its_own_rule() {
     assert_eq!(run("git push && npm test; ls"), ["Bash(git push *)", "Bash(npm test *)"]);
     assert_eq!(run("cd crates && cargo test | head"), ["Bash(cargo test *)"]);
 
-    assert_eq!(run("timeout 5 make all"), ["Bash(make all *)"]);
+    assert_eq!(run("timeout 5 make all"), ["Bash(make all)"]);
     assert_eq!(run("sudo make all"), ["Bash(sudo make all)"]);
-    assert_eq!(run("cd /other && make all"), ["Bash(cd /other)", "Bash(make all *)"]);
+    assert_eq!(run("cd /other && make all"), ["Bash(cd /other)", "Bash(make all)"]);
 }
 
 /// Whether the rule that is offered for the first command covers the second one.
@@ -291,19 +291,81 @@ fn an_offered_rule_covers_what_people_write_behind_it() {
         ("cargo build", "cargo build --manifest-path crates/x/Cargo.toml --features a,b"),
         ("cargo test", "cargo test --manifest-path /repo/crates/x/Cargo.toml"),
         ("npm test", "npm test --prefix web"),
-        ("make all", "make all -C sub"),
         ("uv run pytest", "uv run pytest /repo/tests/test_a.py"),
         ("go test ./...", "go test -race -run 'TestX' -count=1 ./pkg/..."),
         ("go build", "go build -ldflags '-X main.v=1' -o bin/x ./cmd/x"),
-        ("make all", "make all V=1 DEBUG=yes -j8 -k"),
-        ("make all", "make all -j8 -ks -C../if"),
         ("uv run pytest", "uv run pytest -vv -rA -n4 -kfoo_cop -xmcpu -Werror::pop"),
         ("uv run pytest", "uv run pytest -x -q tests/test_a.py::test_b -k 'a or b'"),
         ("docker compose up -d", "docker compose up --build web"),
         ("kubectl get pods", "kubectl get pods -n x -o yaml"),
-        ("gradle build", "gradle build -x test -Pfoo=bar"),
     ] {
         assert!(offer_covers(offered, later), "{later}");
+    }
+}
+
+/// The words behind a target are further targets.
+#[test]
+fn what_builds_targets_is_offered_word_for_word() {
+    for text in [
+        "make test",
+        "make -j4 test",
+        "just test",
+        "gradle build",
+        "./gradlew build",
+        "mvn test",
+        "rake test",
+        "task test",
+        "ant test",
+        "ninja all",
+        "rails db:migrate",
+        "npm run-script build",
+    ] {
+        assert_eq!(run(text), [format!("Bash({text})")], "{text}");
+    }
+    for (offered, later) in [
+        ("make test", "make test deploy"),
+        ("make test", "make test -k deploy"),
+        ("just test", "just test deploy"),
+        ("gradle build", "gradle build publish"),
+        ("rails db:migrate", "rails db:migrate db:drop"),
+    ] {
+        assert!(offer_covers(offered, offered) && !offer_covers(offered, later), "{later}");
+    }
+}
+
+/// Rules that were offered before stay where they are kept, and do not reach over another target either.
+#[test]
+fn a_kept_rule_about_a_target_covers_its_options_and_no_other_target() {
+    let allows = |rule: &str, command: &str| {
+        let mut rules = RuleSet::default();
+        rules.add(Behavior::Allow, rule, &RuleSource::new(RuleScope::Local, "/repo")).unwrap();
+        let needs = [NeedFacts::new(Need::Run(command.to_owned()), None)];
+        let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
+        decide_seeing(&call, &rules, &world(PermissionMode::Default), &FileTable::default()).decision == Decision::Allow
+    };
+    for (rule, command) in [
+        ("Bash(make all *)", "make all"),
+        ("Bash(make all *)", "make all -C sub"),
+        ("Bash(make all *)", "make all V=1 DEBUG=yes -j8 -k"),
+        ("Bash(make all *)", "make all -j 8 -ks -C../if"),
+        ("Bash(gradle build *)", "gradle build -x test -Pfoo=bar"),
+        ("Bash(npm run build *)", "npm run build deploy"),
+        ("Bash(make test:*)", "make test deploy"),
+    ] {
+        assert!(allows(rule, command), "{command}");
+    }
+    for (rule, command) in [
+        ("Bash(make all *)", "make all deploy"),
+        ("Bash(make all *)", "make all -k deploy"),
+        ("Bash(make all *)", "make all -- deploy"),
+        ("Bash(make all *)", "make all -C sub deploy"),
+        ("Bash(make all *)", "make all $x"),
+        ("Bash(make all *)", "make all \"CC=$x\""),
+        ("Bash(just all *)", "just all deploy"),
+        ("Bash(gradle build *)", "gradle build -x test publish"),
+        ("Bash(rails db:migrate *)", "rails db:migrate db:drop"),
+    ] {
+        assert!(!allows(rule, command), "{command}");
     }
 }
 
