@@ -1,6 +1,7 @@
 //! The files that recognised shell commands and redirections name, so that `Read` and `Edit` rules and the protected list
 //! hold for them, too. What a program opens by itself is the sandbox's business.
 
+mod addresses;
 mod changing;
 mod edited;
 mod elsewhere;

@@ -13,6 +13,8 @@ pub(super) struct Edited<'a> {
     pub(super) words: Vec<(&'a Word, Role)>,
     /// Sources, and the target that they are copied to with everything below.
     pub(super) copies: Vec<(String, String)>,
+    /// Sources, and the target that they are moved to with everything below.
+    pub(super) moves: Vec<(String, String)>,
     /// Folders go with everything in them.
     pub(super) removes_trees: bool,
 }
@@ -74,8 +76,11 @@ pub(super) fn edited(words: &[Word]) -> Option<Edited<'_>> {
     if let Some((target, sources)) = edited.paths.clone().split_last().filter(|_| copies) {
         // The last may be a directory, and what is written is then a file in it.
         edited.paths.extend(sources.iter().map(|source| format!("{target}/{}", base_name(source))));
-        if name == "cp" && letters.contains(['r', 'R', 'a']) {
-            edited.copies = sources.iter().map(|source| (source.clone(), target.clone())).collect();
+        let pairs = sources.iter().map(|source| (source.clone(), target.clone()));
+        if name == "mv" {
+            edited.moves = pairs.collect();
+        } else if letters.contains(['r', 'R', 'a']) {
+            edited.copies = pairs.collect();
         }
     }
     Some(edited)

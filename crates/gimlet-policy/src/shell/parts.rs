@@ -71,11 +71,13 @@ pub(crate) struct Edits {
     /// What words stand for that are only known at run time.
     pub(crate) matched: Reading,
     pub(crate) copies: Vec<TreeCopy>,
+    /// What is moved with everything in it.
+    pub(crate) moves: Vec<TreeCopy>,
     /// Folders go with everything in them.
     pub(crate) removes_trees: bool,
 }
 
-/// A folder that is copied with everything in it.
+/// A folder that is copied or moved with everything in it.
 #[derive(Clone, Debug)]
 pub(crate) struct TreeCopy {
     pub(crate) source: PathBuf,
@@ -272,7 +274,8 @@ impl Scene<'_> {
             from.collect::<Vec<_>>()
         };
         let copies = edited.copies.iter().flat_map(copy).collect();
-        Some(Edits { paths, matched, copies, removes_trees: edited.removes_trees })
+        let moves = edited.moves.iter().flat_map(copy).collect();
+        Some(Edits { paths, matched, copies, moves, removes_trees: edited.removes_trees })
     }
 }
 

@@ -244,3 +244,43 @@ fn rules_that_close_files_hold_for_what_a_copy_brings_along() {
         assert_eq!(edits_beside(&closing, text), Allow, "{text}");
     }
 }
+
+/// What is moved or removed with a folder is no plain edit if it is protected, nor is what becomes so.
+#[test]
+fn a_folder_with_something_protected_in_it_is_not_moved_unasked() {
+    let files = repository(&[
+        ("d/.claude/settings.json", None),
+        ("d/a", None),
+        ("deep/er/.git/config", None),
+        ("cfg/git/config", None),
+        ("plain/a", None),
+        ("plain/b/c", None),
+        (".config/x", None),
+    ]);
+    let decided = |text: &str| decided(text, &files, &rules(&[], &[], &[]), PermissionMode::AcceptEdits);
+    for text in [
+        "mv d y",
+        "mv d/ y",
+        "mv ./d y",
+        "mv plain d y",
+        "mv d plain",
+        "mv -f deep plain",
+        "mv cfg .config",
+        "mv .git x",
+        "mv plain .git",
+        "rm -r d",
+        "rm -rf deep/er",
+        "cp -r d y",
+        "cp -r plain .claude",
+        "cp -r cfg/. .config",
+        "rsync -a plain/ d/.claude/",
+        "rsync -a d/ plain/",
+    ] {
+        assert_eq!(decided(text), Ask, "{text}");
+    }
+    for text in
+        ["mv plain y", "mv plain/a y", "mv d/a y", "rm -r plain", "mv plain/b d", "rm -rf build", "cp -r plain y"]
+    {
+        assert_eq!(decided(text), Allow, "{text}");
+    }
+}

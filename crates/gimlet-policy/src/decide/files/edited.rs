@@ -4,9 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
+use gimlet_proto::PermissionMode;
+
+use super::looking::Eyes;
 use super::{Place, looking, taken};
 use crate::decide::subject::{PartFiles, Touched};
-use crate::paths::{FileView, Kind, is_protected};
+use crate::paths::{FileView, Kind, is_protected, normalise};
 use crate::shell::{Analysis, Edits, Part, Reading, TreeCopy, Word, base_name};
 
 /// Commands that give names before any name may be one of theirs.
@@ -154,6 +157,9 @@ impl Place<'_> {
         if edits.removes_trees && !self.holds_nothing_protected(&edits.matched) {
             return None;
         }
+        if self.world.mode == PermissionMode::AcceptEdits && self.takes_protected(edits) {
+            return None;
+        }
         if !matched.is_empty() || !all {
             touched.push(Touched { seen: true, ..Touched::new(matched, all, true) });
         }
@@ -177,6 +183,26 @@ impl Place<'_> {
             below.is_some_and(|found| !found.iter().any(|(name, _)| is_protected(&folder.join(name))))
         };
         matched.looks.iter().all(|look| eyes.everything(look).is_some_and(|found| found.iter().all(is_free)))
+    }
+
+    /// Whether a folder that is moved or removed has something protected in it, or what is moved becomes protected where it
+    /// comes to lie. A folder that is too large to look through is not moved unasked.
+    fn takes_protected(&self, edits: &Edits) -> bool {
+        let Some(view) = self.view else { return false };
+        let seen = |folder: &Path| Eyes::new(view).below_folder(folder);
+        let moves = edits.moves.iter().any(|moved| {
+            let inside = moved.source.file_name().map(|name| moved.target.join(name));
+            let places: Vec<&Path> =
+                [&moved.source, &moved.target].into_iter().chain(&inside).map(PathBuf::as_path).collect();
+            let protects = |name: &Path| places.iter().any(|place| is_protected(&normalise(place, name)));
+            match seen(&moved.source) {
+                Some(found) => found.iter().any(|(name, _)| protects(name)),
+                None => view.is_whole(),
+            }
+        });
+        let removed = edits.paths.iter().filter(|_| edits.removes_trees);
+        let mut found = removed.filter_map(|folder| Some((folder, seen(folder)?)));
+        moves || found.any(|(folder, found)| found.iter().any(|(name, _)| is_protected(&normalise(folder, name))))
     }
 
     /// The text does not say whether the target is a folder, and so not for certain which files are edited.

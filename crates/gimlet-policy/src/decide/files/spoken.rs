@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::mentions::is_find_action;
 use super::scripts::Script;
-use super::{Place, changing, opened, writes};
+use super::{Place, addresses, changing, opened, writes};
 use crate::paths::is_process_alias;
 use crate::shell::{Analysis, Piece, Word, base_name, echoed, is_long_option, is_seen_through, reachable};
 
@@ -158,7 +158,13 @@ impl Spoken<'_> {
     }
 
     fn text(&mut self, text: &str) -> Option<()> {
-        stretches(text).try_for_each(|stretch| self.path(stretch))
+        stretches(text).try_for_each(|stretch| self.path(stretch))?;
+        let decoded = addresses::decoded(text);
+        if let Some(decoded) = &decoded {
+            stretches(decoded).try_for_each(|stretch| self.path(stretch))?;
+        }
+        let whole = decoded.as_deref().unwrap_or(text);
+        addresses::files(whole)?.into_iter().try_for_each(|path| self.path(path))
     }
 
     fn path(&mut self, stretch: &str) -> Option<()> {

@@ -1,6 +1,8 @@
 //! Folders that a command takes away, changes or moves with everything in them: `rm -r d`, `mv d x`, `git rm -r d`. What
 //! lies in them is named by no word, but a rule may keep it from being changed.
 
+mod git;
+
 use std::path::{Path, PathBuf};
 
 use super::mentions::is_find_action;
@@ -27,7 +29,11 @@ pub(super) struct Taken<'a> {
     by_git: bool,
     /// It may be something else than the words' place says.
     perhaps: bool,
+    /// What is changed is the whole repository around the place where the command stands.
+    repository: bool,
 }
+
+pub(super) use git::only_shows;
 
 impl<'a> Taken<'a> {
     fn gone(folder: &'a str) -> Self {
@@ -36,7 +42,7 @@ impl<'a> Taken<'a> {
 }
 
 /// The folders that a command may take away. Words that are only known at run time are somebody else's.
-pub(super) fn folders<'a>(name: &str, arguments: &'a [Word]) -> Vec<Taken<'a>> {
+pub(super) fn folders<'a>(name: &'a str, arguments: &'a [Word]) -> Vec<Taken<'a>> {
     let known: Vec<&str> = arguments.iter().flat_map(Word::choices).filter_map(Word::value).collect();
     match name {
         "rm" | "chmod" | "chown" | "chgrp" if known.iter().any(|word| is_recursive(word)) => {
@@ -48,7 +54,11 @@ pub(super) fn folders<'a>(name: &str, arguments: &'a [Word]) -> Vec<Taken<'a>> {
         "cp" | "rsync" | "scp" => copies(name, &known),
         "find" if known.contains(&"-delete") || starts_stranger(arguments) => walked(arguments),
         "git" => of_git(&known),
-        _ => Vec::new(),
+        // Every subcommand is also a program of its own.
+        name => match name.strip_prefix("git-") {
+            Some(subcommand) => of_git(&[&[subcommand], known.as_slice()].concat()),
+            None => Vec::new(),
+        },
     }
 }
 
@@ -175,69 +185,18 @@ fn picked_name(arguments: &[Word]) -> Option<&str> {
 fn of_git<'a>(known: &[&'a str]) -> Vec<Taken<'a>> {
     let subcommand = git_subcommand(known).map(|(subcommand, _)| subcommand);
     let by_git = matches!(subcommand, Some("checkout" | "restore" | "clean"));
-    paths_of_git(known).into_iter().map(|path| Taken { by_git, ..Taken::gone(path) }).collect()
-}
-
-/// The paths of the working tree that it changes.
-fn paths_of_git<'a>(known: &[&'a str]) -> Vec<&'a str> {
-    let Some((subcommand, rest)) = git_subcommand(known) else { return Vec::new() };
-    let has = |words: &[&str]| rest.iter().any(|word| words.contains(word));
-    // A file says which.
-    if rest.iter().any(|word| word.starts_with("--pathspec-f")) && matches!(subcommand, "rm" | "restore" | "checkout") {
-        return vec!["."];
-    }
-    match subcommand {
-        "rm" if !has(&["--cached"]) => operands(rest),
-        "mv" => operands(rest),
-        "clean" if only_shows(rest) => Vec::new(),
-        "clean" => {
-            let own = without_exclusions(rest);
-            Some(operands(&own)).filter(|named| !named.is_empty()).unwrap_or_else(|| vec!["."])
-        }
-        "restore" if has(&["--worktree", "-W"]) || !has(&["--staged", "-S"]) => operands(rest),
-        // Before `--` there may be the name of a branch.
-        "checkout" => match rest.iter().position(|word| *word == "--") {
-            Some(at) => rest[at + 1..].to_vec(),
-            None => rest.iter().copied().filter(|word| is_plainly_path(word)).collect(),
-        },
-        _ => Vec::new(),
-    }
-}
-
-/// Whether `git clean` only says what it would remove.
-pub(super) fn only_shows(rest: &[&str]) -> bool {
-    let options: Vec<&str> = without_exclusions(rest).into_iter().take_while(|word| *word != "--").collect();
-    let dry = |word: &&str| match word.strip_prefix('-') {
-        // Behind `e` stands what is left alone.
-        Some(letters) if !letters.starts_with('-') => letters.split('e').next().is_some_and(|own| own.contains('n')),
-        _ => *word == "--dry-run",
-    };
-    options.iter().any(dry) && !options.iter().any(|word| word.starts_with("--no-"))
-}
-
-/// The words of `git clean` but for the values of `-e`.
-fn without_exclusions<'a>(rest: &[&'a str]) -> Vec<&'a str> {
-    let excludes = |word: &str| match word.strip_prefix("--") {
-        Some(long) => long.starts_with("ex") && !long.contains('='),
-        None => word.starts_with('-') && word.find('e') == Some(word.len() - 1),
-    };
-    let mut is_value = false;
-    let is_own = |word: &&&str| {
-        let own = !is_value;
-        is_value = own && excludes(word);
-        own
-    };
-    rest.iter().filter(is_own).copied().collect()
-}
-
-fn is_plainly_path(word: &str) -> bool {
-    matches!(word, "." | "..") || word.starts_with("./") || word.starts_with("../") || word.ends_with('/')
+    let paths = git::paths(known).into_iter().map(|path| Taken { by_git, ..Taken::gone(path) });
+    let whole = git::rewrites_repository(known).then(|| Taken { by_git: true, repository: true, ..Taken::default() });
+    paths.chain(whole).collect()
 }
 
 impl Place<'_> {
     /// What a rule may keep below the folder, and at and below the place where it comes to lie.
     pub(super) fn taken(&self, taken: &Taken<'_>) -> Vec<Touched> {
         let mut touched = Vec::new();
+        if taken.repository {
+            touched.extend(self.repositories().map(|folder| Touched { seen: true, ..self.tree_at(&folder) }));
+        }
         if let Some(folder) = taken.folder {
             touched.extend(self.trees(folder, self.kept_below(folder, &taken.only), taken));
         }
@@ -247,6 +206,31 @@ impl Place<'_> {
             touched.extend(self.landed(source, target));
         }
         touched
+    }
+
+    /// A folder that git rewrites. What it puts there need not be there yet.
+    fn tree_at(&self, folder: &Path) -> Touched {
+        Touched { tree: true, unread_below: true, ..self.at(&folder.to_string_lossy(), true) }
+    }
+
+    /// Folders that may be the top of the repository that a command stands in: where it stands or is sent to, the working
+    /// directories around that, and the nearest folder above with git's own in it.
+    fn repositories(&self) -> impl Iterator<Item = PathBuf> {
+        let mut found: Vec<PathBuf> = Vec::new();
+        for from in self.directories.iter().chain(&self.elsewhere) {
+            let roots = self.world.roots.iter().filter(|root| from.starts_with(root));
+            let holds = |folder: &&Path| {
+                let eyes = self.eyes.as_ref();
+                eyes.is_some_and(|eyes| eyes.kind_of(&folder.join(".git")).is_some())
+            };
+            let top = from.ancestors().find(holds).map(Path::to_owned);
+            for folder in roots.cloned().chain([from.clone()]).chain(top) {
+                if !found.contains(&folder) {
+                    found.push(folder);
+                }
+            }
+        }
+        found.into_iter()
     }
 
     /// A folder with what is kept below, from where the command stands and from where options may send it.
