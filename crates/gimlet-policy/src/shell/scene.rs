@@ -99,6 +99,8 @@ impl<'a> Scene<'a> {
                     standing.lose();
                     unsettled = true;
                 }
+                // `printf -v NAME`
+                Some((Some("printf" | "wait"), rest)) => unsettled |= rest.iter().any(may_be_option),
                 _ => {}
             }
         }
@@ -399,6 +401,10 @@ impl<'a> Scene<'a> {
         }
         Feed::Anything
     }
+}
+
+fn may_be_option(word: &Word) -> bool {
+    word.value().is_none_or(|text| text.starts_with('-'))
 }
 
 /// Whether a value is split or matched again where its variable stands outside quotes.

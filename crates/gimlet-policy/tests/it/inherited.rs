@@ -77,6 +77,27 @@ fn a_loop_gives_a_value_to_its_body_and_to_nothing_else() {
     assert_eq!(judged("for f in a; do cat $f; done; cat $f", Some(&[])), Allow);
 }
 
+/// A rule about a builtin says nothing about the variable that it gives a value to.
+#[test]
+fn what_a_builtin_sets_is_no_longer_unset() {
+    let allowed = rules(&[], &[], &["Bash(printf *)", "Bash(wait *)", "Bash(read *)", "Bash(export *)"]);
+    for text in [
+        "printf -v x /etc/shadow; cat $x",
+        "command printf -v x /etc/shadow; cat $x",
+        "printf -vx /etc/shadow; cat $x",
+        "printf $o /etc/shadow; cat $x",
+        "wait -p x; cat $x",
+        "wait -np x; cat $x",
+        "read x <<< /etc/shadow; cat $x",
+        "export x=/etc/shadow; cat $x",
+    ] {
+        assert_eq!(run_in(text, &allowed, &world(Ordinary)), Ask, "{text}");
+    }
+    for text in ["printf %s a; cat $x", "wait; cat $x", "wait %1; cat $x"] {
+        assert_eq!(run_in(text, &allowed, &world(Ordinary)), Allow, "{text}");
+    }
+}
+
 #[test]
 fn zsh_sets_variables_that_nobody_listed() {
     let world = World { zsh: true, ..world(Ordinary) };
