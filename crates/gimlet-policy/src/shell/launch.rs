@@ -3,6 +3,7 @@
 //! what it finds can only ask: nobody knows that these words are commands.
 
 mod tables;
+mod unseen;
 
 use super::Analysis;
 use super::facts::{echoed, git_subcommand, known_words};
@@ -73,7 +74,7 @@ impl Launches {
         let starts_nothing = START_NOTHING.contains(name);
         let told = starts_nothing && is_told_to_run(name, words);
         // Nobody knows what it is told.
-        self.too_many |= told && words.iter().any(Word::is_dynamic);
+        self.too_many |= (told && words.iter().any(Word::is_dynamic)) || unseen::names_unseen(name, words, arguments);
         if starts_nothing && !told {
             // `[[ -v 'a[$(…)]' ]]`: some builtins evaluate what stands between brackets.
             arguments.iter().filter(|word| word.contains('[')).for_each(|word| self.add_evaluated(word));

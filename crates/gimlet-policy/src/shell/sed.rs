@@ -143,7 +143,9 @@ impl Reader<'_> {
                 'e' => {
                     self.skip(|c| c == ' ' || c == '\t');
                     let bare = self.rest.peek().is_none_or(|c| matches!(c, '\n' | ';' | '}' | '#'));
-                    found = found.max(if bare { SedRuns::Input } else { SedRuns::Commands });
+                    // A shell expands it once more.
+                    let expands = self.rest.clone().take_while(|c| *c != '\n').any(|c| matches!(c, '$' | '`'));
+                    found = found.max(if bare || expands { SedRuns::Input } else { SedRuns::Commands });
                     self.skip_line();
                 }
                 _ => return None,
@@ -284,6 +286,8 @@ mod tests {
             "e",
             "p;e",
             "s/a/b/;e;p",
+            "1e $x",
+            "1e `x`",
             // Nobody can read them.
             "s/a",
             "?",

@@ -237,7 +237,8 @@ impl Dice {
             2 => format!("if {}; then {}; fi", self.list(inner), self.list(inner)),
             3 => format!("if {}; then {}; else {}; fi", self.simple(inner), self.list(inner), self.list(inner)),
             4 => {
-                let (name, words) = (self.pick(&["f", "i", "x", "PATH", "file"]), self.words(inner));
+                let (name, words) =
+                    (self.pick(&["f", "i", "x", "PATH", "file", "k", "_", "option"]), self.words(inner));
                 format!("for {name} in {words}; do {}; done", self.list(inner))
             }
             5 => format!("while false; do {}; done", self.list(inner)),
@@ -352,6 +353,10 @@ impl Dice {
             text.push_str(&self.redirect(depth));
             text.push(' ');
         }
+        if self.one_in(15) {
+            text.push_str(&self.runner());
+            return text;
+        }
         let other = self.one_in(5);
         text.push_str(if other { self.pick(OTHERS) } else { self.pick(HEADS) });
         for _ in 0..self.below(3) {
@@ -380,7 +385,68 @@ impl Dice {
         text
     }
 
+    /// A program that runs another one: by a word, an option in some spelling, or a script.
+    fn runner(&mut self) -> String {
+        const FORMS: &[&str] = &[
+            "git bisect run @",
+            "git submodule foreach @",
+            "git merge-index @ -a",
+            "git rebase -x @ main",
+            "git fetch --upload-pack=@ a",
+            "git ls-remote --exec=@ a",
+            "git send-pack --receive-pack=@ a",
+            "git clone -u @ a b",
+            "git difftool --extcmd=@",
+            "git -C . bisect run @",
+            "npm explore p -- @",
+            "npm exec -- @",
+            "npm x @",
+            "npm exec -c '@'",
+            "npm run a --script-shell @",
+            "npm edit p --editor=@",
+            "zip -rTT '@' a.zip b",
+            "zip -q -TT @ a.zip b",
+            "pip config --editor @ edit",
+            "pip config edit --editor=@",
+            "go test -exec @ ./...",
+            "go build -toolexec=@ .",
+            "go vet -vettool=@ .",
+            "tar -I @ -cf b.tar a",
+            "tar xf b.tar --to-command=@",
+            "rsync -e '@' a b:c",
+            "ssh -o ProxyCommand='@' host",
+            "man -P @ ls",
+            "man -aP '@' ls",
+            "sed '1e @' a",
+            "sed -n '1e @' a",
+            "sed 's/.*/@/e' a",
+            "sed 's1.*1@1e' a",
+            "sed 'sq.*q@qpe' a",
+            "sed -e p -e 's,a,@,ge' a",
+            "echo @ | sed e",
+            "find . -name a -exec @ {} ;",
+            "find ../bin -name curl -exec {} s ;",
+            "find ../bin -name curl -execdir {} s ;",
+            "find ../bin -name 'cur*' -ok {} ;",
+            "echo @ | xargs -I{} {} s",
+            "echo s | xargs @",
+            "xargs -n1 env @ < a",
+            "timeout 5 @",
+            "grep @ a",
+            "echo @",
+            "git commit -m @",
+            "npm rm @",
+            "sed 's/@/b/' a",
+            "cat <<< @",
+        ];
+        let program = self.pick(&["curl", "curl s", "make", "ls", "$runner", "$RUNNER", "cu\\rl", "../bin/curl"]);
+        self.pick(FORMS).replace('@', program).replace(" ;", " \\;")
+    }
+
     fn redirect(&mut self, depth: usize) -> String {
+        if self.one_in(5) {
+            return self.further_descriptor().to_owned();
+        }
         match self.below(10) {
             0..=2 => {
                 self.pick(&["2>&1", ">/dev/null", "2>/dev/null", ">&2", "&>/dev/null", "< a", "</dev/null"]).to_owned()
@@ -393,6 +459,30 @@ impl Dice {
             8 => self.pick(&["> made", ">| made", "&> made", "3> made", ">& made", "<> made", "2>made"]).to_owned(),
             _ => format!("> >({})", self.simple(depth)),
         }
+    }
+
+    /// Descriptors above 2, some of which are open when the text begins.
+    fn further_descriptor(&mut self) -> &'static str {
+        self.pick(&[
+            ">&3",
+            ">&10",
+            "1>&63",
+            "2>&3",
+            "<&3",
+            "<&63",
+            ">&3-",
+            ">&03",
+            "3>&1 1>&2 2>&3",
+            "3>/dev/null >&3",
+            ">&3 3>/dev/null",
+            "3>&-",
+            "4>&3",
+            ">&47",
+            "9>&1 >&9",
+            "{fd}>&3",
+            ">&$k",
+            "<&$x",
+        ])
     }
 
     fn words(&mut self, depth: usize) -> String {
@@ -475,6 +565,22 @@ impl Dice {
             "-$x",
             "--output=$x",
             "$file",
+            "$k",
+            "\"$k\"",
+            "${k}",
+            "\"$npm_package_config_k\"",
+            "$npm_package_config_k",
+            "$KEPT",
+            "\"$dir/outside\"",
+            "$ROOT/outside",
+            "$dir/*",
+            "$runner",
+            "$RUNNER",
+            "$option",
+            "$_",
+            "$OLDPWD",
+            "$DIRSTACK",
+            "$REPLY",
         ];
         if self.one_in(10) {
             return self.glued();

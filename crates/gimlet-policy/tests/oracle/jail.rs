@@ -2,6 +2,7 @@
 //! wrappers such as `timeout` are the real ones, so that what they run is seen, too.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -12,18 +13,49 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use gimlet_policy::shell::EnvironmentNames;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 const STANDINS: &[&str] = &[
     "ls", "cat", "head", "tail", "grep", "wc", "npm", "make", "git", "find", "sort", "rg", "sed", "tr", "cut", "diff",
     "date", "uniq", "basename", "dirname", "stat", "du", "seq", "curl", "rm", "touch", "bash", "sh", "sudo", "tee",
     "cp", "mv", "expr", "id", "whoami", "uname", "which", "realpath", "readlink", "comm", "cmp", "nl", "tac", "rev",
-    "paste", "python3",
+    "paste", "python3", "zip", "pip", "go", "tar", "rsync", "ssh", "man",
 ];
+/// Stand-ins that then run what the real ones would: words behind which a program stands, and options whose value is one.
+const RUNNERS: &[(&str, &str, &str)] = &[
+    ("git", "run foreach merge-index", "-x --exec --upload-pack --receive-pack --extcmd -u"),
+    ("npm", "exec x explore", "-c --call --editor --script-shell"),
+    ("zip", "", "-TT -rTT -qTT --unzip-command"),
+    ("pip", "", "--editor"),
+    ("go", "", "-exec -toolexec -vettool"),
+    ("tar", "", "-I --to-command --use-compress-program"),
+    ("rsync", "", "-e --rsh --rsync-path"),
+    ("ssh", "", "ProxyCommand"),
+    ("man", "", "-P -aP --pager"),
+];
+/// Stand-ins that then are the real ones, which run what their words say.
+const SHOWN: &[&str] = &["sed", "find"];
 const REAL: &[&str] = &["timeout", "nice", "nohup", "xargs", "stdbuf", "env"];
 
+/// Runs programs by those words and options.
+const RUNNER: &str = r#"
+for word in "$@"; do
+    if [ "$next" ]; then /bin/sh -c "$word"; next=; fi
+    case " OPTIONS " in *" $word "*) next=1;; esac
+    case $word in *=*) case " OPTIONS " in *" ${word%%=*} "*) /bin/sh -c "${word#*=}";; esac;; esac
+done
+while [ $# -gt 0 ]; do
+    case " BEHIND " in
+    *" $1 "*) shift; while [ $# -gt 0 ]; do if [ "$1" = curl ]; then "$@"; fi; shift; done;;
+    *) shift;;
+    esac
+done
+"#;
+
 /// Every process of the jail holds this end of the pipe for errors, wherever its own errors go.
-const HELD: &str = "exec 47>&2; exec /bin/bash --norc --noprofile -c \"$1\"";
+/// Further descriptors lead to a file outside, as if somebody had left them open.
+const HELD: &str = "exec 47>&2 3>>\"$2\" 10>>\"$2\" 63<>\"$2\"; exec /bin/bash --norc --noprofile -c \"$1\"";
 /// Tells the processes of a run from all others, also those that left its process group.
 const MARK: &str = "ORACLE_LOG";
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -57,6 +89,13 @@ impl Jail {
             fs::write(&path, script)?;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
         }
+        for (name, behind, options) in RUNNERS {
+            let runner = RUNNER.replace("BEHIND", behind).replace("OPTIONS", options);
+            fs::write(jail.root.join("bin").join(name), format!("{script}{runner}"))?;
+        }
+        for name in SHOWN {
+            fs::write(jail.root.join("bin").join(name), format!("{script}exec /usr/bin/{name} \"$@\"\n"))?;
+        }
         for name in REAL {
             let real =
                 ["/usr/bin", "/bin"].iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists());
@@ -68,6 +107,32 @@ impl Jail {
 
     pub(crate) fn work(&self) -> PathBuf {
         self.root.join("work")
+    }
+
+    /// A file that nothing may read or write.
+    fn outside(&self) -> PathBuf {
+        self.root.join("outside")
+    }
+
+    /// Variables that somebody set before: paths that lead out, and commands.
+    fn inherited(&self) -> Vec<(&'static str, OsString)> {
+        let (outside, root) = (self.outside().into_os_string(), self.root.clone().into_os_string());
+        vec![
+            ("k", outside.clone()),
+            ("npm_package_config_k", outside.clone()),
+            ("KEPT", outside),
+            ("dir", root.clone()),
+            ("ROOT", root),
+            ("runner", "curl".into()),
+            ("RUNNER", "curl s".into()),
+            ("option", "-o".into()),
+        ]
+    }
+
+    /// The names of every variable that a text begins with.
+    pub(crate) fn environment(&self) -> EnvironmentNames {
+        let own = ["PATH", "HOME", MARK];
+        EnvironmentNames::new(self.inherited().iter().map(|(name, _)| *name).chain(own))
     }
 
     pub(crate) fn home(&self) -> PathBuf {
@@ -100,11 +165,13 @@ impl Jail {
         #[allow(clippy::disallowed_methods, reason = "the point of this test is what a real shell does")]
         let child = Command::new("/bin/bash")
             .args(["--norc", "--noprofile", "-c", HELD, "bash", text])
+            .arg(self.outside())
             .current_dir(self.work())
             .env_clear()
             .env("PATH", self.root.join("bin"))
             .env("HOME", self.home())
             .env(MARK, &log)
+            .envs(self.inherited())
             .env("BASH_FUNC_command_not_found_handle%%", missing)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

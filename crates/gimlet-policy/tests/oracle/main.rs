@@ -9,6 +9,7 @@
 mod dice;
 mod jail;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -28,7 +29,7 @@ fn number(text: Option<&str>, otherwise: u64) -> u64 {
     text.map_or(otherwise, |text| text.parse().unwrap())
 }
 
-fn rules(anchor: &std::path::Path, deny: &[&str], allow: &[&str]) -> RuleSet {
+fn rules(anchor: &Path, deny: &[&str], allow: &[&str]) -> RuleSet {
     let source = RuleSource::new(gimlet_policy::RuleScope::Project, anchor);
     let mut rules = RuleSet::default();
     for (behavior, list) in [(Behavior::Deny, deny), (Behavior::Allow, allow)] {
@@ -61,7 +62,7 @@ fn against_bash(
                         cwd: jail.work(),
                         roots: vec![jail.work()],
                         home: Some(jail.home()),
-                        environment: Some(Arc::default()),
+                        environment: Some(Arc::new(jail.environment())),
                         ..World::default()
                     };
                     let mut faults = Vec::new();
@@ -127,6 +128,21 @@ fn is_spoken_for(words: &[String]) -> bool {
     }
 }
 
+/// Whether a reader is given a path that leads out of the working folder.
+fn reads_outside(words: &[String], work: &Path) -> bool {
+    const READERS: &[&str] = &[
+        "cat", "cmp", "comm", "cut", "diff", "du", "find", "grep", "head", "ls", "nl", "paste", "rev", "rg", "sed",
+        "sort", "stat", "tac", "tail", "uniq", "wc",
+    ];
+    let Some((name, arguments)) = words.split_first() else { return false };
+    let is_reader = READERS.contains(&name.as_str());
+    // What they look for is no file.
+    let patterns = usize::from(matches!(name.as_str(), "grep" | "rg"));
+    let operands = arguments.iter().filter(|word| !word.starts_with('-')).skip(patterns);
+    let leads_out = |path: &Path| path.is_absolute() && !path.starts_with(work) && !path.starts_with("/dev");
+    is_reader && operands.map(Path::new).any(|path| leads_out(path) || path.starts_with(".."))
+}
+
 /// Whether a call is what some command of the analysis says: static words as they are, any words for the others.
 fn is_predicted(call: &[String], commands: &[Vec<Word>]) -> bool {
     const WRAPPERS: &[&str] = &["timeout", "nice", "nohup", "xargs", "stdbuf", "command", "builtin", "time"];
@@ -162,6 +178,7 @@ fn whatever_is_allowed_runs_only_what_was_foreseen() {
             let commands =
                 analyse(text, &ShellFacts { cwd: &work, roots: &roots, home: None, environment: None }).commands;
             let unforeseen = outcome.started.iter().find(|call| !is_spoken_for(call) || !is_predicted(call, &commands));
+            let unforeseen = unforeseen.or_else(|| outcome.started.iter().find(|call| reads_outside(call, &work)));
             let written = outcome.written.iter().find(|path| !path.starts_with("work/out/"));
             match (outcome.syntax_error, unforeseen, written) {
                 (true, ..) => Some("bash does not take it".to_owned()),

@@ -181,6 +181,29 @@ pub(super) const ATTACHED_PROGRAMS: &[(&str, &str)] = &[
     ("zip", "T"),
 ];
 
+/// Options of other programs whose value is a program, or has one in it.
+pub(super) const PROGRAM_OPTIONS: &[(&str, &[&str])] = &[
+    ("bsdtar", &["-I", "--use-compress-program"]),
+    ("rsync", &["-e", "--rsh", "--rsync-path"]),
+    ("scp", &["-S", "-D", "ProxyCommand"]),
+    ("sftp", &["-S", "-D", "ProxyCommand"]),
+    ("ssh", &["ProxyCommand", "LocalCommand", "KnownHostsCommand"]),
+    (
+        "tar",
+        &[
+            "-I",
+            "-F",
+            "--use-compress-program",
+            "--to-command",
+            "--checkpoint-action",
+            "--info-script",
+            "--new-volume-script",
+            "--rsh-command",
+            "--rmt-command",
+        ],
+    ),
+];
+
 /// Programs whose words are names of tasks, packages and other things of theirs, with the words behind which one is a
 /// program after all.
 pub(super) const NAME_THINGS: &[(&str, &[&str])] = &[
@@ -248,6 +271,9 @@ pub(super) const NAME_THINGS: &[(&str, &[&str])] = &[
     ("yum", &[]),
     ("zypper", &[]),
 ];
+
+/// Those among them that run the first word there, and not something inside of a container or an image.
+pub(super) const RUN_NEXT_WORD: &[&str] = &["brew", "bun", "composer", "conda", "gem", "npm", "pnpm", "yarn"];
 
 /// Subcommands of git that run what they or their configuration are told.
 pub(super) const GIT_RUNNERS: &[&str] = &[

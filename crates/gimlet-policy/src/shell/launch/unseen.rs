@@ -1,0 +1,70 @@
+//! Programs that are told to run another one by a word that only shows when it runs: `npm exec -- $x`, `tar -I "$x"`. Where
+//! anything may follow, as in a container, a word is taken for one of its own.
+
+use super::super::facts::git_subcommand;
+use super::super::programs::is_long_option;
+use super::super::word::{Piece, Word};
+use super::tables::{GIT_RUNNING_OPTIONS, NAME_THINGS, PROGRAM_OPTIONS, RUN_NEXT_WORD};
+
+/// Whether what a program is told to run only shows when it does. `known` are its words as far as they are static.
+pub(super) fn names_unseen(name: &str, words: &[Word], known: &[&str]) -> bool {
+    if !words.iter().any(Word::is_dynamic) {
+        return false;
+    }
+    if name == "git" {
+        return git_names_unseen(words, known);
+    }
+    let table = |table: &'static [(&str, &[&str])]| table.iter().find(|(program, _)| *program == name);
+    if let Some((_, options)) = table(PROGRAM_OPTIONS) {
+        return has_unseen_value(words, options);
+    }
+    let Some((_, runners)) = table(NAME_THINGS) else { return false };
+    let options: Vec<&str> = runners.iter().copied().filter(|runner| runner.starts_with('-')).collect();
+    let behind = known.iter().position(|word| runners.contains(word) && !word.starts_with('-'));
+    let starts = behind.filter(|_| RUN_NEXT_WORD.contains(&name)).is_some_and(|at| {
+        // In front of the program stands the package that it is run in.
+        let skipped = usize::from(known[at] == "explore");
+        starts_unseen(&words[at + 1..], skipped)
+    });
+    starts || has_unseen_value(words, &options)
+}
+
+fn git_names_unseen(words: &[Word], known: &[&str]) -> bool {
+    let Some((subcommand, rest)) = git_subcommand(known) else { return false };
+    let rest_words = &words[words.len() - rest.len()..];
+    let letter = match subcommand {
+        "rebase" | "difftool" => "-x",
+        "clone" => "-u",
+        _ => "--exec",
+    };
+    let options: Vec<&str> = GIT_RUNNING_OPTIONS.iter().copied().chain([letter]).collect();
+    let leads = match subcommand {
+        "bisect" => rest.iter().position(|word| *word == "run"),
+        "submodule" => rest.iter().position(|word| *word == "foreach"),
+        _ => None,
+    };
+    let behind = if subcommand == "merge-index" { Some(0) } else { leads.map(|at| at + 1) };
+    behind.is_some_and(|at| starts_unseen(&rest_words[at..], 0)) || has_unseen_value(rest_words, &options)
+}
+
+/// Whether the value of one of these options is not known.
+fn has_unseen_value(words: &[Word], options: &[&str]) -> bool {
+    words.iter().enumerate().any(|(at, word)| match (word.value(), word.pieces()) {
+        (Some(text), _) => options.contains(&text) && words.get(at + 1).is_some_and(Word::is_dynamic),
+        (None, [Piece::Text(text), ..]) => {
+            let name = text.split(['=', ' ']).next().unwrap_or("");
+            let meant = |option: &&str| *option == name || (option.starts_with("--") && is_long_option(name, option));
+            // `-oProxyCommand=…`
+            let within = |option: &&str| !option.starts_with('-') && text.contains(*option);
+            options.iter().any(|option| meant(option) || within(option))
+        }
+        _ => false,
+    })
+}
+
+/// Whether the first of these words that is no option, past so many others, may be any program.
+fn starts_unseen(words: &[Word], skipped: usize) -> bool {
+    let is_option = |word: &&Word| word.value().is_some_and(|text| text.starts_with('-'));
+    let first = words.iter().filter(|word| !is_option(word)).nth(skipped);
+    first.is_some_and(|word| word.is_dynamic() && !word.pieces().iter().any(|piece| matches!(piece, Piece::Text(_))))
+}
