@@ -78,6 +78,13 @@ pub struct Services {
     pub(crate) pulse: Arc<Pulse>,
     /// The time of events that need none, shared.
     no_time: Arc<str>,
+    environment_names: Mutex<Option<KnownNames>>,
+}
+
+/// The names of an environment, with the environment that they are of.
+struct KnownNames {
+    variables: Arc<[(OsString, OsString)]>,
+    names: Arc<EnvironmentNames>,
 }
 
 impl Services {
@@ -118,6 +125,7 @@ impl Services {
             movable: Movable::default(),
             pulse: Arc::default(),
             no_time: Arc::from(""),
+            environment_names: Mutex::default(),
         }
     }
 
@@ -159,6 +167,7 @@ impl Services {
             movable: self.movable.clone(),
             pulse: Arc::new(Pulse::within(&self.pulse)),
             no_time: self.no_time.clone(),
+            environment_names: Mutex::default(),
         }
     }
 
@@ -339,10 +348,6 @@ impl Services {
     /// The places paths are judged against right now.
     pub fn paths(&self) -> PathContext {
         let main = self.main.as_ref().and_then(Weak::upgrade);
-        let known = self.shell().and_then(Shell::known_environment);
-        let names = |variables: Arc<[(OsString, OsString)]>| {
-            Arc::new(EnvironmentNames::new(variables.iter().map(|(name, _)| name)))
-        };
         // Subagents work where the session does, also when that changes under them.
         let roots = main.map(|main| main.lock_state().roots.clone());
         let state = self.lock_state();
@@ -352,8 +357,23 @@ impl Services {
             roots: roots.unwrap_or_else(|| state.roots.clone()),
             home: self.home.clone(),
             env: self.env.clone(),
-            environment: known.map(names),
+            environment: self.environment_names(),
         }
+    }
+
+    /// Returns the names of the variables that commands get, if nobody can add others; made once for an environment.
+    fn environment_names(&self) -> Option<Arc<EnvironmentNames>> {
+        let variables = self.shell().and_then(Shell::known_environment)?;
+        // Whole values are swapped under this lock; one that was poisoned still guards a whole value.
+        let mut known = self.environment_names.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*known
+            && Arc::ptr_eq(&known.variables, &variables)
+        {
+            return Some(Arc::clone(&known.names));
+        }
+        let names = Arc::new(EnvironmentNames::new(variables.iter().map(|(name, _)| name)));
+        *known = Some(KnownNames { variables, names: Arc::clone(&names) });
+        Some(names)
     }
 
     /// Files and folders that the session may always write.

@@ -70,8 +70,23 @@ const SET_BY_BASH: &[&str] = &[
     "histchars",
 ];
 
-/// Variables that a sandbox sets on top of the environment.
-const SET_BY_SANDBOX: &[&str] = &["all_proxy", "ftp_proxy", "http_proxy", "https_proxy", "no_proxy"];
+/// Variables that a sandbox or a confinement sets on top of the environment, besides the settings of git.
+const SET_BY_SANDBOX: &[&str] = &[
+    "ALL_PROXY",
+    "FTP_PROXY",
+    "GIMLET_CUSTODY",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "TEMP",
+    "TMP",
+    "TMPDIR",
+    "all_proxy",
+    "ftp_proxy",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+];
 
 /// The names of the variables in the environment of commands. Their values are not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,7 +111,8 @@ impl EnvironmentNames {
 
     /// Whether a variable of this name may have a value before the text gives it one.
     pub(crate) fn may_have(&self, name: &str) -> bool {
-        self.any || self.names.contains(name) || SET_BY_SANDBOX.contains(&name) || is_set_by_bash(name)
+        let is_set_on_top = SET_BY_SANDBOX.contains(&name) || name.starts_with("GIT_CONFIG_");
+        self.any || self.names.contains(name) || is_set_on_top || is_set_by_bash(name)
     }
 }
 
