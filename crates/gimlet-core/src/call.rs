@@ -90,6 +90,15 @@ impl CallScope {
     }
 }
 
+/// How a call begins.
+pub(crate) struct Start {
+    /// The reply has no other call.
+    pub(crate) alone: bool,
+    /// It had no effect so often that the user is asked first.
+    pub(crate) asks_first: bool,
+    pub(crate) recorded: Recorded,
+}
+
 /// Who wrote the input of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Author {
@@ -162,36 +171,29 @@ pub(crate) fn cut(text: &str, limit: usize) -> &str {
 
 pub(crate) use hooked::{is_awaited, subject};
 
-/// Stages 7 to 13: hooks, permission, the call itself, and its result. Never fails, never panics. `alone` says that the
-/// reply has no other call.
-pub(crate) async fn run(
-    scope: Arc<CallScope>,
-    incoming: Incoming,
-    tool: ToolRef,
-    pass: Pass,
-    alone: bool,
-    recorded: Recorded,
-) -> Settled {
+/// Stages 7 to 13: hooks, permission, the call itself, and its result. Never fails, never panics.
+pub(crate) async fn run(scope: Arc<CallScope>, incoming: Incoming, tool: ToolRef, pass: Pass, start: Start) -> Settled {
     let name = incoming.name.clone();
-    match caught_async(run_unguarded(scope.clone(), incoming, tool, pass, alone, recorded)).await {
+    match caught_async(run_unguarded(scope.clone(), incoming, tool, pass, start)).await {
         Ok(settled) => settled,
         Err(panicked) => failed_inside(&scope, &name, &panicked),
     }
 }
 
-async fn run_unguarded(
-    scope: Arc<CallScope>,
-    incoming: Incoming,
-    tool: ToolRef,
-    pass: Pass,
-    alone: bool,
-    recorded: Recorded,
-) -> Settled {
+async fn run_unguarded(scope: Arc<CallScope>, incoming: Incoming, tool: ToolRef, pass: Pass, start: Start) -> Settled {
     if scope.cancel.is_cancelled() {
         return crate::results::cancelled("the turn was stopped before this call began");
     }
     if let Some(why) = tool.out_of_place(scope.scene()) {
         return Settled::failed(ToolError::input(why));
+    }
+    let Start { alone, asks_first, recorded } = start;
+    let mut repeat_allowed = false;
+    if asks_first {
+        repeat_allowed = match scope.gate.ask_to_repeat(&scope, &incoming, &pass).await {
+            Ok(allowed) => allowed,
+            Err(refusal) => return refusal.into_settled(&scope, &incoming),
+        };
     }
     let told = scope.services.hooks().listens(HookEvent::PostToolBatch);
     let input = told.then(|| pass.input().clone());
@@ -202,6 +204,7 @@ async fn run_unguarded(
     let input = told.then(|| pass.input().clone());
     let mut settled = run_cleared(&scope, &incoming, &tool, pass, say, recorded).await;
     settled.input = settled.input.or(input);
+    settled.repeat_allowed = repeat_allowed;
     // What hooks said before the call belongs to its result whatever came of it, and before what they said after it.
     settled.new_messages.splice(0..0, contexts);
     settled

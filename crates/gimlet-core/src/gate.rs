@@ -14,6 +14,7 @@ mod ledger;
 mod live;
 mod person;
 mod refusal;
+mod repeated;
 mod resolve;
 mod review;
 mod suggest;

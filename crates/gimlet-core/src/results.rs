@@ -49,6 +49,8 @@ pub(crate) struct Settled {
     pub(crate) ends_turn: Option<TurnEnd>,
     /// The model gets a preview of it.
     pub(crate) persisted: bool,
+    /// The user was asked about repeating it, and said yes.
+    pub(crate) repeat_allowed: bool,
     /// What was called in the end, where somebody wants to know: hooks and people may have changed what the model wrote.
     pub(crate) input: Option<Value>,
 }
@@ -66,6 +68,7 @@ impl Settled {
             stop_turn: false,
             ends_turn: None,
             persisted: false,
+            repeat_allowed: false,
             input: None,
         }
     }
@@ -82,6 +85,7 @@ impl Settled {
             stop_turn: false,
             ends_turn: None,
             persisted: false,
+            repeat_allowed: false,
             input: None,
         }
     }
@@ -110,6 +114,7 @@ impl Settled {
             stop_turn: error.stop_turn,
             ends_turn: None,
             persisted: false,
+            repeat_allowed: false,
             input: None,
         }
     }

@@ -6,15 +6,17 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::{Id, JoinSet};
+use tokio::time::Instant;
 
-use crate::call::{self, Author, CallScope, Incoming};
+use crate::call::{self, Author, CallScope, Incoming, Start};
 use crate::gate::Pass;
 use crate::panics;
 use crate::recorded::{Recorded, Recording};
-use crate::repeats::Meaning;
+use crate::repeats::{self, Made, Meaning, Questionable};
 use crate::results::{Settled, cancelled};
 use crate::tool::{ErrorClass, ResultCap, ToolError, ToolRef};
 
@@ -42,17 +44,19 @@ pub(crate) struct Calls {
     permits: Arc<Semaphore>,
     /// Calls may still start before the reply is complete.
     early: bool,
+    /// Calls that the user is asked about first.
+    questionable: Questionable,
 }
 
 struct Slot {
     incoming: Incoming,
-    meaning: Meaning,
+    made: Made,
     cap: ResultCap,
     parallel: bool,
-    read_only: bool,
     /// Where the session stood when the input's paths were expanded.
     cwd: PathBuf,
     state: State,
+    began: Option<Instant>,
 }
 
 enum State {
@@ -74,7 +78,7 @@ pub(crate) struct Outcome {
     /// Its place in the reply.
     pub(crate) position: usize,
     pub(crate) call: Incoming,
-    pub(crate) meaning: Meaning,
+    pub(crate) made: Made,
     pub(crate) cap: ResultCap,
     pub(crate) settled: Settled,
 }
@@ -88,7 +92,13 @@ impl Calls {
             positions: HashMap::new(),
             permits: Arc::new(Semaphore::new(concurrency)),
             early,
+            questionable: Questionable::default(),
         }
+    }
+
+    /// Asks the user before any of these calls begins.
+    pub(crate) fn ask_before(&mut self, questionable: Questionable) {
+        self.questionable = questionable;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -106,21 +116,31 @@ impl Calls {
         let slot = match call::prepare(&self.scope, &incoming, Author::Model, &paths) {
             Ok((tool, prepared)) => Slot {
                 incoming,
-                meaning: Meaning::of(&prepared),
+                made: Made {
+                    meaning: Meaning::of(&prepared),
+                    read_only: prepared.read_only,
+                    sleeps: repeats::sleeps(&prepared),
+                    took: Duration::ZERO,
+                },
                 cap: tool.max_result_chars(),
                 parallel: prepared.concurrency_safe,
-                read_only: prepared.read_only,
                 cwd: paths.cwd,
                 state: State::Waiting(tool, Box::new(Pass::Undecided(Box::new(prepared)))),
+                began: None,
             },
             Err(error) => Slot {
-                meaning: Meaning::of_words(&incoming),
+                made: Made {
+                    meaning: Meaning::of_words(&incoming),
+                    read_only: true,
+                    sleeps: false,
+                    took: Duration::ZERO,
+                },
                 incoming,
                 cap: ResultCap::Unlimited,
                 parallel: false,
-                read_only: true,
                 cwd: paths.cwd,
                 state: State::Over(Box::new(Settled::failed(error))),
+                began: None,
             },
         };
         self.slots.push(slot);
@@ -133,7 +153,7 @@ impl Calls {
     /// Starts a call before the reply is complete; says whether the next one may still be considered.
     fn start_early(&mut self, position: usize) -> bool {
         let slot = &self.slots[position];
-        if !(slot.parallel && slot.read_only) {
+        if !(slot.parallel && slot.made.read_only) {
             return false;
         }
         let granted = self.grant(position);
@@ -172,11 +192,13 @@ impl Calls {
         }
         let State::Waiting(tool, pass) = std::mem::replace(&mut slot.state, State::Running) else { return };
         let (scope, incoming, permits) = (self.scope.clone(), slot.incoming.clone(), self.permits.clone());
-        let alone = self.slots.len() == 1;
+        let asks_first = self.scope.gate.is_attended() && self.questionable.take(slot.made.meaning);
+        slot.began = Some(Instant::now());
+        let start = Start { alone: self.slots.len() == 1, asks_first, recorded };
         let handle = self.running.spawn(async move {
             // The semaphore is never closed, so acquiring can only succeed.
             let _slot = permits.acquire_owned().await;
-            call::run(scope, incoming, tool, *pass, alone, recorded).await
+            call::run(scope, incoming, tool, *pass, start).await
         });
         self.positions.insert(handle.id(), position);
     }
@@ -190,10 +212,10 @@ impl Calls {
             match groups.last_mut() {
                 Some(group) if joins => {
                     group.calls.end = position + 1;
-                    group.has_effects |= !slot.read_only;
+                    group.has_effects |= !slot.made.read_only;
                 }
                 Some(_) | None => {
-                    groups.push(Group { calls: position..position + 1, has_effects: !slot.read_only });
+                    groups.push(Group { calls: position..position + 1, has_effects: !slot.made.read_only });
                 }
             }
         }
@@ -239,8 +261,8 @@ impl Calls {
             if let Some(position) = group.calls.clone().find(over) {
                 let slot = &mut self.slots[position];
                 let State::Over(settled) = std::mem::replace(&mut slot.state, State::Taken) else { continue };
-                let (call, meaning, cap) = (slot.incoming.clone(), slot.meaning, slot.cap);
-                return Some(Outcome { position, call, meaning, cap, settled: *settled });
+                let (call, made, cap) = (slot.incoming.clone(), slot.made, slot.cap);
+                return Some(Outcome { position, call, made, cap, settled: *settled });
             }
             if !group.calls.clone().any(|position| matches!(self.slots[position].state, State::Running)) {
                 return None;
@@ -260,7 +282,7 @@ impl Calls {
         }
         match call::prepare(&self.scope, &slot.incoming, Author::Model, &paths) {
             Ok((tool, prepared)) => {
-                slot.meaning = Meaning::of(&prepared);
+                slot.made.meaning = Meaning::of(&prepared);
                 slot.state = State::Waiting(tool, Box::new(Pass::Undecided(Box::new(prepared))));
             }
             Err(error) => slot.state = State::Over(Box::new(Settled::failed(error))),
@@ -299,7 +321,9 @@ impl Calls {
             }
         };
         if let Some(position) = self.positions.remove(&id) {
-            self.slots[position].state = State::Over(Box::new(settled));
+            let slot = &mut self.slots[position];
+            slot.made.took = slot.began.map(|began| began.elapsed()).unwrap_or_default();
+            slot.state = State::Over(Box::new(settled));
         }
     }
 

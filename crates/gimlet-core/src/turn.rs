@@ -107,6 +107,7 @@ impl Turn {
 pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> TurnReport {
     let started = Instant::now();
     conversation.ledger.begin_turn();
+    conversation.repeats.clear();
     if let Some(output) = &turn.output {
         output.begin_turn();
     }

@@ -9,7 +9,7 @@ use super::{Turn, hooked};
 use crate::call::Incoming;
 use crate::conversation::{Conversation, Room};
 use crate::hooks::{HookEvent, Occasion};
-use crate::repeats::Meaning;
+use crate::repeats::{Made, result_digest};
 use crate::results::{BatchBudget, Settled};
 use crate::schedule::{Calls, Group, Outcome};
 use crate::tool::Change;
@@ -22,7 +22,7 @@ pub(super) const INTERRUPTED: &str = "the user interrupted before this call bega
 pub(super) struct BatchEnd {
     /// The person wants the turn to stop here.
     pub(super) stop: bool,
-    /// A hook ends the turn here, like this.
+    /// A hook, or a call that repeats without effect, ends the turn here, like this.
     pub(super) ends: Option<TurnEnd>,
 }
 
@@ -34,6 +34,7 @@ pub(super) async fn run_calls(
     window: u64,
 ) -> BatchEnd {
     let groups = calls.groups();
+    conversation.repeats.begin_reply();
     // Only what changes the world must not run before its request is safe on disk.
     let mut durable = groups.iter().any(|group| group.has_effects).then(|| conversation.record.sync());
     let room = conversation.room(window);
@@ -92,7 +93,9 @@ struct Place {
     /// In the reply.
     position: usize,
     call: Incoming,
-    meaning: Meaning,
+    made: Made,
+    /// What it gave, as a number.
+    result: u64,
 }
 
 /// What a result changes in the session.
@@ -116,7 +119,8 @@ impl Batch<'_> {
         let mut taken = 0;
         let mut places: Vec<Place> = Vec::new();
         let mut waiting: Vec<(ToolUseId, Settled)> = Vec::new();
-        while let Some(Outcome { position, call, meaning, cap, mut settled }) = calls.next_result(group).await {
+        while let Some(Outcome { position, call, made, cap, mut settled }) = calls.next_result(group).await {
+            let result = result_digest(&call.id, &settled);
             self.room.fit(&mut settled.content);
             settled.cap(&call.id, cap, files);
             let others = group.calls.len() - taken - 1;
@@ -125,10 +129,10 @@ impl Batch<'_> {
                 let mut alone = [(call.id.clone(), settled)];
                 self.budget.fit(&mut alone, files);
                 let [(_, settled)] = alone;
-                self.take_one(Place { position, call, meaning }, settled, whole);
+                self.take_one(Place { position, call, made, result }, settled, whole);
             } else {
                 waiting.push((call.id.clone(), settled));
-                places.push(Place { position, call, meaning });
+                places.push(Place { position, call, made, result });
             }
         }
         self.budget.fit(&mut waiting, files);
@@ -138,14 +142,14 @@ impl Batch<'_> {
     }
 
     fn take_one(&mut self, place: Place, mut settled: Settled, whole: &mut hooked::Batch<'_>) {
-        let Place { position, call, meaning } = place;
+        let Place { position, call, made, result } = place;
         self.change(position, &mut settled);
         if let Some(output) = &self.turn.output {
             output.note(&call.name, settled.error.is_some());
         }
-        self.conversation.repeats.note(meaning, &mut settled);
+        let repeated = self.conversation.repeats.note(&made, result, &mut settled);
         self.end.stop |= settled.stop_turn;
-        self.end.ends = self.end.ends.take().or(settled.ends_turn.take());
+        self.end.ends = self.end.ends.take().or(settled.ends_turn.take()).or(repeated);
         if matches!(self.end.ends, Some(TurnEnd::Deferred { .. })) {
             // It is alone in its reply, and its result comes when it runs.
             self.conversation.record.deferred(&call.id);
@@ -174,6 +178,8 @@ impl Batch<'_> {
             Some("the user stopped the turn before this call began")
         } else if self.turn.scope.cancel.is_cancelled() {
             Some(INTERRUPTED)
+        } else if matches!(self.end.ends, Some(TurnEnd::Stopped { .. })) {
+            Some("the turn was ended before this call began")
         } else if self.end.ends.is_some() {
             Some("a hook stopped the turn before this call began")
         } else {

@@ -70,6 +70,7 @@ impl<'a> Rounds<'a> {
         plans::tell(self.conversation, turn);
         turn.tell_trouble(&mut self.conversation.record);
         let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, turn.options.streaming_execution);
+        calls.ask_before(self.conversation.repeats.questionable());
         let window = turn.facts().context_window;
         let reply = self.ask(&mut calls).await;
         let next = outcome::settle(self.conversation, turn, &mut self.limits, reply, &calls, self.prompt);
@@ -225,6 +226,7 @@ impl<'a> Rounds<'a> {
                 turn.steering.put_back([Say { when: When::Later, ..said }].into_iter().chain(joining));
                 return;
             }
+            self.conversation.repeats.clear();
             // One that hooks do not let in is gone; the turn goes on without it.
             drop(hooked::submit(self.conversation, turn, said).await);
         }

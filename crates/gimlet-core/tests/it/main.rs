@@ -20,6 +20,7 @@ mod panicking;
 mod permission;
 mod planning;
 mod refused;
+mod repeating;
 mod results;
 mod rewinding;
 mod schedule;

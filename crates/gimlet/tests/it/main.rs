@@ -15,6 +15,7 @@ mod guide;
 mod hostile;
 mod key_helper;
 mod leaving;
+mod loops;
 mod lost_output;
 mod many_writers;
 mod permissions;
