@@ -6,9 +6,10 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 
 use futures_util::FutureExt;
-use gimlet_proto::{Body, Level, Notice};
+use gimlet_proto::{AgentPath, Body, Level, Notice};
 
 use crate::call::CallScope;
+use crate::services::Services;
 use crate::tool::{ErrorClass, ToolError};
 
 thread_local! {
@@ -37,9 +38,14 @@ impl Panicked {
 
     /// Writes the panic to the debug log. `doing` says what failed, as in "Bash: deciding".
     pub(crate) fn log(&self, scope: &CallScope, doing: &str) {
+        self.log_for(&scope.services, &scope.agent, doing);
+    }
+
+    /// The same outside of a conversation.
+    pub(crate) fn log_for(&self, services: &Services, agent: &AgentPath, doing: &str) {
         let place = self.place.as_deref().unwrap_or("an unknown place");
         let text = format!("internal error in {place} ({doing}): {}", self.message);
-        scope.services.publish(&scope.agent, Body::Notice(Notice { level: Level::Debug, text }));
+        services.publish(agent, Body::Notice(Notice { level: Level::Debug, text }));
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gimlet_policy::{
-    Behavior, Decision, Destination, PermissionUpdate, Reason, RuleScope, RuleSource, RuleValue, Walls,
+    Behavior, Decision, Destination, PermissionUpdate, Reason, RuleScope, RuleSource, RuleValue, Verdict, Walls,
 };
 use gimlet_proto::{
     AgentPath, Body, Level, Need, Notice, PermissionMode, PermissionsView, RuleView, ServerWish, Standing, plain_name,
@@ -18,6 +18,7 @@ use super::judge::Judgement;
 use super::ledger::Word;
 use super::{Gate, Judged, lock};
 use crate::call::CallScope;
+use crate::panics::caught;
 use crate::services::Services;
 use crate::tool::{PermissionVerdict, Sought};
 
@@ -195,8 +196,18 @@ impl Gate {
     }
 
     fn judge_aside(&self, mode: PermissionMode, services: &Services, judged: Judged<'_>) -> Judgement {
-        self.judging_in(mode, services, Walls::None, |judging| judging.judge(judged, None))
+        let judge = || self.judging_in(mode, services, Walls::None, |judging| judging.judge(judged, None));
+        caught(judge).unwrap_or_else(|panicked| {
+            panicked.log_for(services, &AgentPath::default(), "deciding for the driving program");
+            Judgement { verdict: undecidable(), resolved: Vec::new(), closed: None }
+        })
     }
+}
+
+/// The verdict where deciding itself failed.
+pub(super) fn undecidable() -> Verdict {
+    let reasons = vec![Reason::Tool("deciding on it failed inside gimlet".to_owned())];
+    Verdict { decision: Decision::Deny, reasons }
 }
 
 /// The name under which rules judge a look at a server's resource: no tool can have it, so only what is said about the

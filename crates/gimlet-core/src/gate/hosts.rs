@@ -12,6 +12,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
+use super::aside::undecidable;
 use super::ledger::Word;
 use super::person::{Heard, Question};
 use super::refusal::{self, Denied, Refusal, UNATTENDED};
@@ -19,6 +20,7 @@ use super::{Answered, Gate, Judged, raw};
 use crate::agents::AgentHost;
 use crate::call::{CallScope, Incoming};
 use crate::dials::Dials;
+use crate::panics::caught;
 use crate::services::Services;
 use crate::tool::{PermissionVerdict, Prepared};
 
@@ -166,7 +168,11 @@ impl Gate {
     }
 
     fn judge_host(&self, scope: &CallScope, prepared: &Prepared) -> Verdict {
-        self.judging(scope, Walls::None, |judging| judging.verdict(as_fetch(prepared)))
+        let judge = || self.judging(scope, Walls::None, |judging| judging.verdict(as_fetch(prepared)));
+        caught(judge).unwrap_or_else(|panicked| {
+            panicked.log(scope, "deciding on a host");
+            undecidable()
+        })
     }
 
     /// The rule that would answer for good; rules about hosts know no other ports than the web's.

@@ -107,7 +107,7 @@ pub(super) fn is_risky(config: &str, root: &Path) -> bool {
     })
 }
 
-/// The working tree that a configuration names: `None` when it names none, an error when the value is not plain text.
+/// Every working tree that a configuration names; `None` for a value that is not plain text.
 pub(super) fn worktrees(config: &str) -> impl Iterator<Item = Option<&str>> {
     settings(config).filter(|(key, _)| key.eq_ignore_ascii_case("worktree")).map(|(_, value)| value.and_then(plain))
 }

@@ -25,9 +25,8 @@ struct Look {
 fn look_of(folder: &str) -> Option<Look> {
     match folder {
         "objects" => Some(Look { levels: 0, whole: true }),
-        "info" | "rebase-apply" | "rebase-merge" | "reftable" | "sequencer" | "worktrees" => {
-            Some(Look { levels: 1, whole: true })
-        }
+        "info" | "rebase-apply" | "rebase-merge" | "reftable" | "sequencer" => Some(Look { levels: 1, whole: true }),
+        "worktrees" => Some(Look { levels: 2, whole: true }),
         "logs" | "refs" => Some(Look { levels: MAX_LEVELS, whole: false }),
         _ => None,
     }

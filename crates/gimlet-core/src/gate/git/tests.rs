@@ -248,6 +248,7 @@ fn symlinks_that_lead_out_of_the_git_directory_are_traps() {
         "rebase-apply/patch",
         "sequencer/todo",
         "worktrees/x/gitdir",
+        "worktrees/x/rebase-merge/head-name",
         "objects/17",
         "objects/pack/pack-1.pack",
         "objects/info/alternates",
