@@ -2,6 +2,7 @@
 //! against bash's own lexical rules and derives facts; it decides nothing and runs nothing. Text that is not fully
 //! understood is never read-only, and rules that forbid are still shown every command that could be in it.
 
+mod awk;
 mod editing;
 mod elements;
 mod facts;

@@ -6,6 +6,7 @@ mod tables;
 mod unseen;
 
 use super::Analysis;
+use super::awk;
 use super::facts::{echoed, git_subcommand, known_words};
 use super::programs::is_long_option;
 use super::scan;
@@ -74,7 +75,8 @@ impl Launches {
         let starts_nothing = START_NOTHING.contains(name);
         let told = starts_nothing && is_told_to_run(name, words);
         // Nobody knows what it is told.
-        self.too_many |= (told && words.iter().any(Word::is_dynamic)) || unseen::names_unseen(name, words, arguments);
+        let is_unseen = |word: &Word| word.value().is_none_or(unseen::expands_to_program);
+        self.too_many |= (told && words.iter().any(is_unseen)) || unseen::names_unseen(name, words, arguments);
         if starts_nothing && !told {
             // `[[ -v 'a[$(…)]' ]]`: some builtins evaluate what stands between brackets.
             arguments.iter().filter(|word| word.contains('[')).for_each(|word| self.add_evaluated(word));
@@ -112,13 +114,17 @@ impl Launches {
         }
         let runs = match *name {
             "git" => git_runs(arguments),
-            "sed" => {
+            "sed" | "gsed" => {
                 let runs = sed::runs(arguments);
                 // Nobody sees what it makes of what it reads.
                 self.too_many |= runs == SedRuns::Input;
                 runs != SedRuns::Nothing
             }
-            "awk" | "gawk" | "mawk" | "nawk" => arguments.iter().any(|script| awk_may_run(script)),
+            "awk" | "gawk" | "mawk" | "nawk" => {
+                let runs = arguments.iter().any(|script| awk_may_run(script));
+                self.too_many |= runs && awk::runs_unseen(arguments);
+                runs
+            }
             _ => true,
         };
         if runs {

@@ -22,33 +22,58 @@ const STANDINS: &[&str] = &[
     "cp", "mv", "expr", "id", "whoami", "uname", "which", "realpath", "readlink", "comm", "cmp", "nl", "tac", "rev",
     "paste", "python3", "zip", "pip", "go", "tar", "rsync", "ssh", "man",
 ];
-/// Stand-ins that then run what the real ones would: words behind which a program stands, and options whose value is one.
-const RUNNERS: &[(&str, &str, &str)] = &[
-    ("git", "run foreach merge-index", "-x --exec --upload-pack --receive-pack --extcmd -u"),
-    ("npm", "exec x explore", "-c --call --editor --script-shell"),
-    ("zip", "", "-TT -rTT -qTT --unzip-command"),
-    ("pip", "", "--editor"),
-    ("go", "", "-exec -toolexec -vettool"),
-    ("tar", "", "-I --to-command --use-compress-program"),
-    ("rsync", "", "-e --rsh --rsync-path"),
-    ("ssh", "", "ProxyCommand"),
-    ("man", "", "-P -aP --pager"),
+/// Stand-ins that then run what the real ones would.
+const RUNNERS: &[Runner] = &[
+    Runner {
+        name: "git",
+        behind: "bisect:run submodule:foreach :merge-index",
+        options: "-x --exec --upload-pack --receive-pack --extcmd -u",
+        needs: "rebase fetch ls-remote send-pack clone difftool",
+    },
+    runner("npm", ":exec :x :explore", "-c --call --editor --script-shell"),
+    runner("zip", "", "-TT -rTT -qTT --unzip-command"),
+    runner("pip", "", "--editor"),
+    runner("go", "", "-exec -toolexec -vettool"),
+    runner("tar", "", "-I --to-command --use-compress-program"),
+    runner("rsync", "", "-e --rsh --rsync-path"),
+    runner("ssh", "", "ProxyCommand"),
+    runner("man", "", "-P -aP --pager"),
 ];
+
+/// How a program runs another one.
+struct Runner {
+    name: &'static str,
+    /// Words behind which it stands, each with the one that must stand in front of it.
+    behind: &'static str,
+    /// Options whose value it is.
+    options: &'static str,
+    /// Words one of which must be there for the options to mean that.
+    needs: &'static str,
+}
+
+const fn runner(name: &'static str, behind: &'static str, options: &'static str) -> Runner {
+    Runner { name, behind, options, needs: "" }
+}
+
 /// Stand-ins that then are the real ones, which run what their words say.
 const SHOWN: &[&str] = &["sed", "find"];
 const REAL: &[&str] = &["timeout", "nice", "nohup", "xargs", "stdbuf", "env"];
 
-/// Runs programs by those words and options.
-const RUNNER: &str = r#"
+/// Runs the program that is denied, by those words and options.
+const RUN: &str = r#"
+run() { case $1 in *curl*|*unner*|*UNNER*) /bin/sh -c "$1";; esac; }
+fits=$([ "NEEDS" ] || echo 1)
+for word in "$@"; do case " NEEDS " in *" $word "*) fits=1;; esac; done
 for word in "$@"; do
-    if [ "$next" ]; then /bin/sh -c "$word"; next=; fi
+    [ "$fits" ] || break
+    if [ "$next" ]; then run "$word"; next=; fi
     case " OPTIONS " in *" $word "*) next=1;; esac
-    case $word in *=*) case " OPTIONS " in *" ${word%%=*} "*) /bin/sh -c "${word#*=}";; esac;; esac
+    case $word in *=*) case " OPTIONS " in *" ${word%%=*} "*) run "${word#*=}";; esac;; esac
 done
 while [ $# -gt 0 ]; do
     case " BEHIND " in
-    *" $1 "*) shift; while [ $# -gt 0 ]; do if [ "$1" = curl ]; then "$@"; fi; shift; done;;
-    *) shift;;
+    *" $before:$1 "*|*" :$1 "*) shift; while [ $# -gt 0 ]; do if [ "$1" = curl ]; then "$@"; fi; shift; done;;
+    *) before=$1; shift;;
     esac
 done
 "#;
@@ -89,9 +114,9 @@ impl Jail {
             fs::write(&path, script)?;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
         }
-        for (name, behind, options) in RUNNERS {
-            let runner = RUNNER.replace("BEHIND", behind).replace("OPTIONS", options);
-            fs::write(jail.root.join("bin").join(name), format!("{script}{runner}"))?;
+        for Runner { name, behind, options, needs } in RUNNERS {
+            let run = RUN.replace("BEHIND", behind).replace("OPTIONS", options).replace("NEEDS", needs);
+            fs::write(jail.root.join("bin").join(name), format!("{script}{run}"))?;
         }
         for name in SHOWN {
             fs::write(jail.root.join("bin").join(name), format!("{script}exec /usr/bin/{name} \"$@\"\n"))?;

@@ -3,12 +3,13 @@
 
 use super::super::facts::git_subcommand;
 use super::super::programs::is_long_option;
+use super::super::scan;
 use super::super::word::{Piece, Word};
 use super::tables::{GIT_RUNNING_OPTIONS, NAME_THINGS, PROGRAM_OPTIONS, RUN_NEXT_WORD};
 
 /// Whether what a program is told to run only shows when it does. `known` are its words as far as they are static.
 pub(super) fn names_unseen(name: &str, words: &[Word], known: &[&str]) -> bool {
-    if !words.iter().any(Word::is_dynamic) {
+    if !words.iter().any(|word| word.value().is_none_or(|text| text.contains(['$', '`']))) {
         return false;
     }
     if name == "git" {
@@ -50,21 +51,38 @@ fn git_names_unseen(words: &[Word], known: &[&str]) -> bool {
 /// Whether the value of one of these options is not known.
 fn has_unseen_value(words: &[Word], options: &[&str]) -> bool {
     words.iter().enumerate().any(|(at, word)| match (word.value(), word.pieces()) {
-        (Some(text), _) => options.contains(&text) && words.get(at + 1).is_some_and(Word::is_dynamic),
+        (Some(text), _) => {
+            let next = || words.get(at + 1).is_some_and(|next| next.value().is_none_or(expands_to_program));
+            let attached = text.split_once(['=', ' ']).filter(|(name, _)| is_one_of(options, name));
+            (options.contains(&text) && next()) || attached.is_some_and(|(_, value)| expands_to_program(value))
+        }
         (None, [Piece::Text(text), ..]) => {
             let name = text.split(['=', ' ']).next().unwrap_or("");
-            let meant = |option: &&str| *option == name || (option.starts_with("--") && is_long_option(name, option));
-            // `-oProxyCommand=…`
-            let within = |option: &&str| !option.starts_with('-') && text.contains(*option);
-            options.iter().any(|option| meant(option) || within(option))
+            is_one_of(options, name)
         }
         _ => false,
     })
+}
+
+/// Whether a name is that of one of these options, shortened as well. Some have names without dashes, in front of which
+/// there may be letters: `-oProxyCommand=…`.
+fn is_one_of(options: &[&str], name: &str) -> bool {
+    options.iter().any(|option| match option.strip_prefix("--") {
+        Some(_) => is_long_option(name, option),
+        None if option.starts_with('-') => *option == name,
+        None => name.ends_with(option),
+    })
+}
+
+/// Whether a text that a shell reads again begins a command with something that it expands.
+pub(super) fn expands_to_program(text: &str) -> bool {
+    text.contains(['$', '`']) && scan::commands(text).iter().any(|words| words.first().is_some_and(Word::is_dynamic))
 }
 
 /// Whether the first of these words that is no option, past so many others, may be any program.
 fn starts_unseen(words: &[Word], skipped: usize) -> bool {
     let is_option = |word: &&Word| word.value().is_some_and(|text| text.starts_with('-'));
     let first = words.iter().filter(|word| !is_option(word)).nth(skipped);
-    first.is_some_and(|word| word.is_dynamic() && !word.pieces().iter().any(|piece| matches!(piece, Piece::Text(_))))
+    let has_text = |word: &Word| word.pieces().iter().any(|piece| matches!(piece, Piece::Text(_)));
+    first.is_some_and(|word| word.value().map_or_else(|| !has_text(word), expands_to_program))
 }
