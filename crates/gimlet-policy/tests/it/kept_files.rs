@@ -474,6 +474,46 @@ fn what_rewrites_a_whole_repository_asks_where_a_rule_keeps_something_in_it() {
     }
 }
 
+/// Archives, patches and other programs for versions bring names that no text shows.
+#[test]
+fn what_is_unpacked_asks_where_a_rule_keeps_something() {
+    let kept = rules(&["Edit(./keys/**)"], &[], &["Bash"]);
+    let files = repository(FILES);
+    for text in [
+        "tar xf a.tar",
+        "tar -xzf a.tgz",
+        "tar -xf a.tar -C .",
+        "tar -xf a.tar -C keys",
+        "unzip a.zip",
+        "unzip -o a.zip -d keys",
+        "7z x a.7z",
+        "cpio -id < a.cpio",
+        "patch -p1 < a.patch",
+        "cd src && tar xf ../a.tar -C ..",
+        "hg update -C",
+        "hg revert --all",
+        "svn update",
+        "svn revert -R .",
+        "jj restore",
+        "git checkout -p",
+        "yes | git restore --patch",
+    ] {
+        assert_ne!(decided(text, &files, &kept, BypassPermissions), Allow, "{text}");
+    }
+    for text in [
+        "tar xf a.tar -C out",
+        "tar tf a.tar",
+        "unzip -l a.zip",
+        "unzip a.zip -d out",
+        "patch --dry-run -p1 < a.patch",
+        "hg status",
+        "svn log",
+        "jj log",
+    ] {
+        assert_eq!(decided(text, &files, &kept, BypassPermissions), Allow, "{text}");
+    }
+}
+
 /// The repository begins above the folder that the command stands in.
 #[test]
 fn a_repository_is_rewritten_from_its_top() {

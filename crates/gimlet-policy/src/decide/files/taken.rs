@@ -2,6 +2,7 @@
 //! lies in them is named by no word, but a rule may keep it from being changed.
 
 mod git;
+mod unpacking;
 
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,8 @@ pub(super) struct Taken<'a> {
     perhaps: bool,
     /// What is changed is the whole repository around the place where the command stands.
     repository: bool,
+    /// What comes to lie in the folder is in an archive, so that nobody knows its names.
+    unpacked: bool,
 }
 
 pub(super) use git::only_shows;
@@ -54,6 +57,16 @@ pub(super) fn folders<'a>(name: &'a str, arguments: &'a [Word]) -> Vec<Taken<'a>
         "cp" | "rsync" | "scp" => copies(name, &known),
         "find" if known.contains(&"-delete") || starts_stranger(arguments) => walked(arguments),
         "git" => of_git(&known),
+        "hg" | "svn" | "jj" if rewrites_repository(name, &known) => {
+            vec![Taken { by_git: true, repository: true, ..Taken::default() }]
+        }
+        "tar" | "bsdtar" | "unzip" | "7z" | "7za" | "7zz" | "cpio" | "patch" => {
+            let folder = unpacking::folder(name, &known);
+            folder
+                .into_iter()
+                .map(|folder| Taken { unpacked: true, by_git: true, perhaps: true, ..Taken::gone(folder) })
+                .collect()
+        }
         // Every subcommand is also a program of its own.
         name => match name.strip_prefix("git-") {
             Some(subcommand) => of_git(&[&[subcommand], known.as_slice()].concat()),
@@ -181,6 +194,22 @@ fn picked_name(arguments: &[Word]) -> Option<&str> {
     tests.windows(2).find(|pair| pair[0] == "-name" && !behind).map(|pair| pair[1])
 }
 
+/// Whether another program for versions puts other ones into the whole repository.
+fn rewrites_repository(name: &str, known: &[&str]) -> bool {
+    let subcommand = operands(known).first().copied().unwrap_or("");
+    match name {
+        "svn" => matches!(subcommand, "update" | "up" | "revert" | "switch" | "sw" | "merge" | "patch" | "cleanup"),
+        "hg" => {
+            const REWRITING: &[&str] = &[
+                "backout", "checkout", "co", "graft", "histedit", "import", "merge", "pull", "purge", "rebase",
+                "revert", "shelve", "strip", "unshelve", "up", "update",
+            ];
+            REWRITING.contains(&subcommand)
+        }
+        _ => !matches!(subcommand, "" | "diff" | "log" | "show" | "st" | "status" | "op" | "git" | "config" | "help"),
+    }
+}
+
 /// What git changes because it is told to.
 fn of_git<'a>(known: &[&'a str]) -> Vec<Taken<'a>> {
     let subcommand = git_subcommand(known).map(|(subcommand, _)| subcommand);
@@ -198,7 +227,8 @@ impl Place<'_> {
             touched.extend(self.repositories().map(|folder| Touched { seen: true, ..self.tree_at(&folder) }));
         }
         if let Some(folder) = taken.folder {
-            touched.extend(self.trees(folder, self.kept_below(folder, &taken.only), taken));
+            let kept = if taken.unpacked { None } else { self.kept_below(folder, &taken.only) };
+            touched.extend(self.trees(folder, kept, taken));
         }
         if let Some((source, target)) = taken.lands {
             let kept = if taken.whole { self.kept_at(source, target) } else { Some(Vec::new()) };

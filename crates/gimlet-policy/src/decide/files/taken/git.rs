@@ -40,6 +40,8 @@ pub(super) fn rewrites_repository(known: &[&str]) -> bool {
     let has_letter = |letter: char| {
         rest.iter().any(|word| word.starts_with('-') && !word.starts_with("--") && word.contains(letter))
     };
+    // What is put back is picked by answers.
+    let picks = has_letter('p') || has(&["--patch"]);
     match subcommand {
         "am" | "bisect" | "checkout-index" | "cherry-pick" | "filter-branch" | "filter-repo" | "lfs" | "merge"
         | "merge-index" | "merge-octopus" | "merge-one-file" | "merge-ours" | "merge-recursive" | "merge-resolve"
@@ -55,9 +57,10 @@ pub(super) fn rewrites_repository(known: &[&str]) -> bool {
         // Another branch by itself is taken back by going back to this one.
         "checkout" | "switch" => {
             let forced = has_letter('f') || has(&["--force", "--discard-changes"]);
-            forced || has_pathspec(&names) || (subcommand == "switch" && has(&["--orphan"]))
+            forced || picks || has_pathspec(&names) || (subcommand == "switch" && has(&["--orphan"]))
         }
-        "restore" | "rm" | "mv" | "clean" => has_pathspec(&names),
+        "restore" => picks || has_pathspec(&names),
+        "rm" | "mv" | "clean" => has_pathspec(&names),
         _ => false,
     }
 }
