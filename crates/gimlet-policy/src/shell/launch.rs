@@ -83,34 +83,11 @@ impl Launches {
             return false;
         }
         if is_seen_through(name) {
-            // What it starts was found by the tables; what it sets may be started later.
-            let values = arguments.iter().filter(|word| scan::assigned_name(word).is_some());
-            values.filter_map(|word| word.split_once('=')).for_each(|(_, value)| self.add_text(value, DEEPEST));
-            // `strace -o '|COMMAND'`
-            arguments.iter().filter(|word| word.contains(['|', '!'])).for_each(|word| self.add_text(word, DEEPEST));
-            // `su -s PROGRAM`
-            if matches!(*name, "su" | "runuser" | "parallel") {
-                self.push(words.to_vec());
-                arguments.iter().filter(|word| word.starts_with('-')).for_each(|word| self.add_values(name, word));
-            }
+            self.add_seen_through(name, words, arguments);
             return *name == "parallel" || (*name == "xargs" && !starts_nothing_inside(whole));
         }
         if let Some((_, runners)) = NAME_THINGS.iter().find(|(thing, _)| thing == name) {
-            let runs = arguments.iter().position(|word| runners.contains(word));
-            if let Some(at) = runs {
-                self.push(words[at + 1..].to_vec());
-                arguments[at + 1..].iter().for_each(|word| self.add_values(name, word));
-            }
-            // Where titles and messages are usual, several words are one.
-            let writes_prose = matches!(*name, "gh" | "glab" | "aws" | "az" | "gcloud");
-            let told = |word: &&&str| {
-                word.contains(['=', '$', '`', '!']) || word.starts_with('/') || (!writes_prose && word.contains(' '))
-            };
-            for word in arguments.iter().filter(told) {
-                self.add_values(name, word);
-                self.push(vec![Word::literal(word)]);
-            }
-            return runs.is_some() || matches!(*name, "make" | "just" | "task" | "ninja");
+            return self.add_named_things(name, words, arguments, runners);
         }
         let runs = match *name {
             "git" => git_runs(arguments),
@@ -132,6 +109,38 @@ impl Launches {
             arguments.iter().for_each(|word| self.add_values(name, word));
         }
         runs
+    }
+
+    /// What a program may start besides what the tables find behind its words: what it sets may be started later.
+    fn add_seen_through(&mut self, name: &str, words: &[Word], arguments: &[&str]) {
+        let values = arguments.iter().filter(|word| scan::assigned_name(word).is_some());
+        values.filter_map(|word| word.split_once('=')).for_each(|(_, value)| self.add_text(value, DEEPEST));
+        // `strace -o '|COMMAND'`
+        arguments.iter().filter(|word| word.contains(['|', '!'])).for_each(|word| self.add_text(word, DEEPEST));
+        // `su -s PROGRAM`
+        if matches!(name, "su" | "runuser" | "parallel") {
+            self.push(words.to_vec());
+            arguments.iter().filter(|word| word.starts_with('-')).for_each(|word| self.add_values(name, word));
+        }
+    }
+
+    /// The same for a program whose words are names of things, unless one of `runners` stands in front of them.
+    fn add_named_things(&mut self, name: &str, words: &[Word], arguments: &[&str], runners: &[&str]) -> bool {
+        let runs = arguments.iter().position(|word| runners.contains(word));
+        if let Some(at) = runs {
+            self.push(words[at + 1..].to_vec());
+            arguments[at + 1..].iter().for_each(|word| self.add_values(name, word));
+        }
+        // Where titles and messages are usual, several words are one.
+        let writes_prose = matches!(name, "gh" | "glab" | "aws" | "az" | "gcloud");
+        let told = |word: &&&str| {
+            word.contains(['=', '$', '`', '!']) || word.starts_with('/') || (!writes_prose && word.contains(' '))
+        };
+        for word in arguments.iter().filter(told) {
+            self.add_values(name, word);
+            self.push(vec![Word::literal(word)]);
+        }
+        runs.is_some() || matches!(name, "make" | "just" | "task" | "ninja")
     }
 
     /// The stretches of a program's word that may be code: all of it, `NAME=CODE`, `-cCODE`.
