@@ -14,6 +14,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use gimlet_proto::Env;
+use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::credentials::{behind_links, stores};
 use super::defaults::MACHINE_SECRETS;
@@ -249,10 +250,24 @@ impl AllowedPlaces {
         for root in &spec.roots {
             self.add(root, read)?;
             for place in RepositoryPlaces::around(root, spec.home.as_deref()).readable() {
+    drop_privileges()?;
                 self.add(place, read)?;
             }
         }
         for place in &spec.readable {
+/// Gives up what root could do beyond reading and naming any file. Landlock does not govern the rest: who may look at
+/// performance, for one, may read the environment of every process. Without new privileges no program gets it back.
+fn drop_privileges() -> io::Result<()> {
+    let kept = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+    let had = rustix::thread::capabilities(None)?;
+    let left = CapabilitySets {
+        effective: had.effective & kept,
+        permitted: had.permitted & kept,
+        inheritable: CapabilitySet::empty(),
+    };
+    if left == had { Ok(()) } else { Ok(rustix::thread::set_capabilities(None, left)?) }
+}
+
             // The session's own, also inside a folder that is closed.
             self.rules.allow(place, read)?;
         }
