@@ -40,7 +40,37 @@ const SYSTEM_PROGRAMS: &[&str] = &[
     "/usr",
 ];
 /// Files and folders of the system that programs read.
-const SYSTEM_DATA: &[&str] = &["/etc", "/proc", "/run/systemd/resolve", "/run/utmp", "/sys", "/var/lib/sss/mc"];
+const SYSTEM_DATA: &[&str] = &[
+    "/etc",
+    "/proc",
+    "/run/systemd/resolve",
+    "/run/utmp",
+    "/sys",
+    "/var/lib/dpkg",
+    "/var/lib/pacman",
+    "/var/lib/rpm",
+    "/var/lib/sss/mc",
+];
+/// Places below them that hold credentials. Their modes keep others out, but not root.
+const SYSTEM_CREDENTIALS: &[&str] = &[
+    "/etc/NetworkManager",
+    "/etc/apt/auth.conf",
+    "/etc/apt/auth.conf.d",
+    "/etc/ipsec.secrets",
+    "/etc/krb5.keytab",
+    "/etc/kubernetes",
+    "/etc/letsencrypt",
+    "/etc/mysql/debian.cnf",
+    "/etc/openvpn",
+    "/etc/ppp",
+    "/etc/rancher",
+    "/etc/security/opasswd",
+    "/etc/ssl/private",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/wireguard",
+    "/etc/wpa_supplicant",
+];
 /// Devices that can be read, and written without an effect.
 const DEVICES: &[&str] = &["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
 
@@ -220,8 +250,22 @@ pub fn can_confine() -> bool {
 /// Holds this process, and whatever it becomes and starts, to a set of rules and to the filter of confined commands.
 pub(crate) fn enforce(rules: &OwnedFd) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
+    drop_privileges()?;
     kernel::enforce_rules(rules)?;
     kernel::enforce_filter(&mut seccomp::confined_filter())
+}
+
+/// Gives up what root could do beyond reading and naming any file. Landlock does not govern the rest: who may look at
+/// performance, for one, may read the environment of every process. Without new privileges no program gets it back.
+fn drop_privileges() -> io::Result<()> {
+    let kept = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+    let had = rustix::thread::capabilities(None)?;
+    let left = CapabilitySets {
+        effective: had.effective & kept,
+        permitted: had.permitted & kept,
+        inheritable: CapabilitySet::empty(),
+    };
+    if left == had { Ok(()) } else { Ok(rustix::thread::set_capabilities(None, left)?) }
 }
 
 /// Rules under construction, which leave closed places out.
@@ -250,24 +294,10 @@ impl AllowedPlaces {
         for root in &spec.roots {
             self.add(root, read)?;
             for place in RepositoryPlaces::around(root, spec.home.as_deref()).readable() {
-    drop_privileges()?;
                 self.add(place, read)?;
             }
         }
         for place in &spec.readable {
-/// Gives up what root could do beyond reading and naming any file. Landlock does not govern the rest: who may look at
-/// performance, for one, may read the environment of every process. Without new privileges no program gets it back.
-fn drop_privileges() -> io::Result<()> {
-    let kept = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
-    let had = rustix::thread::capabilities(None)?;
-    let left = CapabilitySets {
-        effective: had.effective & kept,
-        permitted: had.permitted & kept,
-        inheritable: CapabilitySet::empty(),
-    };
-    if left == had { Ok(()) } else { Ok(rustix::thread::set_capabilities(None, left)?) }
-}
-
             // The session's own, also inside a folder that is closed.
             self.rules.allow(place, read)?;
         }
@@ -292,15 +322,16 @@ fn drop_privileges() -> io::Result<()> {
         // Names can be listed everywhere in it; otherwise the folder itself could not be.
         self.rules.allow_real(&real, rights & READ_DIR)?;
         let surrounding = around(&real, &inside);
-        if !is_system_folder(&real) {
+        if !is_always_new(&real) {
             self.by_entries.extend(surrounding.listed.iter().map(|folder| KnownFolder::by_entries(folder)));
         }
         surrounding.open.iter().try_for_each(|path| self.rules.allow_real(path, rights))
     }
 }
 
-fn is_system_folder(real: &Path) -> bool {
-    SYSTEM_DATA.iter().chain(SYSTEM_PROGRAMS).any(|folder| Path::new(folder) == real)
+/// Whether the kernel makes a folder anew whenever it is looked at, so that its time says nothing.
+fn is_always_new(real: &Path) -> bool {
+    ["/proc", "/sys"].iter().any(|folder| real.starts_with(folder))
 }
 
 /// Everything that is never readable: credentials of the user and of the machine, gimlet's own configuration and sessions,
@@ -308,7 +339,7 @@ fn is_system_folder(real: &Path) -> bool {
 fn closed_places(spec: &ConfinementSpec) -> Vec<PathBuf> {
     let home = spec.home.as_deref();
     let mut closed: Vec<PathBuf> = MACHINE_SECRETS.iter().map(PathBuf::from).collect();
-    closed.extend(["/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private", "/etc/NetworkManager"].map(PathBuf::from));
+    closed.extend(SYSTEM_CREDENTIALS.iter().map(PathBuf::from));
     closed.push(spec.config_home.clone());
     closed.extend([".credentials.json", ".claude.json"].map(|name| spec.config_home.join(name)));
     closed.extend(home.map(|home| home.join(".claude.json")));
@@ -331,6 +362,37 @@ fn tool_homes(spec: &ConfinementSpec) -> Vec<PathBuf> {
     let at_home = spec.home.iter().flat_map(|home| TOOL_HOMES.iter().map(|name| home.join(name)));
     let named = TOOL_HOME_VARIABLES.iter().filter_map(|name| spec.env.raw(name).map(PathBuf::from));
     let on_path = spec.env.raw("PATH").map(|path| std::env::split_paths(path).collect::<Vec<_>>()).unwrap_or_default();
-    let is_home = |place: &PathBuf| spec.home.as_ref().is_some_and(|home| home.starts_with(place));
-    at_home.chain(named).chain(on_path).filter(|place| place.is_absolute() && !is_home(place)).collect()
+    let home = spec.home.as_ref().and_then(|home| home.canonicalize().ok());
+    // By whatever name: a variable that leads to the whole home means no tool's.
+    let holds_home = |place: &PathBuf| {
+        let real = place.canonicalize();
+        real.is_ok_and(|real| home.as_ref().is_some_and(|home| home.starts_with(real)))
+    };
+    at_home.chain(named).chain(on_path).filter(|place| place.is_absolute() && !holds_home(place)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_about_entries_of_the_system_are_renewed_with_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let spec = ConfinementSpec {
+            roots: vec![root.clone()],
+            readable: Vec::new(),
+            closed: vec!["/etc/passwd".into()],
+            home: None,
+            config_home: root.join("config"),
+            temp_dir: root.join("temp"),
+            env: Env::default(),
+        };
+        let built = Confinement::build(&spec).unwrap();
+        // Programs replace files there by new ones, which no rule is about.
+        let is_watched =
+            built.folders.iter().any(|known| known.path == Path::new("/etc") && known.changed_at.is_some());
+        assert_eq!(is_watched, built.is_enforced());
+        assert!(built.is_current());
+    }
 }
