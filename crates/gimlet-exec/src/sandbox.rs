@@ -44,6 +44,7 @@ pub use census::Census;
 pub(crate) use confinement::enforce as enforce_confinement;
 pub use confinement::{Confinement, ConfinementSpec, can_confine};
 pub use defaults::{PROTECTED_IN_CLAUDE, SandboxPlace, default_sandbox};
+pub(crate) use environment::has_credentials;
 pub use guard::Guard;
 pub use helper::SETUP_FAILED as SANDBOX_SETUP_FAILED;
 pub(crate) use helper::{ARGUMENT as HELPER_ARGUMENT, run_if_asked};

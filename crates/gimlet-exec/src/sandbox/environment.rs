@@ -61,7 +61,7 @@ pub(super) fn prepare(env: Vec<(OsString, OsString)>, spec: &SandboxSpec) -> Spl
 }
 
 /// An address with a password in it, such as that of a database.
-fn has_credentials(value: &str) -> bool {
+pub(crate) fn has_credentials(value: &str) -> bool {
     let authority = value.split_once("://").map(|(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
     let user = authority.and_then(|authority| authority.rsplit_once('@')).map(|(user, _)| user);
     user.is_some_and(|user| user.split_once(':').is_some_and(|(_, password)| !password.is_empty()))

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use gimlet_proto::Env;
 
+use crate::sandbox::has_credentials;
+
 /// Variables through which bash itself would run or read something else than the command says.
 const SHELL_INJECTION: [&str; 8] =
     ["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "CDPATH", "GLOBIGNORE", "BASH_XTRACEFD"];
@@ -117,8 +119,10 @@ const QUIET_GIT: &[(&str, &str)] = &[
 /// The environment of commands that nobody was asked about: no credentials, a temporary folder of their own, and settings
 /// that keep git from running programs.
 pub(super) fn for_confined(commands: &[(OsString, OsString)], temp_dir: &Path) -> Vec<(OsString, OsString)> {
-    let is_secret = |name: &OsStr| is_credential_name(&name.to_string_lossy());
-    let mut env: Vec<(OsString, OsString)> = commands.iter().filter(|(name, _)| !is_secret(name)).cloned().collect();
+    let is_secret = |(name, value): &&(OsString, OsString)| {
+        is_credential_name(&name.to_string_lossy()) || has_credentials(&value.to_string_lossy())
+    };
+    let mut env: Vec<(OsString, OsString)> = commands.iter().filter(|pair| !is_secret(pair)).cloned().collect();
     set(&mut env, "TMPDIR", temp_dir);
     let kept = take_git_settings(&mut env, commands);
     let quiet = QUIET_GIT.iter().map(|(key, value)| (OsString::from(key), OsString::from(value)));
@@ -147,11 +151,11 @@ fn take_git_settings(
     let pair = |number: usize| {
         Some((value(&format!("GIT_CONFIG_KEY_{number}"))?, value(&format!("GIT_CONFIG_VALUE_{number}"))?))
     };
-    let is_kept = |key: &OsString| {
+    let is_kept = |(key, value): &(OsString, OsString)| {
         let key = key.to_string_lossy().to_ascii_lowercase();
-        !WITH_CREDENTIALS.iter().any(|section| key.starts_with(section))
+        !WITH_CREDENTIALS.iter().any(|section| key.starts_with(section)) && !has_credentials(&value.to_string_lossy())
     };
-    (0..count.min(MOST_GIT_SETTINGS)).filter_map(pair).filter(|(key, _)| is_kept(key)).collect()
+    (0..count.min(MOST_GIT_SETTINGS)).filter_map(pair).filter(is_kept).collect()
 }
 
 /// The environment of the person's own helpers, credentials included: they may need one to get another.
@@ -241,7 +245,10 @@ mod tests {
         let own = Env::default()
             .with("ANTHROPIC_API_KEY", "k")
             .with("PATH", "/bin")
-            .with("GIT_CONFIG_COUNT", "2")
+            .with("DATABASE_URL", "postgres://ada:secret@db.example/x")
+            .with("GIT_CONFIG_COUNT", "3")
+            .with("GIT_CONFIG_KEY_2", "remote.origin.url")
+            .with("GIT_CONFIG_VALUE_2", "https://ada:secret@example.org/x")
             .with("GIT_CONFIG_KEY_0", "http.https://example.org/.extraHeader")
             .with("GIT_CONFIG_VALUE_0", "Authorization: basic secret")
             .with("GIT_CONFIG_KEY_1", "user.name")
