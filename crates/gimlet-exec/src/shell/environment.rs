@@ -92,7 +92,8 @@ pub(super) fn for_commands(own: &Env, session_id: &str, effort: Option<&str>) ->
 const MOST_GIT_SETTINGS: usize = 1000;
 
 /// Settings of git that keep it from running programs and from following what the repository names, for commands that
-/// nobody was asked about. They go into the environment, where nothing in the repository is stronger.
+/// nobody was asked about. They go into the environment, where nothing in the repository is stronger. None of them may
+/// change what an ordinary command prints: an empty `diff.external` would be a program that is not there.
 const QUIET_GIT: &[(&str, &str)] = &[
     ("safe.bareRepository", "explicit"),
     ("core.fsmonitor", "false"),
@@ -102,7 +103,6 @@ const QUIET_GIT: &[(&str, &str)] = &[
     ("core.sshCommand", "false"),
     ("core.gitProxy", "false"),
     ("credential.helper", ""),
-    ("diff.external", ""),
     ("diff.submodule", "short"),
     ("status.submoduleSummary", "false"),
     ("log.showSignature", "false"),
