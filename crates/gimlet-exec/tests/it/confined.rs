@@ -1,9 +1,13 @@
 //! A confined command reads what it needs, and nothing else happens whatever it tries.
 
+pub(crate) mod hostile;
+mod ordinary;
+
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::task::Poll;
 
 use gimlet_exec::{
     CaptureLimits, Confinement, ConfinementSpec, Finished, Foreground, Shell, ShellCommand, ShellConfig, for_model,
@@ -11,6 +15,8 @@ use gimlet_exec::{
 use gimlet_proto::Env;
 
 use crate::common::{PATIENCE, Session, base_env};
+pub(crate) use hostile::{no_hostile_command_has_an_effect, no_hostile_command_of_an_ordinary_user_has_an_effect};
+pub(crate) use ordinary::ordinary_commands_do_the_same_confined;
 
 /// A home with secrets and a project, and a session that confines its commands to the project.
 struct World {
@@ -144,6 +150,40 @@ pub(crate) async fn credentials_stay_closed_where_the_home_is_the_working_direct
     }
     std::fs::write(world.root.join("home/new.txt"), "").unwrap();
     assert!(!world.confinement.is_current(), "what is new in the folder is not in the rules");
+}
+
+pub(crate) async fn a_variable_that_leads_to_the_home_by_another_name_does_not_open_it() {
+    let world = World::new("home/project", false);
+    let home = world.root.join("home");
+    std::os::unix::fs::symlink(&home, world.root.join("tools")).unwrap();
+    let path = format!("/usr/bin:/bin:{}/project/..", home.display());
+    let env = base_env().with("PATH", path).with("VIRTUAL_ENV", world.root.join("tools").as_os_str());
+    let spec = ConfinementSpec {
+        roots: vec![home.join("project")],
+        readable: Vec::new(),
+        closed: Vec::new(),
+        config_home: home.join(".claude"),
+        home: Some(home),
+        temp_dir: world.root.join("temp"),
+        env,
+    };
+    let world = World { confinement: Arc::new(Confinement::build(&spec).unwrap()), ..world };
+    assert_eq!(world.say("cat a.txt; cat ../notes.txt 2>/dev/null").await, "plain");
+}
+
+/// Waits for several futures on one thread; what they wait for are processes.
+async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut running: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
+    std::future::poll_fn(|cx| {
+        for (future, output) in running.iter_mut().filter(|(_, output)| output.is_none()) {
+            if let Poll::Ready(ready) = future.as_mut().poll(cx) {
+                *output = Some(ready);
+            }
+        }
+        if running.iter().all(|(_, output)| output.is_some()) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    running.into_iter().filter_map(|(_, output)| output).collect()
 }
 
 /// Every file below a folder with its content, mode, times and links.

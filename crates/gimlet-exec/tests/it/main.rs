@@ -38,7 +38,11 @@ tests! {
     confined::a_confined_command_reads_its_folder_and_the_system,
     confined::a_confined_command_reads_no_secret_changes_nothing_and_sends_nothing,
     confined::a_confined_shell_that_waited_is_confined_too,
+    confined::a_variable_that_leads_to_the_home_by_another_name_does_not_open_it,
     confined::credentials_stay_closed_where_the_home_is_the_working_directory,
+    confined::no_hostile_command_has_an_effect,
+    confined::no_hostile_command_of_an_ordinary_user_has_an_effect,
+    confined::ordinary_commands_do_the_same_confined,
     custody::a_killed_command_takes_its_whole_tree_along,
     custody::a_polite_end_gets_its_grace,
     custody::dropping_a_running_command_ends_its_tree,
@@ -150,6 +154,9 @@ fn main() -> ExitCode {
     }
     if args.first().is_some_and(|argument| argument == sandbox::SUITE_ARGUMENT) {
         return sandbox::be_the_suite();
+    }
+    if args.first().is_some_and(|argument| argument == confined::hostile::SUITE_ARGUMENT) {
+        return confined::hostile::be_the_suite();
     }
     if let [argument, sleep] = args.as_slice()
         && argument == sandboxed::VICTIM_ARGUMENT
