@@ -142,12 +142,8 @@ impl Tool for Bash {
     fn anticipate(&self, sign: Sign, services: &Services) {
         match (sign, services.processes()) {
             (Sign::Prompted | Sign::Asked, Ok((exec, _))) => exec.make_ready(),
-            (Sign::Named, Ok((exec, shell))) if !services.is_walled() => {
-                shell.prepare(exec);
-                if let Some(Ok(confinement)) = services.confinement() {
-                    shell.prepare_confined(exec, &confinement);
-                }
-            }
+            // A confined shell is ready from the second confined command on; many sessions have none.
+            (Sign::Named, Ok((exec, shell))) if !services.is_walled() => shell.prepare(exec),
             _ => {}
         }
     }
