@@ -4,37 +4,40 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::atomic;
-use crate::files::{self, STATE_MAX_BYTES};
+use crate::atomic_write;
+use crate::bounded_read::{self, STATE_MAX_BYTES};
 
 /// So many copies are kept.
 const KEPT: usize = 5;
 
 /// Copies a file into `folder` and removes all but the newest copies. A file that is not there needs none.
-pub(crate) fn keep(file: &Path, folder: &Path) -> io::Result<()> {
-    let Some(text) = files::read_text(file, STATE_MAX_BYTES).map_err(io::Error::other)? else { return Ok(()) };
+pub(crate) fn back_up_file(file: &Path, folder: &Path) -> io::Result<()> {
+    let Some(text) = bounded_read::read_text(file, STATE_MAX_BYTES).map_err(io::Error::other)? else { return Ok(()) };
     let Some(name) = file.file_name() else { return Ok(()) };
-    let copy = stamped(&folder.join(name), "backup");
-    atomic::update(&copy, STATE_MAX_BYTES, |_| Ok::<_, io::Error>(Some(text.clone()))).map_err(io::Error::other)?;
-    keep_newest(folder, &format!("{}.backup.", name.to_string_lossy()))
+    let copy = timestamped_path(&folder.join(name), "backup");
+    atomic_write::update_file(&copy, STATE_MAX_BYTES, |_| Ok::<_, io::Error>(Some(text.clone())))
+        .map_err(io::Error::other)?;
+    remove_old_copies(folder, &format!("{}.backup.", name.to_string_lossy()))
 }
 
 /// Keeps what is in a file that no program can read any more; says where. Once is enough for the same content.
-pub(crate) fn keep_corrupted(file: &Path, bytes: &[u8], folder: &Path) -> io::Result<PathBuf> {
+pub(crate) fn back_up_corrupted(file: &Path, bytes: &[u8], folder: &Path) -> io::Result<PathBuf> {
     let name = file.file_name().unwrap_or_default();
     let prefix = format!("{}.corrupted.", name.to_string_lossy());
-    let is_same = |copy: &PathBuf| files::read(copy, STATE_MAX_BYTES).is_ok_and(|kept| kept.as_deref() == Some(bytes));
-    if let Some(kept) = copies(folder, &prefix)?.into_iter().find(is_same) {
+    let is_same = |copy: &PathBuf| {
+        bounded_read::read_file(copy, STATE_MAX_BYTES).is_ok_and(|kept| kept.as_deref() == Some(bytes))
+    };
+    if let Some(kept) = list_copies(folder, &prefix)?.into_iter().find(is_same) {
         return Ok(kept);
     }
-    let copy = stamped(&folder.join(name), "corrupted");
-    atomic::create(&copy, bytes)?;
-    keep_newest(folder, &prefix)?;
+    let copy = timestamped_path(&folder.join(name), "corrupted");
+    atomic_write::create_file(&copy, bytes)?;
+    remove_old_copies(folder, &prefix)?;
     Ok(copy)
 }
 
 /// The copies whose names begin like this, the oldest first.
-fn copies(folder: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
+fn list_copies(folder: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
     let entries = match folder.read_dir() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
@@ -46,8 +49,8 @@ fn copies(folder: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
     Ok(copies)
 }
 
-fn keep_newest(folder: &Path, prefix: &str) -> io::Result<()> {
-    for old in copies(folder, prefix)?.iter().rev().skip(KEPT) {
+fn remove_old_copies(folder: &Path, prefix: &str) -> io::Result<()> {
+    for old in list_copies(folder, prefix)?.iter().rev().skip(KEPT) {
         match std::fs::remove_file(old) {
             // Another gimlet tidies up as well.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -58,7 +61,7 @@ fn keep_newest(folder: &Path, prefix: &str) -> io::Result<()> {
 }
 
 /// `file.<what>.<milliseconds since 1970>`
-pub(crate) fn stamped(file: &Path, what: &str) -> PathBuf {
+pub(crate) fn timestamped_path(file: &Path, what: &str) -> PathBuf {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
     let mut name = file.as_os_str().to_owned();
     name.push(format!(".{what}.{now}"));

@@ -3,22 +3,22 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::atomic::{self, UpdateError};
-use crate::edit::EditError;
-use crate::files::{self, SETTINGS_MAX_BYTES};
-use crate::locations::Locations;
-use crate::save::SaveError;
+use crate::atomic_write::{self, FileUpdateError};
+use crate::bounded_read::{self, SETTINGS_MAX_BYTES};
+use crate::json_edit::JsonEditError;
+use crate::locations::SettingsLocations;
+use crate::save_setting::SaveError;
 
 const LINE: &str = "**/.claude/settings.local.json";
 
 /// Adds the file to the repository's private list, unless one that counts here has it already. What the person's git does
 /// elsewhere stays as it is, and no shared file changes.
-pub(crate) fn hide_local_file(locations: &Locations) -> Result<(), SaveError> {
+pub(crate) fn exclude_local_file(locations: &SettingsLocations) -> Result<(), SaveError> {
     let Some(repo) = &locations.repo else { return Ok(()) };
     let private = repo.common_dir.join("info/exclude");
-    let own = persons_list(locations);
+    let own = user_excludes_file(locations);
     let shared = [repo.main_root.join(".gitignore"), repo.main_root.join(".claude/.gitignore")];
-    if shared.iter().chain([&private]).chain(&own).any(|list| hides_already(list)) {
+    if shared.iter().chain([&private]).chain(&own).any(|list| is_excluded_by_file(list)) {
         return Ok(());
     }
     // The repository's folder may come from anybody, and its links lead anywhere; the line is not worth following them.
@@ -29,28 +29,28 @@ pub(crate) fn hide_local_file(locations: &Locations) -> Result<(), SaveError> {
     let change = |text: Option<&str>| {
         let text = text.unwrap_or_default();
         // Asked again under the lock: another process may have added the line since.
-        if hides(text) {
-            return Ok::<_, EditError>(None);
+        if is_excluded_by(text) {
+            return Ok::<_, JsonEditError>(None);
         }
         let between = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         Ok(Some(format!("{text}{between}{LINE}\n")))
     };
-    atomic::update(&private, SETTINGS_MAX_BYTES, change).map_err(|error| match error {
-        UpdateError::Read { path, source } => SaveError::Read { path, source },
-        UpdateError::Write { path, source } => SaveError::Write { path, source },
-        UpdateError::Busy { path } => SaveError::Busy { path },
-        UpdateError::Change(source) => SaveError::Edit { path: private.clone(), source },
+    atomic_write::update_file(&private, SETTINGS_MAX_BYTES, change).map_err(|error| match error {
+        FileUpdateError::Read { path, source } => SaveError::Read { path, source },
+        FileUpdateError::Write { path, source } => SaveError::Write { path, source },
+        FileUpdateError::Busy { path } => SaveError::Busy { path },
+        FileUpdateError::Change(source) => SaveError::Edit { path: private.clone(), source },
     })
 }
 
 /// The list that the person's git uses everywhere: the one that their configuration names, else the usual one.
-fn persons_list(locations: &Locations) -> Option<PathBuf> {
+fn user_excludes_file(locations: &SettingsLocations) -> Option<PathBuf> {
     let (home, folder) = (locations.home.as_ref()?, locations.git_config_dir.as_ref()?);
     // What the second one says counts more.
     let configs = [home.join(".gitconfig"), folder.join("config")];
     let named = configs.iter().find_map(|config| {
-        let text = files::read_text(config, SETTINGS_MAX_BYTES).ok().flatten()?;
-        let named = excludes_file(&text)?;
+        let text = bounded_read::read_text(config, SETTINGS_MAX_BYTES).ok().flatten()?;
+        let named = parse_excludes_file(&text)?;
         match named.strip_prefix("~/") {
             Some(below) => Some(home.join(below)),
             // Where a relative one leads depends on where git is started.
@@ -61,7 +61,7 @@ fn persons_list(locations: &Locations) -> Option<PathBuf> {
 }
 
 /// The value of `core.excludesFile` in a configuration of git's; the last one counts.
-fn excludes_file(config: &str) -> Option<String> {
+fn parse_excludes_file(config: &str) -> Option<String> {
     let mut in_core = false;
     let mut found = None;
     for line in config.lines() {
@@ -72,14 +72,14 @@ fn excludes_file(config: &str) -> Option<String> {
         }
         let Some((key, value)) = rest.split_once('=').filter(|_| in_core) else { continue };
         if key.trim().eq_ignore_ascii_case("excludesfile") {
-            found = Some(plain(value.trim())).filter(|value| !value.is_empty());
+            found = Some(unquote_value(value.trim())).filter(|value| !value.is_empty());
         }
     }
     found
 }
 
 /// A value without its quotes, escapes and comment.
-fn plain(value: &str) -> String {
+fn unquote_value(value: &str) -> String {
     let (mut out, mut quoted) = (String::new(), false);
     let mut chars = value.chars();
     while let Some(char) = chars.next() {
@@ -93,11 +93,11 @@ fn plain(value: &str) -> String {
     out.trim_end().to_owned()
 }
 
-fn hides_already(list: &Path) -> bool {
-    matches!(files::read_text(list, SETTINGS_MAX_BYTES), Ok(Some(text)) if hides(&text))
+fn is_excluded_by_file(list: &Path) -> bool {
+    matches!(bounded_read::read_text(list, SETTINGS_MAX_BYTES), Ok(Some(text)) if is_excluded_by(&text))
 }
 
-fn hides(list: &str) -> bool {
+fn is_excluded_by(list: &str) -> bool {
     list.lines().map(str::trim).any(|line| {
         let folder = matches!(line.trim_matches('/'), ".claude" | ".claude/*" | "**/.claude");
         folder || (line.ends_with("settings.local.json") && !line.starts_with(['!', '#']))
@@ -121,7 +121,7 @@ mod tests {
             ("[core]\nexcludesfile =\n", None),
             ("", None),
         ] {
-            assert_eq!(excludes_file(config).as_deref(), named, "{config}");
+            assert_eq!(parse_excludes_file(config).as_deref(), named, "{config}");
         }
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 
-fn value(text: &str) -> Value {
-    parse(text).unwrap_or_else(|error| panic!("{text}: {error:?}")).root.to_value()
+fn parse_to_value(text: &str) -> Value {
+    parse_json(text).unwrap_or_else(|error| panic!("{text}: {error:?}")).root.to_value()
 }
 
 #[test]
@@ -17,7 +17,7 @@ fn what_is_json_is_read_as_serde_reads_it() {
         "18446744073709551615",
         "\"\"",
     ] {
-        assert_eq!(value(text), serde_json::from_str::<Value>(text).unwrap(), "{text}");
+        assert_eq!(parse_to_value(text), serde_json::from_str::<Value>(text).unwrap(), "{text}");
     }
 }
 
@@ -44,7 +44,7 @@ fn what_is_not_json_is_refused_where_it_goes_wrong() {
         ("[1 2]", 3, "','"),
         ("\0", 0, "a value"),
     ] {
-        let error = parse(text).expect_err(text);
+        let error = parse_json(text).expect_err(text);
         assert_eq!(error.offset, offset, "{text:?}: {error:?}");
         assert!(error.message.contains(part), "{text:?}: {error:?}");
     }
@@ -53,45 +53,45 @@ fn what_is_not_json_is_refused_where_it_goes_wrong() {
 #[test]
 fn depth_is_bounded_however_deep_the_text_goes() {
     let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-    assert!(parse(&deep(100)).is_ok());
+    assert!(parse_json(&deep(100)).is_ok());
     for text in [deep(1_000_000), "[".repeat(1_000_000), "{\"a\":".repeat(1_000_000)] {
-        assert!(parse(&text).expect_err("too deep").message.contains("128"));
+        assert!(parse_json(&text).expect_err("too deep").message.contains("128"));
     }
 }
 
 #[test]
 fn the_last_of_two_equal_keys_counts_and_is_remarked() {
-    let parsed = parse("{\"a\": 1, \"b\": 2, \"a\": 3}").unwrap();
+    let parsed = parse_json("{\"a\": 1, \"b\": 2, \"a\": 3}").unwrap();
     assert_eq!(parsed.root.to_value(), serde_json::json!({"a": 3, "b": 2}));
-    assert_eq!(parsed.remarks.len(), 1);
-    assert_eq!(parsed.remarks[0].offset, 17);
+    assert_eq!(parsed.warnings.len(), 1);
+    assert_eq!(parsed.warnings[0].offset, 17);
 }
 
 #[test]
-fn half_a_character_becomes_a_replacement_and_is_remarked() {
+fn lone_surrogates_are_replaced_with_a_warning() {
     for text in [r#""\ud800""#, r#""\udc00x""#, r#""\ud800\ud800""#, r#""\ud800\u0041""#] {
-        let parsed = parse(text).unwrap();
+        let parsed = parse_json(text).unwrap();
         assert!(parsed.root.as_str().unwrap().contains('\u{fffd}'), "{text}");
-        assert!(!parsed.remarks.is_empty(), "{text}");
+        assert!(!parsed.warnings.is_empty(), "{text}");
     }
 }
 
 #[test]
 fn places_are_lines_and_characters() {
     let text = JsonText::new("{\r\n \"ä\": 1,\n \"b\": 2}".into());
-    let parsed = parse(text.as_str()).unwrap();
-    let at = text.position(parsed.root.get("ä").unwrap().span.start);
+    let parsed = parse_json(text.as_str()).unwrap();
+    let at = text.position_at(parsed.root.get("ä").unwrap().span.start);
     assert_eq!((at.line, at.column), (2, 7));
-    let at = text.position(parsed.root.get("b").unwrap().span.start);
+    let at = text.position_at(parsed.root.get("b").unwrap().span.start);
     assert_eq!((at.line, at.column), (3, 7));
-    assert_eq!(text.position(usize::MAX).line, 3);
+    assert_eq!(text.position_at(usize::MAX).line, 3);
 }
 
 proptest::proptest! {
     #[test]
     fn no_text_makes_it_panic_and_what_it_accepts_serde_accepts(text in "[\\[\\]{}\",:0-9a-z\\\\u\u{0}\u{e9} \n-]{0,40}") {
-        if let Ok(parsed) = parse(&text) {
-            let lone = parsed.remarks.iter().any(|remark| remark.message.contains("half a character"));
+        if let Ok(parsed) = parse_json(&text) {
+            let lone = parsed.warnings.iter().any(|remark| remark.message.contains("half a character"));
             proptest::prop_assert!(lone || serde_json::from_str::<Value>(&text).is_ok());
         } else {
             proptest::prop_assert!(serde_json::from_str::<Value>(&text).is_err());

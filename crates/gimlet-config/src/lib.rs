@@ -1,59 +1,68 @@
 //! Reads what people write for gimlet: settings of every scope, and which of a project's files the person trusts.
 //!
 //! Nothing here starts a process, opens a socket, prints or looks at the environment. Files are read with bounds and
-//! never make it panic; a file that cannot be used is a [`Problem`] with a line and a reason. What a project's files
+//! never make it panic; a file that cannot be used is a [`SettingsProblem`] with a line and a reason. What a project's files
 //! say is kept apart from what the person says until the person trusts it.
 
-mod atomic;
+mod atomic_write;
 mod backup;
-mod de;
-mod edit;
-mod effective;
-mod env_names;
-mod files;
+mod bounded_read;
+mod deserialize;
+mod effective_settings;
+mod escape_invisible;
+mod file_ownership;
+mod forbidden_env;
 mod git_excludes;
 mod json;
-mod keys;
+mod json_edit;
 mod load;
 mod locations;
 mod merge;
-mod ownership;
 mod problem;
-mod save;
-mod schema;
+mod save_setting;
 mod scope;
+mod setting_keys;
 mod settings;
-mod spellings;
-mod state;
+mod settings_lease;
+mod settings_schema;
+mod settings_watcher;
+mod state_file;
+mod symlink_names;
 mod trust;
-mod visible;
-mod vouched;
-mod watch;
 
-pub use edit::{Edit, EditError};
-pub use effective::{DirectoryLine, Effective, EnvLine, HookLine, IdleKey, RuleBehavior, RuleLine};
-pub use files::ReadError;
-pub use keys::{Effect, Gate, KEYS, Key, OTHER_SPELLINGS, ReadFrom, Reload, close_to, is_group, is_slip_of_guard, key};
-pub use load::{Author, Layer, Loaded, Options, Policy, forget_shipped, load};
-pub use locations::{Locations, MANAGED_DIR, Repo, Surroundings};
-pub use merge::{Merged, Origin, Sourced};
-pub use ownership::close_own_folder;
-pub use problem::{DOTTED_KEY, Problem, Severity};
-pub use save::{SaveError, parts_of, save};
-pub use schema::settings_schema;
-pub use scope::{Scope, Sources, UnknownSource};
-pub use settings::{
-    Attribution, AutoMode, BaseRef, CommandKind, CommandLine, CredentialMode, CustomizationKind, DefaultMode, Disable,
-    Editing, EditorMode, EffortLevel, FooterLink, FooterLinkKind, Fsync, HOOK_EVENTS, HookGroup, HookHandler, HookKind,
-    Inbound, Isolation, KeybindingFlavor, Marketplace, McpServerMatch, NotifyChannel, OnNoMatch, ParentSettings,
-    Permissions, PluginOnly, PolicyHelper, Reading, Renderer, RequireRead, Sandbox, SandboxCredential,
-    SandboxCredentials, SandboxFilesystem, SandboxNetwork, SandboxProgram, Settings, ShellChoice, SkillVisibility,
-    Spellcheck, SpinnerTips, SpinnerVerbMode, SpinnerVerbs, StatusLine, TeammateMode, TlsTerminate, UpdateChannel,
-    ViewMode, Waiting, WorkflowSize, Worktree,
+pub use bounded_read::FileReadError;
+pub use effective_settings::{DirectoryLine, EffectiveSettings, EnvLine, HookLine, IdleKey, RuleBehavior, RuleLine};
+pub use escape_invisible::{escape_invisible, escape_invisible_json, escape_invisible_line};
+pub use file_ownership::restrict_own_folder;
+pub use json_edit::{JsonEdit, JsonEditError};
+pub use load::{
+    FileAuthor, LoadedSettings, PolicyHelperOutput, SettingsLayer, SettingsLoadOptions, forget_seen_project_files,
+    load_settings,
 };
-pub use spellings::{names_within, spellings};
-pub use state::{StateSettings, check_state, state_problem};
-pub use trust::{Change, Inventory, Item, ItemKind, Trust, TrustError, TrustStore, withheld_line};
-pub use visible::{visible, visible_json, visible_line};
-pub use vouched::{Vouched, Vouching, forget_abandoned, rewritten};
-pub use watch::{KeyChange, Watch, key_changes};
+pub use locations::{GitRepo, LocationContext, MANAGED_DIR, SettingsLocations};
+pub use merge::{MergedSettings, SettingOrigin, SourcedValue};
+pub use problem::{DOTTED_KEY, ProblemSeverity, SettingsProblem};
+pub use save_setting::{SaveError, save_setting, split_key};
+pub use scope::{Scope, SettingSources, UnknownSource};
+pub use setting_keys::{
+    KEYS, KeyEffect, KeySource, OTHER_SPELLINGS, ReloadTiming, SettingKey, TrustRequirement, find_key, is_group,
+    is_guard_key_typo, suggest_key,
+};
+pub use settings::{
+    Attribution, AutoModeSettings, BaseRef, CommandKind, CredentialMode, CustomizationKind, DefaultMode, DisableSwitch,
+    DisplayCommand, EditSettings, EditorMode, EffortLevel, FooterLink, FooterLinkKind, FsyncSetting, HOOK_EVENTS,
+    HookGroup, HookHandlerSettings, HookKind, InboundPolicy, KeybindingFlavor, Marketplace, McpServerMatch,
+    NoMatchAction, NotifyChannel, ParentSettingsMode, PermissionSettings, PluginOnlyCustomization, PolicyHelper,
+    QuestionTimeout, ReadSettings, RequireRead, SandboxCredential, SandboxCredentialSettings,
+    SandboxFilesystemSettings, SandboxNetworkSettings, SandboxProgram, SandboxSettings, ScreenRenderer, Settings,
+    ShellChoice, SkillVisibility, SpellcheckSettings, SpinnerTips, SpinnerVerbMode, SpinnerVerbs, StatusLine,
+    TeammateMode, TlsTermination, UpdateChannel, ViewMode, WorkflowSize, WorktreeIsolation, WorktreeSettings,
+};
+pub use settings_lease::{LeasedContent, SettingsLease, forget_abandoned_leases, record_rewrite};
+pub use settings_schema::settings_schema;
+pub use settings_watcher::{KeyChange, SettingsWatcher, changed_keys};
+pub use state_file::{StateSettings, check_and_back_up_state_file, state_file_problem};
+pub use symlink_names::{symlink_names, symlink_names_within};
+pub use trust::{
+    ItemChange, ProjectItem, ProjectItemKind, ProjectTrust, TrustError, TrustInventory, TrustStore, describe_withheld,
+};

@@ -1,30 +1,30 @@
 //! Reads every settings file there is, from the weakest to the strongest. A file that cannot be used is a problem with a
 //! line and a reason, never a failure: gimlet starts with what is left.
 
-mod forbids;
-mod intake;
+mod file_author;
 mod layer;
-mod limits;
-mod managed;
-mod shipped;
-mod tracked;
+mod managed_layers;
+mod restrictions;
+mod seen_project_files;
+mod validate;
+mod value_limits;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::effective::RuleBehavior;
-use crate::files::{self, ReadError, SETTINGS_MAX_BYTES};
-use crate::json::{self, Json, JsonError, JsonText, Node};
-use crate::locations::Locations;
-use crate::ownership;
-use crate::problem::{Problem, Severity};
-use crate::scope::{Scope, Sources};
-use crate::vouched::{self, Around};
-use intake::Intake;
+use crate::bounded_read::{self, FileReadError, SETTINGS_MAX_BYTES};
+use crate::effective_settings::RuleBehavior;
+use crate::file_ownership;
+use crate::json::{self, JsonNode, JsonSyntaxError, JsonText, JsonValue};
+use crate::locations::SettingsLocations;
+use crate::problem::{ProblemSeverity, SettingsProblem};
+use crate::scope::{Scope, SettingSources};
+use crate::settings_lease::{self, LeaseWindow};
+use validate::LayerValidator;
 
-pub use layer::{Author, Layer};
-pub use managed::Policy;
-pub use shipped::forget_shipped;
+pub use layer::{FileAuthor, SettingsLayer};
+pub use managed_layers::PolicyHelperOutput;
+pub use seen_project_files::forget_seen_project_files;
 
 /// `--settings` may be larger than a file: programs write it.
 const FLAG_MAX_BYTES: u64 = 2 * 1024 * 1024;
@@ -35,13 +35,13 @@ rules in it that forbid count. What 'gimlet config' writes counts at once; anoth
 
 /// What a caller wants read.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct SettingsLoadOptions {
     /// The value of `--settings`: a path, or JSON.
     pub settings_flag: Option<String>,
     /// The value of `--setting-sources`.
-    pub sources: Sources,
+    pub sources: SettingSources,
     /// What the administrator's program printed, once it has been asked.
-    pub policy: Option<Policy>,
+    pub policy: Option<PolicyHelperOutput>,
     /// The value of `--managed-settings`: JSON of an embedding program.
     pub parent: Option<String>,
     /// Says what is wrong with the text of a rule. Their syntax is not known here.
@@ -50,216 +50,235 @@ pub struct Options {
 
 /// Everything that was read.
 #[derive(Clone, Debug)]
-pub struct Loaded {
-    pub locations: Locations,
-    pub sources: Sources,
+pub struct LoadedSettings {
+    pub locations: SettingsLocations,
+    pub sources: SettingSources,
     /// The weakest first.
-    pub layers: Vec<Layer>,
-    pub problems: Vec<Problem>,
+    pub layers: Vec<SettingsLayer>,
+    pub problems: Vec<SettingsProblem>,
     /// What keeps settings of the administrator from being read, if anything does: nobody knows what they forbid.
-    pub unread_policy: Option<Problem>,
+    pub unreadable_policy: Option<SettingsProblem>,
     /// Files that are there and cannot be read: nobody knows what they forbid.
-    pub unread: Vec<PathBuf>,
+    pub unreadable_files: Vec<PathBuf>,
     /// Files that changed while a sandboxed command runs which could have written them. They go on saying what they said
     /// before, and forbid what they forbid now.
-    pub waiting: Vec<PathBuf>,
+    pub pending_files: Vec<PathBuf>,
 }
 
 /// Reads the settings of every scope that the options leave.
-pub fn load(locations: &Locations, options: &Options) -> Loaded {
-    let mut loaded = Loaded {
+pub fn load_settings(locations: &SettingsLocations, options: &SettingsLoadOptions) -> LoadedSettings {
+    let mut loaded = LoadedSettings {
         locations: locations.clone(),
         sources: options.sources,
         layers: Vec::new(),
         problems: Vec::new(),
-        unread_policy: None,
-        unread: Vec::new(),
-        waiting: Vec::new(),
+        unreadable_policy: None,
+        unreadable_files: Vec::new(),
+        pending_files: Vec::new(),
     };
     if options.sources.user {
-        loaded.user_file();
+        loaded.load_user_file();
     }
     if options.sources.project {
-        loaded.project_file();
+        loaded.load_project_file();
     }
     // The legacy place first: where both say something, the repository's own file wins.
     for file in locations.legacy_local_file().into_iter().chain([locations.local_file()]) {
         // Who wrote it is asked about what was read: the answer can take a while. It is asked also where the file does not
         // count: the next run has to know what this one could see.
-        let (standing, read) = Around::read(locations, || files::read(&file, SETTINGS_MAX_BYTES));
-        let author = tracked::author(locations, &file);
+        let (standing, read) =
+            LeaseWindow::read_with_leases(locations, || bounded_read::read_file(&file, SETTINGS_MAX_BYTES));
+        let author = file_author::detect_author(locations, &file);
         if options.sources.local {
-            loaded.take(&standing, Source { scope: Scope::Local, file: &file, author, anchor: &locations.cwd }, read);
+            loaded.add_file(
+                &standing,
+                LayerSource { scope: Scope::Local, file: &file, author, anchor: &locations.cwd },
+                read,
+            );
         }
     }
     if let Some(flag) = &options.settings_flag {
-        loaded.flag(flag);
+        loaded.load_settings_flag(flag);
     }
-    loaded.managed(options);
+    loaded.load_managed(options);
     loaded
 }
 
 /// What would be wrong with a file of this scope that says only this.
-pub(crate) fn first_objection(scope: Scope, text: &str) -> Option<String> {
-    let parsed = match json::parse(text) {
+pub(crate) fn first_problem_in(scope: Scope, text: &str) -> Option<String> {
+    let parsed = match json::parse_json(text) {
         Ok(parsed) => parsed,
         Err(error) => return Some(error.message),
     };
     let text = JsonText::new(text.to_owned());
     let mut problems = Vec::new();
-    let mut intake = Intake { scope, file: Path::new(""), text: &text, problems: &mut problems, rejected: false };
-    intake.admit(parsed.root);
-    let objection = problems.into_iter().find(|problem| problem.severity > Severity::Info)?;
+    let mut intake =
+        LayerValidator { scope, file: Path::new(""), text: &text, problems: &mut problems, rejected: false };
+    intake.validate(parsed.root);
+    let objection = problems.into_iter().find(|problem| problem.severity > ProblemSeverity::Info)?;
     // Said of a value that is not in any file yet.
     let message = objection.message.trim_start_matches("ignored: ");
     Some(message.split("; the file is ignored").next().unwrap_or_default().to_owned())
 }
 
-impl Loaded {
+impl LoadedSettings {
     /// Problems that must be said at every start.
-    pub fn errors(&self) -> impl Iterator<Item = &Problem> {
-        self.problems.iter().filter(|problem| problem.severity == Severity::Error)
+    pub fn errors(&self) -> impl Iterator<Item = &SettingsProblem> {
+        self.problems.iter().filter(|problem| problem.severity == ProblemSeverity::Error)
     }
 
     /// Whether a file of the person's own is broken, or any was rejected for a value: some of what it closes may be lost.
-    pub fn is_damaged(&self) -> bool {
+    pub fn has_damaged_file(&self) -> bool {
         let own = [self.locations.user_file(), self.locations.local_file()];
-        let is_held = |file: &PathBuf| self.layers.iter().any(|layer| layer.held && layer.file == *file);
-        let is_broken =
-            |problem: &Problem| problem.key.is_empty() && own.contains(&problem.file) && !is_held(&problem.file);
-        self.errors().any(is_broken) || self.layers.iter().any(|layer| layer.rejected)
+        let is_held = |file: &PathBuf| self.layers.iter().any(|layer| layer.is_previous_content && layer.file == *file);
+        let is_broken = |problem: &SettingsProblem| {
+            problem.key.is_empty() && own.contains(&problem.file) && !is_held(&problem.file)
+        };
+        self.errors().any(is_broken) || self.layers.iter().any(|layer| layer.is_rejected)
     }
 
     /// Whether the person turned the sandbox on, whatever a project says.
-    pub fn person_wants_sandbox(&self) -> bool {
-        let mut persons = self.layers.iter().filter(|layer| layer.author == Author::Person);
-        persons.any(|layer| layer.value()["sandbox"]["enabled"] == true)
+    pub fn has_user_enabled_sandbox(&self) -> bool {
+        let mut persons = self.layers.iter().filter(|layer| layer.author == FileAuthor::User);
+        persons.any(|layer| layer.to_value()["sandbox"]["enabled"] == true)
     }
 
     /// The files that waited and say what they say from now on.
-    pub fn settled(&self) -> Vec<PathBuf> {
-        self.waiting.iter().filter(|file| vouched::is_over(&self.locations, file)).cloned().collect()
+    pub fn released_files(&self) -> Vec<PathBuf> {
+        self.pending_files.iter().filter(|file| settings_lease::is_released(&self.locations, file)).cloned().collect()
     }
 
-    fn project_file(&mut self) {
+    fn load_project_file(&mut self) {
         let locations = self.locations.clone();
         let path = locations.project_file();
-        let read = || files::read_inside(locations.project_root(), &path, SETTINGS_MAX_BYTES);
-        let (standing, read) = Around::read(&locations, read);
-        let (scope, author) = (Scope::Project, Author::Project);
-        self.take(&standing, Source { scope, file: &path, author, anchor: &locations.cwd }, read);
+        let read = || bounded_read::read_inside(locations.project_root(), &path, SETTINGS_MAX_BYTES);
+        let (standing, read) = LeaseWindow::read_with_leases(&locations, read);
+        let (scope, author) = (Scope::Project, FileAuthor::Project);
+        self.add_file(&standing, LayerSource { scope, file: &path, author, anchor: &locations.cwd }, read);
     }
 
     /// The person's own file. Where others could have written it, only what it forbids is believed.
-    fn user_file(&mut self) {
+    fn load_user_file(&mut self) {
         let locations = self.locations.clone();
         let file = locations.user_file();
-        let source = Source { scope: Scope::User, file: &file, author: Author::Person, anchor: &locations.config_dir };
-        let (standing, read) = Around::read(&locations, || files::read(&file, SETTINGS_MAX_BYTES));
-        self.take(&standing, source, read);
-        let doubts = locations.person.home_doubts(&locations.config_dir, &file);
+        let source =
+            LayerSource { scope: Scope::User, file: &file, author: FileAuthor::User, anchor: &locations.config_dir };
+        let (standing, read) =
+            LeaseWindow::read_with_leases(&locations, || bounded_read::read_file(&file, SETTINGS_MAX_BYTES));
+        self.add_file(&standing, source, read);
+        let doubts = locations.user.check_config_home(&locations.config_dir, &file);
         if doubts.is_empty() {
             return;
         }
         for layer in &mut self.layers {
-            layer.root = forbids::strict_part(layer.root.clone());
-            layer.salvaged = true;
+            layer.root = restrictions::restrictive_part(layer.root.clone());
+            layer.is_recovered = true;
         }
-        let records = locations.person.home_doubts(&locations.config_dir, &locations.trust_file());
+        let records = locations.user.check_config_home(&locations.config_dir, &locations.trust_file());
         let what = match (file.exists(), records.is_empty()) {
             (true, true) => "of these settings only what they forbid counts",
             (true, false) => "of these settings only what they forbid counts, and records of trust do not count",
             (false, _) => "records of trust do not count",
         };
         let place = if file.exists() { &file } else { &locations.config_dir };
-        self.problem(place, format!("{what}: {}", ownership::sentence(&doubts)));
+        self.report_error(place, format!("{what}: {}", file_ownership::describe_problems(&doubts)));
     }
 
     /// Takes up what a file says, unless a sandboxed command that runs could have written it.
-    fn take(&mut self, standing: &Around, mut source: Source<'_>, read: Result<Option<Vec<u8>>, ReadError>) {
+    fn add_file(
+        &mut self,
+        standing: &LeaseWindow,
+        mut source: LayerSource<'_>,
+        read: Result<Option<Vec<u8>>, FileReadError>,
+    ) {
         let bytes = read.as_ref().ok().and_then(Option::as_deref);
-        if let Some(vouched) = standing.doubts(source.file, bytes) {
-            self.waiting.push(source.file.to_owned());
-            self.problem(source.file, WAITS.to_owned());
-            self.problems.last_mut().into_iter().for_each(|problem| problem.severity = Severity::Warning);
+        if let Some(vouched) = standing.suspect_content(source.file, bytes) {
+            self.pending_files.push(source.file.to_owned());
+            self.report_error(source.file, WAITS.to_owned());
+            self.problems.last_mut().into_iter().for_each(|problem| problem.severity = ProblemSeverity::Warning);
             if let Some(before) = &vouched.text {
-                self.bytes(source, before.clone().into_bytes());
+                self.add_bytes(source, before.clone().into_bytes());
             }
-            return self.forbidding(source, read.ok().flatten());
+            return self.add_restrictions(source, read.ok().flatten());
         }
-        if source.scope == Scope::Local && standing.was_abandoned(source.file, bytes) {
+        if source.scope == Scope::Local && standing.is_abandoned_change(source.file, bytes) {
             // Nobody knows whose it is, so it is accepted as it is or not at all.
-            source.author = Author::Project;
+            source.author = FileAuthor::Project;
         }
         match read {
             Ok(None) => {}
-            Ok(Some(bytes)) => self.bytes(source, bytes),
-            Err(error) => self.unreadable(source.scope, source.file, &error),
+            Ok(Some(bytes)) => self.add_bytes(source, bytes),
+            Err(error) => self.report_unreadable(source.scope, source.file, &error),
         }
     }
 
     /// Takes up the lists by which a file forbids something. Whatever else is wrong with it is said when it counts.
-    fn forbidding(&mut self, source: Source<'_>, bytes: Option<Vec<u8>>) {
+    fn add_restrictions(&mut self, source: LayerSource<'_>, bytes: Option<Vec<u8>>) {
         let Some(bytes) = bytes else { return };
         let (problems, layers) = (self.problems.len(), self.layers.len());
-        self.bytes(source, bytes);
+        self.add_bytes(source, bytes);
         self.problems.truncate(problems);
         for layer in &mut self.layers[layers..] {
-            forbids::retain(&mut layer.root, "", |path, _| forbids::LISTS.contains(&path));
-            layer.salvaged = true;
+            restrictions::retain_values(&mut layer.root, "", |path, _| restrictions::LISTS.contains(&path));
+            layer.is_recovered = true;
         }
     }
 
-    fn flag(&mut self, flag: &str) {
+    fn load_settings_flag(&mut self, flag: &str) {
         let cwd = self.locations.cwd.clone();
         if flag.trim_start().starts_with('{') {
             let path = Path::new("--settings");
             if flag.len() as u64 > FLAG_MAX_BYTES {
-                return self.unreadable(Scope::Flag, path, &ReadError::TooLarge(FLAG_MAX_BYTES));
+                return self.report_unreadable(Scope::Flag, path, &FileReadError::TooLarge(FLAG_MAX_BYTES));
             }
-            let source = Source { scope: Scope::Flag, file: path, author: Author::Person, anchor: &cwd };
-            return self.bytes(source, flag.as_bytes().to_vec());
+            let source = LayerSource { scope: Scope::Flag, file: path, author: FileAuthor::User, anchor: &cwd };
+            return self.add_bytes(source, flag.as_bytes().to_vec());
         }
         let path = cwd.join(flag);
         let anchor = path.parent().unwrap_or(&cwd);
-        let (standing, read) = Around::read(&self.locations, || files::read(&path, FLAG_MAX_BYTES));
+        let (standing, read) =
+            LeaseWindow::read_with_leases(&self.locations, || bounded_read::read_file(&path, FLAG_MAX_BYTES));
         if matches!(read, Ok(None)) {
-            self.problem(&path, "--settings names this file, and it does not exist".into());
+            self.report_error(&path, "--settings names this file, and it does not exist".into());
         }
-        self.take(&standing, Source { scope: Scope::Flag, file: &path, author: Author::Person, anchor }, read);
+        self.add_file(
+            &standing,
+            LayerSource { scope: Scope::Flag, file: &path, author: FileAuthor::User, anchor },
+            read,
+        );
     }
 
-    fn bytes(&mut self, source: Source<'_>, bytes: Vec<u8>) {
-        let Source { scope, file: path, author, anchor } = source;
-        let Decoded { text, trouble } = decode(bytes);
+    fn add_bytes(&mut self, source: LayerSource<'_>, bytes: Vec<u8>) {
+        let LayerSource { scope, file: path, author, anchor } = source;
+        let DecodedText { text, trouble } = decode_text(bytes);
         let text = JsonText::new(text);
         // A local file that came with the project may say no more than the project's own.
-        let limits = if author == Author::Project { Scope::Project } else { scope };
+        let limits = if author == FileAuthor::Project { Scope::Project } else { scope };
         let mut intake =
-            Intake { scope: limits, file: path, text: &text, problems: &mut self.problems, rejected: false };
+            LayerValidator { scope: limits, file: path, text: &text, problems: &mut self.problems, rejected: false };
         let parsed = match trouble {
             Some(error) => Err(error),
-            None => json::parse(text.as_str()),
+            None => json::parse_json(text.as_str()),
         };
         let (root, salvaged) = match parsed {
             Err(error) => {
-                let kept = json::restrictions(text.as_str());
+                let kept = json::recover_restrictions(text.as_str());
                 let what = match kept.members().is_empty() {
                     true if scope == Scope::Flag => "nothing of it counts",
                     true => "the file is ignored, and with it every rule in it",
                     false => "the file is ignored except for what it forbids, as far as that can be made out",
                 };
-                intake.say(Severity::Error, Some(error.offset), "", format!("{}; {what}", error.message));
+                intake.report(ProblemSeverity::Error, Some(error.offset), "", format!("{}; {what}", error.message));
                 (kept, true)
             }
             Ok(parsed) => {
-                for remark in parsed.remarks {
-                    intake.say(Severity::Warning, Some(remark.offset), "", remark.message);
+                for remark in parsed.warnings {
+                    intake.report(ProblemSeverity::Warning, Some(remark.offset), "", remark.message);
                 }
-                let is_object = matches!(parsed.root.json, Json::Object(_));
-                let mut root = intake.admit(parsed.root);
-                if parsed.hides_keys || !is_object {
-                    keep_hidden_rules(&mut root, &json::restrictions(text.as_str()));
+                let is_object = matches!(parsed.root.json, JsonValue::Object(_));
+                let mut root = intake.validate(parsed.root);
+                if parsed.has_duplicate_keys || !is_object {
+                    merge_shadowed_rules(&mut root, &json::recover_restrictions(text.as_str()));
                 }
                 (root, !is_object)
             }
@@ -269,20 +288,20 @@ impl Loaded {
             return;
         }
         let (file, anchor) = (path.to_owned(), anchor.to_owned());
-        self.layers.push(Layer {
+        self.layers.push(SettingsLayer {
             scope,
             file,
             author,
             anchor,
             text: Arc::new(text),
             root,
-            salvaged,
-            rejected,
-            held: false,
+            is_recovered: salvaged,
+            is_rejected: rejected,
+            is_previous_content: false,
         });
     }
 
-    fn unreadable(&mut self, scope: Scope, path: &Path, error: &ReadError) {
+    fn report_unreadable(&mut self, scope: Scope, path: &Path, error: &FileReadError) {
         let what = match scope {
             Scope::Managed => "what the administrator says there is not known".into(),
             _ => format!(
@@ -290,16 +309,16 @@ impl Loaded {
                 scope.label()
             ),
         };
-        self.problem(path, format!("{error}; {what}"));
+        self.report_error(path, format!("{error}; {what}"));
         match scope {
-            Scope::Managed => self.unread_policy = self.problems.last().cloned(),
-            _ => self.unread.push(path.to_owned()),
+            Scope::Managed => self.unreadable_policy = self.problems.last().cloned(),
+            _ => self.unreadable_files.push(path.to_owned()),
         }
     }
 
-    fn problem(&mut self, path: &Path, message: String) {
-        self.problems.push(Problem {
-            severity: Severity::Error,
+    fn report_error(&mut self, path: &Path, message: String) {
+        self.problems.push(SettingsProblem {
+            severity: ProblemSeverity::Error,
             file: path.to_owned(),
             line: None,
             column: None,
@@ -311,21 +330,21 @@ impl Loaded {
 
 /// Where settings come from.
 #[derive(Clone, Copy)]
-struct Source<'a> {
+struct LayerSource<'a> {
     scope: Scope,
     file: &'a Path,
-    author: Author,
+    author: FileAuthor,
     anchor: &'a Path,
 }
 
 /// A file's text, and what is wrong with its bytes.
-struct Decoded {
+struct DecodedText {
     text: String,
-    trouble: Option<JsonError>,
+    trouble: Option<JsonSyntaxError>,
 }
 
 /// Settings are UTF-8. Other texts are made out as far as they can be: they may still forbid something.
-fn decode(bytes: Vec<u8>) -> Decoded {
+fn decode_text(bytes: Vec<u8>) -> DecodedText {
     let wide = match bytes.as_slice() {
         [0xff, 0xfe, ..] | [b'{', 0, ..] => Some(u16::from_le_bytes as fn([u8; 2]) -> u16),
         [0xfe, 0xff, ..] | [0, b'{', ..] => Some(u16::from_be_bytes as fn([u8; 2]) -> u16),
@@ -334,24 +353,34 @@ fn decode(bytes: Vec<u8>) -> Decoded {
     if let Some(unit) = wide {
         let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]])).collect();
         let message = "this is UTF-16, and settings are UTF-8: save it in that encoding".to_owned();
-        return Decoded { text: String::from_utf16_lossy(&units), trouble: Some(JsonError { offset: 0, message }) };
+        return DecodedText {
+            text: String::from_utf16_lossy(&units),
+            trouble: Some(JsonSyntaxError { offset: 0, message }),
+        };
     }
     match String::from_utf8(bytes) {
-        Ok(text) => Decoded { text, trouble: None },
+        Ok(text) => DecodedText { text, trouble: None },
         Err(error) => {
             let offset = error.utf8_error().valid_up_to();
             let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-            Decoded { text, trouble: Some(JsonError { offset, message: "this byte is not UTF-8".to_owned() }) }
+            DecodedText {
+                text,
+                trouble: Some(JsonSyntaxError { offset, message: "this byte is not UTF-8".to_owned() }),
+            }
         }
     }
 }
 
 /// Adds what stands in lists that another one of the same name hides, and a sandbox that one of several blocks switches on:
 /// what one of them forbids is forbidden.
-fn keep_hidden_rules(root: &mut Node, all: &Node) {
-    for list in forbids::LISTS {
+fn merge_shadowed_rules(root: &mut JsonNode, all: &JsonNode) {
+    for list in restrictions::LISTS {
         let Some(rules) = all.find(list.split('.')) else { continue };
-        let Some(known) = made(root, list, || Json::Array(Vec::new())).and_then(Node::elements_mut) else { continue };
+        let Some(known) =
+            get_or_create_path(root, list, || JsonValue::Array(Vec::new())).and_then(JsonNode::elements_mut)
+        else {
+            continue;
+        };
         for rule in rules.elements() {
             if !known.iter().any(|other| other.as_str() == rule.as_str()) {
                 known.push(rule.clone());
@@ -359,24 +388,24 @@ fn keep_hidden_rules(root: &mut Node, all: &Node) {
         }
     }
     if all.find(["sandbox", "enabled"]).is_some()
-        && let Some(switch) = made(root, "sandbox.enabled", || Json::Bool(true))
+        && let Some(switch) = get_or_create_path(root, "sandbox.enabled", || JsonValue::Bool(true))
     {
-        switch.json = Json::Bool(true);
+        switch.json = JsonValue::Bool(true);
     }
 }
 
 /// The value at a path, made if there is none.
-fn made<'n>(root: &'n mut Node, path: &str, json: fn() -> Json) -> Option<&'n mut Node> {
+fn get_or_create_path<'n>(root: &'n mut JsonNode, path: &str, json: fn() -> JsonValue) -> Option<&'n mut JsonNode> {
     let (groups, last) = path.rsplit_once('.').unwrap_or(("", path));
     let mut block = root;
     for group in groups.split('.').filter(|group| !group.is_empty()) {
-        block = block.entry(group, || Json::Object(Vec::new()))?;
+        block = block.get_or_insert(group, || JsonValue::Object(Vec::new()))?;
     }
-    block.entry(last, json)
+    block.get_or_insert(last, json)
 }
 
 /// The drop-in files, in the order in which they count.
-pub(crate) fn drop_in_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+pub(crate) fn list_drop_in_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let entries = match folder.read_dir() {
         Ok(entries) => entries,
         Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {

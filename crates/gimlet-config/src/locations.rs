@@ -4,8 +4,8 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::files;
-use crate::ownership::Person;
+use crate::bounded_read;
+use crate::file_ownership::CurrentUser;
 
 /// Where managed settings lie on this system.
 pub const MANAGED_DIR: &str =
@@ -16,7 +16,7 @@ const GIT_POINTER_MAX_BYTES: u64 = 64 * 1024;
 
 /// What a caller knows about its surroundings.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct LocationContext {
     pub home: Option<PathBuf>,
     /// `~/.claude`, or the folder that stands in its place.
     pub config_dir: PathBuf,
@@ -33,23 +33,23 @@ pub struct Surroundings {
 
 /// Every place that is looked at.
 #[derive(Clone, Debug)]
-pub struct Locations {
+pub struct SettingsLocations {
     pub home: Option<PathBuf>,
     pub config_dir: PathBuf,
     pub cwd: PathBuf,
     pub managed_dir: PathBuf,
     /// The repository that the working directory lies in.
-    pub repo: Option<Repo>,
+    pub repo: Option<GitRepo>,
     /// `.claude.json`: state shared with other programs.
     pub state_file: PathBuf,
     /// Where the person's git is configured, beside `~/.gitconfig`.
     pub(crate) git_config_dir: Option<PathBuf>,
-    pub(crate) person: Person,
+    pub(crate) user: CurrentUser,
 }
 
 /// A git repository, as its files describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Repo {
+pub struct GitRepo {
     /// The top of the checkout.
     pub root: PathBuf,
     /// This checkout's own git folder.
@@ -60,9 +60,9 @@ pub struct Repo {
     pub main_root: PathBuf,
 }
 
-impl Locations {
-    pub fn find(surroundings: Surroundings) -> Self {
-        let Surroundings { home, config_dir, config_dir_named, cwd, managed_dir, xdg_config_home, also_owner } =
+impl SettingsLocations {
+    pub fn resolve(surroundings: LocationContext) -> Self {
+        let LocationContext { home, config_dir, config_dir_named, cwd, managed_dir, xdg_config_home, also_owner } =
             surroundings;
         let config = xdg_config_home.filter(|folder| folder.is_absolute());
         let config = config.or_else(|| home.as_ref().map(|home| home.join(".config")));
@@ -71,14 +71,14 @@ impl Locations {
             _ => config_dir.join(".claude.json"),
         };
         Self {
-            repo: Repo::around(&cwd),
+            repo: GitRepo::discover(&cwd),
             home,
             config_dir,
             cwd,
             managed_dir,
             state_file,
             git_config_dir: config.map(|config| config.join("git")),
-            person: Person::current(also_owner),
+            user: CurrentUser::for_process(also_owner),
         }
     }
 
@@ -92,12 +92,12 @@ impl Locations {
 
     /// Where local settings are written, and read with the strongest say.
     pub fn local_file(&self) -> PathBuf {
-        self.local_root().join(".claude/settings.local.json")
+        self.local_settings_root().join(".claude/settings.local.json")
     }
 
     /// A local file that earlier versions wrote in the starting directory, when that is another place.
     pub fn legacy_local_file(&self) -> Option<PathBuf> {
-        (self.local_root() != self.cwd).then(|| self.cwd.join(".claude/settings.local.json"))
+        (self.local_settings_root() != self.cwd).then(|| self.cwd.join(".claude/settings.local.json"))
     }
 
     pub fn managed_file(&self) -> PathBuf {
@@ -120,7 +120,7 @@ impl Locations {
 
     /// The files that say what is allowed: settings of every scope and the records of trust. Whoever writes them decides
     /// about permissions.
-    pub fn governing(&self) -> Vec<PathBuf> {
+    pub fn permission_files(&self) -> Vec<PathBuf> {
         let mut files = vec![self.user_file(), self.project_file(), self.local_file(), self.managed_file()];
         files.extend(self.legacy_local_file());
         files.extend([self.state_file.clone(), self.trust_file()]);
@@ -132,63 +132,63 @@ impl Locations {
         self.config_dir.join("gimlet/trust.json")
     }
 
-    pub fn is_home(&self) -> bool {
+    pub fn is_home_dir(&self) -> bool {
         let real = self.home.as_ref().map(|home| home.canonicalize().unwrap_or_else(|_| home.clone()));
         real.is_some_and(|home| home == self.trust_root())
     }
 
     /// The folder whose `.claude` holds the local file: the repository's, where that is safely the person's own.
-    fn local_root(&self) -> &Path {
+    fn local_settings_root(&self) -> &Path {
         let Some(repo) = &self.repo else { return &self.cwd };
         let root = &repo.main_root;
         let at_home = self.home.as_ref().is_some_and(|home| home.canonicalize().is_ok_and(|home| home == *root));
         let parts = [root.clone(), root.join(".git"), root.join(".claude")];
-        if at_home || !parts.iter().all(|part| is_ours_or_absent(part)) { &self.cwd } else { root }
+        if at_home || !parts.iter().all(|part| is_owned_or_missing(part)) { &self.cwd } else { root }
     }
 }
 
 /// Whether a path belongs to the person who runs this; what is not there belongs to nobody else.
-fn is_ours_or_absent(path: &Path) -> bool {
+fn is_owned_or_missing(path: &Path) -> bool {
     match path.metadata() {
         Ok(metadata) => metadata.uid() == rustix::process::geteuid().as_raw(),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     }
 }
 
-impl Repo {
+impl GitRepo {
     /// The repository that this folder lies in.
-    pub fn around(folder: &Path) -> Option<Self> {
-        folder.ancestors().find_map(Self::at)
+    pub fn discover(folder: &Path) -> Option<Self> {
+        folder.ancestors().find_map(Self::open_at)
     }
 
-    fn at(root: &Path) -> Option<Self> {
+    fn open_at(root: &Path) -> Option<Self> {
         let dot_git = root.join(".git");
         let metadata = dot_git.metadata().ok()?;
         let git_dir = if metadata.is_dir() {
             dot_git
         } else {
             // A linked worktree or a submodule: one line says where its git folder is.
-            let text = files::read_text(&dot_git, GIT_POINTER_MAX_BYTES).ok().flatten()?;
+            let text = bounded_read::read_text(&dot_git, GIT_POINTER_MAX_BYTES).ok().flatten()?;
             root.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?
         };
         if !git_dir.join("HEAD").exists() {
             return None;
         }
-        let common_dir = Self::common_dir(&git_dir);
-        let main_root = Self::main_root(root, &git_dir, &common_dir);
+        let common_dir = Self::read_common_dir(&git_dir);
+        let main_root = Self::find_main_root(root, &git_dir, &common_dir);
         Some(Self { root: root.to_owned(), git_dir, common_dir, main_root })
     }
 
-    fn common_dir(git_dir: &Path) -> PathBuf {
-        let pointer = files::read_text(&git_dir.join("commondir"), GIT_POINTER_MAX_BYTES).ok().flatten();
+    fn read_common_dir(git_dir: &Path) -> PathBuf {
+        let pointer = bounded_read::read_text(&git_dir.join("commondir"), GIT_POINTER_MAX_BYTES).ok().flatten();
         let named = pointer.and_then(|text| git_dir.join(text.trim()).canonicalize().ok());
         named.unwrap_or_else(|| git_dir.to_owned())
     }
 
     /// The main checkout of a linked worktree. A folder can claim to be a worktree of any repository; it is one only
     /// if that repository's own record points back to it.
-    fn main_root(root: &Path, git_dir: &Path, common_dir: &Path) -> PathBuf {
-        let back = files::read_text(&git_dir.join("gitdir"), GIT_POINTER_MAX_BYTES).ok().flatten();
+    fn find_main_root(root: &Path, git_dir: &Path, common_dir: &Path) -> PathBuf {
+        let back = bounded_read::read_text(&git_dir.join("gitdir"), GIT_POINTER_MAX_BYTES).ok().flatten();
         let points_back = back.and_then(|text| git_dir.join(text.trim()).canonicalize().ok());
         let points_back = points_back.is_some_and(|path| path == root.join(".git"));
         let recorded = git_dir.parent().is_some_and(|parent| parent == common_dir.join("worktrees"));

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::json::{Json, Node};
-use crate::keys::is_group;
-use crate::load::Layer;
+use crate::json::{JsonNode, JsonValue};
+use crate::load::SettingsLayer;
 use crate::scope::Scope;
+use crate::setting_keys::is_group;
 
 /// Where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Origin {
+pub struct SettingOrigin {
     pub scope: Scope,
     pub file: PathBuf,
     pub line: usize,
@@ -22,133 +22,135 @@ pub struct Origin {
 
 /// A value and where it was written.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sourced {
+pub struct SourcedValue {
     pub value: Value,
-    pub origin: Origin,
+    pub origin: SettingOrigin,
 }
 
 /// The settings of all files together.
 #[derive(Clone, Debug, Default)]
-pub struct Merged {
-    root: Group,
+pub struct MergedSettings {
+    root: MergedGroup,
 }
 
 /// Keys in the order in which they were first said. Open maps, such as that of variables, may have thousands.
 #[derive(Clone, Debug, Default)]
-struct Group {
-    members: Vec<(String, Slot)>,
+struct MergedGroup {
+    members: Vec<(String, MergedEntry)>,
     places: HashMap<String, usize>,
 }
 
-impl Group {
-    fn get(&self, key: &str) -> Option<&Slot> {
+impl MergedGroup {
+    fn get(&self, key: &str) -> Option<&MergedEntry> {
         self.places.get(key).map(|at| &self.members[*at].1)
     }
 
-    fn get_mut(&mut self, key: &str) -> Option<&mut Slot> {
+    fn get_mut(&mut self, key: &str) -> Option<&mut MergedEntry> {
         self.places.get(key).map(|at| &mut self.members[*at].1)
     }
 
     /// A key that is not there yet.
-    fn push(&mut self, key: &str, slot: Slot) {
+    fn push(&mut self, key: &str, slot: MergedEntry) {
         self.places.insert(key.to_owned(), self.members.len());
         self.members.push((key.to_owned(), slot));
     }
 
     /// Puts a value at the end, wherever the key stood before.
-    fn put_last(&mut self, key: &str, slot: Slot) {
+    fn move_to_end(&mut self, key: &str, slot: MergedEntry) {
         self.members.retain(|(name, _)| name != key);
         self.places = self.members.iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect();
         self.push(key, slot);
     }
 
-    fn iter(&self) -> std::slice::Iter<'_, (String, Slot)> {
+    fn iter(&self) -> std::slice::Iter<'_, (String, MergedEntry)> {
         self.members.iter()
     }
 }
 
 /// One key's part of the answer.
 #[derive(Clone, Debug)]
-enum Slot {
-    One(Sourced),
-    List(Vec<Sourced>),
-    Group(Group),
+enum MergedEntry {
+    One(SourcedValue),
+    List(Vec<SourcedValue>),
+    Group(MergedGroup),
 }
 
 /// How a key's values of several files become one, where it is not the usual way.
-fn is_taken_whole(path: &str) -> bool {
+fn is_replaced_whole(path: &str) -> bool {
     matches!(path, "fallbackModel" | "spellcheck") || path.starts_with("extraKnownMarketplaces.")
 }
 
 /// A value that beats those of stronger files.
-enum Sticky {
+enum StickyValue {
     Switch(bool),
     Text(&'static str),
 }
 
-impl Sticky {
-    fn is(&self, node: &Node) -> bool {
+impl StickyValue {
+    fn matches(&self, node: &JsonNode) -> bool {
         match self {
-            Sticky::Switch(wanted) => node.json == Json::Bool(*wanted),
-            Sticky::Text(wanted) => node.as_str() == Some(wanted),
+            StickyValue::Switch(wanted) => node.json == JsonValue::Bool(*wanted),
+            StickyValue::Text(wanted) => node.as_str() == Some(wanted),
         }
     }
 }
 
 /// Values that hold as soon as one of these scopes says them, whatever a stronger one says; of one key, the last.
-const STICKY: [(&str, Sticky, &[Scope]); 8] = [
-    ("disableClaudeAiConnectors", Sticky::Switch(true), &Scope::ALL),
-    ("isolatePeerMachines", Sticky::Switch(true), &Scope::ALL),
-    ("remoteControlAtStartup", Sticky::Switch(false), &[Scope::Project, Scope::Local]),
-    ("crossSessionInbound", Sticky::Text("hold"), &[Scope::Project, Scope::Local]),
-    ("crossSessionInbound", Sticky::Text("refuse"), &[Scope::Project, Scope::Local]),
-    ("useAutoModeDuringPlan", Sticky::Switch(false), &[Scope::User, Scope::Local, Scope::Flag, Scope::Managed]),
-    ("syncClaudeAiSkills", Sticky::Switch(false), &[Scope::User, Scope::Local, Scope::Flag, Scope::Managed]),
-    ("disableSkillShellExecution", Sticky::Switch(true), &[Scope::Managed]),
+const STICKY: [(&str, StickyValue, &[Scope]); 8] = [
+    ("disableClaudeAiConnectors", StickyValue::Switch(true), &Scope::ALL),
+    ("isolatePeerMachines", StickyValue::Switch(true), &Scope::ALL),
+    ("remoteControlAtStartup", StickyValue::Switch(false), &[Scope::Project, Scope::Local]),
+    ("crossSessionInbound", StickyValue::Text("hold"), &[Scope::Project, Scope::Local]),
+    ("crossSessionInbound", StickyValue::Text("refuse"), &[Scope::Project, Scope::Local]),
+    ("useAutoModeDuringPlan", StickyValue::Switch(false), &[Scope::User, Scope::Local, Scope::Flag, Scope::Managed]),
+    ("syncClaudeAiSkills", StickyValue::Switch(false), &[Scope::User, Scope::Local, Scope::Flag, Scope::Managed]),
+    ("disableSkillShellExecution", StickyValue::Switch(true), &[Scope::Managed]),
 ];
 
 /// Puts the layers together, the weakest first.
-pub(crate) fn merge(layers: &[Layer]) -> Merged {
-    let mut merged = Merged::default();
+pub(crate) fn merge_layers(layers: &[SettingsLayer]) -> MergedSettings {
+    let mut merged = MergedSettings::default();
     for layer in layers {
         for member in layer.root.members() {
-            put(&mut merged.root, "", &member.key, &member.value, layer);
+            merge_value(&mut merged.root, "", &member.key, &member.value, layer);
         }
     }
     for (key, sticky, scopes) in STICKY {
         for layer in layers.iter().filter(|layer| scopes.contains(&layer.scope)) {
-            let said = layer.root.get(key).filter(|node| sticky.is(node));
+            let said = layer.root.get(key).filter(|node| sticky.matches(node));
             // The administrator's own word can be stricter still.
             let refused = merged.get(key).is_some_and(|now| now == "refuse");
             if let Some(node) = said.filter(|_| !refused) {
-                merged.root.put_last(key, Slot::One(sourced(node, layer)));
+                merged.root.move_to_end(key, MergedEntry::One(sourced_value(node, layer)));
             }
         }
     }
     merged
 }
 
-fn put(group: &mut Group, above: &str, key: &str, node: &Node, layer: &Layer) {
+fn merge_value(group: &mut MergedGroup, above: &str, key: &str, node: &JsonNode, layer: &SettingsLayer) {
     let path = if above.is_empty() { key.to_owned() } else { format!("{above}.{key}") };
-    let replaces = is_taken_whole(&path)
-        || (path == "availableModels" && layer.scope == Scope::Managed && group.get(key).is_some_and(is_of_others));
+    let replaces = is_replaced_whole(&path)
+        || (path == "availableModels"
+            && layer.scope == Scope::Managed
+            && group.get(key).is_some_and(has_unmanaged_value));
     match (&node.json, group.get_mut(key)) {
-        (Json::Object(members), Some(Slot::Group(below))) if !replaces => {
+        (JsonValue::Object(members), Some(MergedEntry::Group(below))) if !replaces => {
             for member in members {
-                put(below, &path, &member.key, &member.value, layer);
+                merge_value(below, &path, &member.key, &member.value, layer);
             }
         }
-        (Json::Array(elements), Some(Slot::List(list))) if !replaces => {
+        (JsonValue::Array(elements), Some(MergedEntry::List(list))) if !replaces => {
             let mut known: HashSet<String> = list.iter().map(|entry| entry.value.to_string()).collect();
             for element in elements {
-                let entry = sourced(element, layer);
+                let entry = sourced_value(element, layer);
                 if known.insert(entry.value.to_string()) {
                     list.push(entry);
                 }
             }
         }
         (_, current) => {
-            let slot = slot(&path, node, layer);
+            let slot = new_entry(&path, node, layer);
             match current {
                 Some(current) => *current = slot,
                 None => group.push(key, slot),
@@ -158,75 +160,75 @@ fn put(group: &mut Group, above: &str, key: &str, node: &Node, layer: &Layer) {
 }
 
 /// Whether something in it is not the administrator's: their own files add up.
-fn is_of_others(slot: &Slot) -> bool {
+fn has_unmanaged_value(slot: &MergedEntry) -> bool {
     match slot {
-        Slot::List(entries) => entries.iter().any(|entry| entry.origin.scope != Scope::Managed),
-        Slot::One(one) => one.origin.scope != Scope::Managed,
-        Slot::Group(_) => true,
+        MergedEntry::List(entries) => entries.iter().any(|entry| entry.origin.scope != Scope::Managed),
+        MergedEntry::One(one) => one.origin.scope != Scope::Managed,
+        MergedEntry::Group(_) => true,
     }
 }
 
-fn slot(path: &str, node: &Node, layer: &Layer) -> Slot {
+fn new_entry(path: &str, node: &JsonNode, layer: &SettingsLayer) -> MergedEntry {
     match &node.json {
-        Json::Object(members) if !is_taken_whole(path) && !members.is_empty() => {
-            let mut below = Group::default();
+        JsonValue::Object(members) if !is_replaced_whole(path) && !members.is_empty() => {
+            let mut below = MergedGroup::default();
             for member in members {
-                put(&mut below, path, &member.key, &member.value, layer);
+                merge_value(&mut below, path, &member.key, &member.value, layer);
             }
-            Slot::Group(below)
+            MergedEntry::Group(below)
         }
-        Json::Array(elements) => {
+        JsonValue::Array(elements) => {
             // Starts as an empty list so that repeated entries of one file count once too.
             let mut known = HashSet::new();
-            let entries = elements.iter().map(|element| sourced(element, layer));
-            Slot::List(entries.filter(|entry| known.insert(entry.value.to_string())).collect())
+            let entries = elements.iter().map(|element| sourced_value(element, layer));
+            MergedEntry::List(entries.filter(|entry| known.insert(entry.value.to_string())).collect())
         }
-        _ => Slot::One(sourced(node, layer)),
+        _ => MergedEntry::One(sourced_value(node, layer)),
     }
 }
 
-fn sourced(node: &Node, layer: &Layer) -> Sourced {
-    let origin = Origin { scope: layer.scope, file: layer.file.clone(), line: layer.line(node) };
-    Sourced { value: node.to_value(), origin }
+fn sourced_value(node: &JsonNode, layer: &SettingsLayer) -> SourcedValue {
+    let origin = SettingOrigin { scope: layer.scope, file: layer.file.clone(), line: layer.line_of_node(node) };
+    SourcedValue { value: node.to_value(), origin }
 }
 
-impl Merged {
+impl MergedSettings {
     /// The value that a key has, with dots between the parts of its name.
     pub fn get(&self, key: &str) -> Option<Value> {
-        self.find(key).map(Slot::value)
+        self.find_entry(key).map(MergedEntry::to_value)
     }
 
     /// Where the parts of a key's value were written.
-    pub fn origins(&self, key: &str) -> Vec<Sourced> {
+    pub fn sources(&self, key: &str) -> Vec<SourcedValue> {
         let mut found = Vec::new();
-        if let Some(slot) = self.find(key) {
-            slot.collect(&mut found);
+        if let Some(slot) = self.find_entry(key) {
+            slot.collect_values(&mut found);
         }
         found
     }
 
     /// The entries of a list, each with its place; one entry for a value that is no list.
-    pub fn entries(&self, key: &str) -> &[Sourced] {
-        match self.find(key) {
-            Some(Slot::List(entries)) => entries,
-            Some(Slot::One(one)) => std::slice::from_ref(one),
+    pub fn entries(&self, key: &str) -> &[SourcedValue] {
+        match self.find_entry(key) {
+            Some(MergedEntry::List(entries)) => entries,
+            Some(MergedEntry::One(one)) => std::slice::from_ref(one),
             _ => &[],
         }
     }
 
     /// Everything, as one JSON object.
-    pub fn value(&self) -> Value {
-        object(&self.root)
+    pub fn to_value(&self) -> Value {
+        group_to_object(&self.root)
     }
 
     /// Every key that has a value, in the order in which they were first said.
     pub fn keys(&self) -> Vec<String> {
         let mut found = Vec::new();
-        names(&self.root, "", &mut found);
+        collect_keys(&self.root, "", &mut found);
         found
     }
 
-    fn find(&self, key: &str) -> Option<&Slot> {
+    fn find_entry(&self, key: &str) -> Option<&MergedEntry> {
         let mut group = &self.root;
         let mut rest = key;
         loop {
@@ -235,44 +237,44 @@ impl Merged {
                 return Some(slot);
             }
             let (below, after) = group.iter().find_map(|(name, slot)| match slot {
-                Slot::Group(below) => Some((below, rest.strip_prefix(name.as_str())?.strip_prefix('.')?)),
-                Slot::One(_) | Slot::List(_) => None,
+                MergedEntry::Group(below) => Some((below, rest.strip_prefix(name.as_str())?.strip_prefix('.')?)),
+                MergedEntry::One(_) | MergedEntry::List(_) => None,
             })?;
             (group, rest) = (below, after);
         }
     }
 }
 
-fn names(group: &Group, above: &str, found: &mut Vec<String>) {
+fn collect_keys(group: &MergedGroup, above: &str, found: &mut Vec<String>) {
     for (name, slot) in group.iter() {
         let path = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
         match slot {
-            Slot::Group(below) if is_group(&path) => names(below, &path, found),
+            MergedEntry::Group(below) if is_group(&path) => collect_keys(below, &path, found),
             // A block that says nothing.
-            Slot::One(one) if is_group(&path) && one.value.as_object().is_some_and(Map::is_empty) => {}
+            MergedEntry::One(one) if is_group(&path) && one.value.as_object().is_some_and(Map::is_empty) => {}
             _ => found.push(path),
         }
     }
 }
 
-impl Slot {
-    fn value(&self) -> Value {
+impl MergedEntry {
+    fn to_value(&self) -> Value {
         match self {
-            Slot::One(one) => one.value.clone(),
-            Slot::List(list) => Value::Array(list.iter().map(|entry| entry.value.clone()).collect()),
-            Slot::Group(group) => object(group),
+            MergedEntry::One(one) => one.value.clone(),
+            MergedEntry::List(list) => Value::Array(list.iter().map(|entry| entry.value.clone()).collect()),
+            MergedEntry::Group(group) => group_to_object(group),
         }
     }
 
-    fn collect(&self, found: &mut Vec<Sourced>) {
+    fn collect_values(&self, found: &mut Vec<SourcedValue>) {
         match self {
-            Slot::One(one) => found.push(one.clone()),
-            Slot::List(list) => found.extend(list.iter().cloned()),
-            Slot::Group(group) => group.iter().for_each(|(_, slot)| slot.collect(found)),
+            MergedEntry::One(one) => found.push(one.clone()),
+            MergedEntry::List(list) => found.extend(list.iter().cloned()),
+            MergedEntry::Group(group) => group.iter().for_each(|(_, slot)| slot.collect_values(found)),
         }
     }
 }
 
-fn object(group: &Group) -> Value {
-    Value::Object(group.iter().map(|(name, slot)| (name.clone(), slot.value())).collect::<Map<String, Value>>())
+fn group_to_object(group: &MergedGroup) -> Value {
+    Value::Object(group.iter().map(|(name, slot)| (name.clone(), slot.to_value())).collect::<Map<String, Value>>())
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// How much a problem matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Severity {
+pub enum ProblemSeverity {
     /// Something is ignored, as documented.
     Info,
     /// Something is probably not as its writer meant it.
@@ -19,8 +19,8 @@ pub enum Severity {
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Problem {
-    pub severity: Severity,
+pub struct SettingsProblem {
+    pub severity: ProblemSeverity,
     /// The file, or a name such as `--settings` for what is no file.
     pub file: PathBuf,
     pub line: Option<usize>,
@@ -35,14 +35,14 @@ pub const DOTTED_KEY: &str = "ignored: a key has no dots in its name; what belon
 /// How what is said of an address among hosts begins.
 pub(crate) const HOST_ALONE: &str = "a host stands alone";
 
-impl Problem {
+impl SettingsProblem {
     /// Whether its file may say so, but not with these words.
-    pub fn is_miswritten(&self) -> bool {
+    pub fn is_wrong_notation(&self) -> bool {
         [DOTTED_KEY, HOST_ALONE].iter().any(|words| self.message.starts_with(words))
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for SettingsProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file.display())?;
         if let Some(line) = self.line {

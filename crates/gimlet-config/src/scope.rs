@@ -53,13 +53,13 @@ impl fmt::Display for Scope {
 
 /// Which of the person's and the project's files are read; managed settings and `--settings` always are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sources {
+pub struct SettingSources {
     pub user: bool,
     pub project: bool,
     pub local: bool,
 }
 
-impl Default for Sources {
+impl Default for SettingSources {
     fn default() -> Self {
         Self { user: true, project: true, local: true }
     }
@@ -70,7 +70,7 @@ impl Default for Sources {
 #[error("'{0}' is not a source of settings; choose from user, project, local")]
 pub struct UnknownSource(pub String);
 
-impl std::str::FromStr for Sources {
+impl std::str::FromStr for SettingSources {
     type Err = UnknownSource;
 
     /// The value of `--setting-sources`: names with commas between them; no name at all reads no file.

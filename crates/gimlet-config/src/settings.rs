@@ -1,12 +1,12 @@
 //! What settings can say, as types. Every key is optional: a file says only what differs from the default, and who uses
 //! a value knows the default. Unknown keys are nobody's business here; they stay in the raw value.
 
-mod files;
 mod hooks;
 mod hosted;
 mod interface;
 mod permissions;
 mod plugins;
+mod read_edit;
 mod sandbox;
 
 use std::collections::BTreeMap;
@@ -15,19 +15,20 @@ use std::num::NonZeroU32;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use files::{Editing, Reading, RequireRead};
 pub(crate) use hooks::is_hook_event;
-pub use hooks::{HOOK_EVENTS, HookGroup, HookHandler, HookKind};
+pub use hooks::{HOOK_EVENTS, HookGroup, HookHandlerSettings, HookKind};
 pub(crate) use hosted::HostedSettings;
 pub use interface::{
-    CommandKind, CommandLine, EditorMode, FooterLink, FooterLinkKind, KeybindingFlavor, NotifyChannel, Renderer,
-    ShellChoice, Spellcheck, SpinnerTips, SpinnerVerbMode, SpinnerVerbs, StatusLine, ViewMode, Waiting,
+    CommandKind, DisplayCommand, EditorMode, FooterLink, FooterLinkKind, KeybindingFlavor, NotifyChannel,
+    QuestionTimeout, ScreenRenderer, ShellChoice, SpellcheckSettings, SpinnerTips, SpinnerVerbMode, SpinnerVerbs,
+    StatusLine, ViewMode,
 };
-pub use permissions::{AutoMode, DefaultMode, Disable, Permissions};
-pub use plugins::{CustomizationKind, Marketplace, McpServerMatch, PluginOnly, SkillVisibility};
+pub use permissions::{AutoModeSettings, DefaultMode, DisableSwitch, PermissionSettings};
+pub use plugins::{CustomizationKind, Marketplace, McpServerMatch, PluginOnlyCustomization, SkillVisibility};
+pub use read_edit::{EditSettings, ReadSettings, RequireRead};
 pub use sandbox::{
-    CredentialMode, OnNoMatch, Sandbox, SandboxCredential, SandboxCredentials, SandboxFilesystem, SandboxNetwork,
-    SandboxProgram, TlsTerminate,
+    CredentialMode, NoMatchAction, SandboxCredential, SandboxCredentialSettings, SandboxFilesystemSettings,
+    SandboxNetworkSettings, SandboxProgram, SandboxSettings, TlsTermination,
 };
 
 /// How much the model should think by default.
@@ -54,7 +55,7 @@ impl EffortLevel {
 /// How eagerly what a session writes down is forced to disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Fsync {
+pub enum FsyncSetting {
     Turn,
     Always,
     Off,
@@ -83,7 +84,7 @@ pub enum WorkflowSize {
 /// What happens to messages of other sessions, the strictest last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Inbound {
+pub enum InboundPolicy {
     Accept,
     Hold,
     Refuse,
@@ -118,7 +119,7 @@ pub enum BaseRef {
 /// Where background sessions edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Isolation {
+pub enum WorktreeIsolation {
     Worktree,
     None,
 }
@@ -126,7 +127,7 @@ pub enum Isolation {
 /// Worktrees that gimlet makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Worktree {
+pub struct WorktreeSettings {
     /// What a new worktree starts from.
     pub base_ref: Option<BaseRef>,
     /// Folders that are links into the main checkout.
@@ -134,7 +135,7 @@ pub struct Worktree {
     /// The only folders that are checked out.
     pub sparse_paths: Option<Vec<String>>,
     /// Where background sessions edit.
-    pub bg_isolation: Option<Isolation>,
+    pub bg_isolation: Option<WorktreeIsolation>,
 }
 
 /// A program of the administrator that prints managed settings.
@@ -152,7 +153,7 @@ pub struct PolicyHelper {
 /// What settings an embedding program passes are worth beside managed ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum ParentSettings {
+pub enum ParentSettingsMode {
     FirstWins,
     Merge,
 }
@@ -186,13 +187,13 @@ pub struct Settings {
     pub ultracode: Option<bool>,
 
     // ---- Permissions
-    pub permissions: Permissions,
+    pub permissions: PermissionSettings,
     /// `"disable"` removes the mode `auto`.
-    pub disable_auto_mode: Option<Disable>,
+    pub disable_auto_mode: Option<DisableSwitch>,
     /// Whether only managed rules allow something; what others forbid stays forbidden.
     pub allow_managed_permission_rules_only: Option<bool>,
     /// What the classifier of the mode `auto` is told.
-    pub auto_mode: Option<AutoMode>,
+    pub auto_mode: Option<AutoModeSettings>,
     /// Whether that classifier looks at commands in the mode `plan`.
     pub use_auto_mode_during_plan: Option<bool>,
     /// Do not explain the mode `auto` at its first use.
@@ -200,7 +201,7 @@ pub struct Settings {
     /// Do not ask before the mode `bypassPermissions`.
     pub skip_dangerous_mode_permission_prompt: Option<bool>,
 
-    pub sandbox: Sandbox,
+    pub sandbox: SandboxSettings,
 
     // ---- Memory, context, environment
     /// Whether a conversation is shortened by itself when it grows too long.
@@ -220,8 +221,8 @@ pub struct Settings {
     pub env: Option<BTreeMap<String, String>>,
     /// Whether files are kept as they were, to go back to.
     pub file_checkpointing_enabled: Option<bool>,
-    pub read: Reading,
-    pub edit: Editing,
+    pub read: ReadSettings,
+    pub edit: EditSettings,
     /// Where plans are kept, relative to the project.
     pub plans_directory: Option<String>,
     /// The share of the context that the list of skills may take; above 0, at most 1.
@@ -231,15 +232,15 @@ pub struct Settings {
     /// After how many days transcripts are removed.
     pub cleanup_period_days: Option<NonZeroU32>,
     /// When transcripts are forced to disk: `turn` at its end and before calls that change something, `always` after every line, `off` never.
-    pub fsync: Option<Fsync>,
+    pub fsync: Option<FsyncSetting>,
 
     // ---- Interface
     /// A command whose output is the status line.
     pub status_line: Option<StatusLine>,
     /// A command that writes the lines of subagents.
-    pub subagent_status_line: Option<CommandLine>,
+    pub subagent_status_line: Option<DisplayCommand>,
     /// A command that finds files for `@`.
-    pub file_suggestion: Option<CommandLine>,
+    pub file_suggestion: Option<DisplayCommand>,
     /// How the prompt is edited.
     pub editor_mode: Option<EditorMode>,
     /// Two typed characters and what they stand for.
@@ -249,7 +250,7 @@ pub struct Settings {
     /// The colours.
     pub theme: Option<String>,
     /// How the screen is drawn.
-    pub tui: Option<Renderer>,
+    pub tui: Option<ScreenRenderer>,
     /// Show the whole output of tools.
     pub verbose: Option<bool>,
     /// How much is shown at the start; beats `verbose`.
@@ -287,9 +288,9 @@ pub struct Settings {
     /// The shell of `!` commands.
     pub default_shell: Option<ShellChoice>,
     /// How long a question of the model waits.
-    pub ask_user_question_timeout: Option<Waiting>,
+    pub ask_user_question_timeout: Option<QuestionTimeout>,
     /// How long a question that was passed on waits.
-    pub dialog_expiry: Option<Waiting>,
+    pub dialog_expiry: Option<QuestionTimeout>,
     /// Offer to start afresh when a plan is accepted.
     pub show_clear_context_on_plan_accept: Option<bool>,
     /// Texts of which one is shown at each start.
@@ -298,7 +299,7 @@ pub struct Settings {
     #[schemars(length(max = 5))]
     pub footer_links_regexes: Option<Vec<FooterLink>>,
     /// A spelling checker for the prompt.
-    pub spellcheck: Option<Spellcheck>,
+    pub spellcheck: Option<SpellcheckSettings>,
     /// How the terminal is asked to notify.
     pub preferred_notif_channel: Option<NotifyChannel>,
 
@@ -347,7 +348,7 @@ pub struct Settings {
     /// Forbid places that are read by running a command.
     pub disable_command_plugin_sources: Option<bool>,
     /// Which customisation only plugins may bring.
-    pub strict_plugin_only_customization: Option<PluginOnly>,
+    pub strict_plugin_only_customization: Option<PluginOnlyCustomization>,
     /// How much is told of a skill, by its name.
     pub skill_overrides: Option<BTreeMap<String, SkillVisibility>>,
     /// Leave gimlet's own skills out.
@@ -372,13 +373,13 @@ pub struct Settings {
     pub agent: Option<String>,
     /// How teammates are shown.
     pub teammate_mode: Option<TeammateMode>,
-    pub worktree: Worktree,
+    pub worktree: WorktreeSettings,
     /// Turn the view of agents off.
     pub disable_agent_view: Option<bool>,
     /// A program that starts background sessions.
     pub process_wrapper: Option<String>,
     /// What happens to messages of other sessions.
-    pub cross_session_inbound: Option<Inbound>,
+    pub cross_session_inbound: Option<InboundPolicy>,
     /// Do not speak with sessions on other machines.
     pub isolate_peer_machines: Option<bool>,
     /// A shell command that prints the API key.
@@ -404,7 +405,7 @@ pub struct Settings {
     /// Wait for managed settings from a server.
     pub force_remote_settings_refresh: Option<bool>,
     /// What settings of an embedding program are worth.
-    pub parent_settings_behavior: Option<ParentSettings>,
+    pub parent_settings_behavior: Option<ParentSettingsMode>,
     /// A program that prints managed settings.
     pub policy_helper: Option<PolicyHelper>,
     /// Whether managed settings of Windows count in WSL.

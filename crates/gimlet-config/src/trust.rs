@@ -3,52 +3,52 @@
 //!
 //! Looking is inert: files are parsed with bounds, no program runs, and no link is followed out of the project.
 
-mod change;
-mod collect;
 mod documents;
-mod item;
-mod scripts;
-mod shell;
-mod store;
+mod item_change;
+mod item_collector;
+mod project_item;
+mod referenced_scripts;
+mod shell_scan;
+mod trust_store;
 
 use std::collections::HashSet;
 use std::path::Path;
 
-pub use change::Change;
-pub use item::{Item, ItemKind};
-pub use store::{TrustError, TrustStore};
+pub use item_change::ItemChange;
+pub use project_item::{ProjectItem, ProjectItemKind};
+pub use trust_store::{TrustError, TrustStore};
 
-use crate::load::Loaded;
-use crate::visible::visible_line;
+use crate::escape_invisible::escape_invisible_line;
+use crate::load::LoadedSettings;
 
 /// Everything in a project that needs trust before it is used.
 #[derive(Clone, Debug, Default)]
-pub struct Inventory {
-    pub items: Vec<Item>,
+pub struct TrustInventory {
+    pub items: Vec<ProjectItem>,
 }
 
-impl Inventory {
+impl TrustInventory {
     /// Finds every item in the settings that were loaded and in the files beside them.
-    pub fn collect(loaded: &Loaded) -> Self {
-        Self { items: collect::items(loaded) }
+    pub fn collect(loaded: &LoadedSettings) -> Self {
+        Self { items: item_collector::collect_items(loaded) }
     }
 
     /// Whether this trust covers the item of this kind and name in this file. What was not found, for whatever reason,
     /// was not accepted either.
-    pub fn covers(&self, trust: &Trust, kind: ItemKind, file: &Path, name: &str) -> bool {
+    pub fn covers(&self, trust: &ProjectTrust, kind: ProjectItemKind, file: &Path, name: &str) -> bool {
         let mut found = self.items.iter().filter(|item| item.kind == kind && item.file == file && item.name == name);
         found.next().is_some_and(|first| trust.covers(first)) && found.all(|item| trust.covers(item))
     }
 
     /// The items that this trust does not cover.
-    pub fn withheld(&self, trust: &Trust) -> Vec<Item> {
+    pub fn withheld(&self, trust: &ProjectTrust) -> Vec<ProjectItem> {
         self.items.iter().filter(|item| !trust.covers(item)).cloned().collect()
     }
 }
 
 /// What the person has accepted of a project.
 #[derive(Clone, Debug, Default)]
-pub struct Trust {
+pub struct ProjectTrust {
     everything: bool,
     /// Another program's record says that the folder is trusted; it says nothing about what runs.
     folder: bool,
@@ -59,52 +59,52 @@ pub struct Trust {
     accepted: HashSet<String>,
 }
 
-impl Trust {
+impl ProjectTrust {
     /// Nothing is trusted: the state before the person was asked.
-    pub fn nothing() -> Self {
+    pub fn none() -> Self {
         Self::default()
     }
 
     /// Everything is trusted for this run: the person or the calling program said so.
-    pub fn everything() -> Self {
+    pub fn all() -> Self {
         Self { everything: true, ..Self::default() }
     }
 
     /// The same, and these items for this run: the person or the calling program said so.
-    pub fn with(self, items: &[Item]) -> Self {
-        Self { known: true, here: true, ..self.and(items) }
+    pub fn with(self, items: &[ProjectItem]) -> Self {
+        Self { known: true, here: true, ..self.with_items(items) }
     }
 
     /// The same, and these items alone: the person has just said them, and nothing about the folder.
-    pub fn and(mut self, items: &[Item]) -> Self {
+    pub fn with_items(mut self, items: &[ProjectItem]) -> Self {
         self.accepted.extend(items.iter().map(|item| item.digest.clone()));
         self
     }
 
-    pub fn covers(&self, item: &Item) -> bool {
+    pub fn covers(&self, item: &ProjectItem) -> bool {
         let by_folder = if item.own { self.here } else { self.folder && !self.known };
         self.everything || self.accepted.contains(&item.digest) || (by_folder && !item.executes)
     }
 
     /// Whether the folder was ever accepted, by whatever program.
-    pub fn is_known(&self) -> bool {
+    pub fn has_accepted_folder(&self) -> bool {
         self.everything || self.folder || self.known
     }
 
     /// Whether only another program has accepted the folder, which says nothing about what runs.
-    pub fn is_by_others(&self) -> bool {
+    pub fn is_accepted_elsewhere_only(&self) -> bool {
         self.folder && !self.known && !self.everything
     }
 }
 
 /// One line for people that names what is not used under this trust, by kind.
-pub fn withheld_line(withheld: &[Item], trust: &Trust) -> Option<String> {
+pub fn describe_withheld(withheld: &[ProjectItem], trust: &ProjectTrust) -> Option<String> {
     const SHOWN: usize = 5;
     const NAME_MAX_CHARS: usize = 60;
-    let mut kinds: Vec<(ItemKind, Vec<String>)> = Vec::new();
+    let mut kinds: Vec<(ProjectItemKind, Vec<String>)> = Vec::new();
     for item in withheld {
         let name: String = item.name.chars().take(NAME_MAX_CHARS).collect();
-        let name = visible_line(&name).into_owned();
+        let name = escape_invisible_line(&name).into_owned();
         match kinds.iter_mut().find(|(kind, _)| *kind == item.kind) {
             Some((_, names)) if names.contains(&name) => {}
             Some((_, names)) => names.push(name),
@@ -125,8 +125,8 @@ pub fn withheld_line(withheld: &[Item], trust: &Trust) -> Option<String> {
     });
     let words: Vec<String> = words.collect();
     let why = match trust {
-        Trust { known: true, .. } => "these are new or changed since you trusted this folder, and not used",
-        Trust { folder: true, .. } => {
+        ProjectTrust { known: true, .. } => "these are new or changed since you trusted this folder, and not used",
+        ProjectTrust { folder: true, .. } => {
             "this folder is trusted by another program, which does not cover what runs, so these are not used"
         }
         _ => "this folder is not trusted, so these are not used",

@@ -1,19 +1,19 @@
 use super::*;
-use crate::Surroundings;
+use crate::LocationContext;
 
-struct Scene {
+struct LeaseFixture {
     _folder: tempfile::TempDir,
-    locations: Locations,
+    locations: SettingsLocations,
     file: PathBuf,
 }
 
-impl Scene {
+impl LeaseFixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         let project = base.join("project");
         std::fs::create_dir_all(project.join(".claude")).unwrap();
-        let locations = Locations::find(Surroundings {
+        let locations = SettingsLocations::resolve(LocationContext {
             home: Some(base.clone()),
             config_dir: base.join(".claude"),
             config_dir_named: false,
@@ -26,8 +26,8 @@ impl Scene {
         Self { _folder: folder, locations, file }
     }
 
-    fn begin(&self) -> Vouching {
-        Vouching::begin(&self.locations, [self.file.clone()])
+    fn begin_lease(&self) -> SettingsLease {
+        SettingsLease::begin(&self.locations, [self.file.clone()])
     }
 
     fn write(&self, text: &str) {
@@ -38,63 +38,63 @@ impl Scene {
         std::fs::read(&self.file).ok()
     }
 
-    fn records(&self) -> usize {
-        ids(&folder_in(&self.locations.config_dir)).len()
+    fn count_records(&self) -> usize {
+        list_record_ids(&lease_folder(&self.locations.config_dir)).len()
     }
 }
 
 #[test]
-fn a_record_goes_only_when_somebody_looked() {
-    let scene = Scene::new();
-    let vouching = scene.begin();
+fn lease_record_stays_until_released() {
+    let scene = LeaseFixture::new();
+    let vouching = scene.begin_lease();
     scene.write("planted");
     drop(vouching);
-    assert_eq!(scene.records(), 1);
-    let standing = Standing::read(&scene.locations);
-    assert!(standing.was_abandoned(&scene.file, scene.read().as_deref()), "{standing:?}");
+    assert_eq!(scene.count_records(), 1);
+    let standing = ActiveLeases::read(&scene.locations);
+    assert!(standing.is_abandoned_change(&scene.file, scene.read().as_deref()), "{standing:?}");
     // The next command does not take it for settled, nor away.
-    scene.begin().settled();
-    assert_eq!(scene.records(), 1);
+    scene.begin_lease().release();
+    assert_eq!(scene.count_records(), 1);
     std::fs::remove_file(&scene.file).unwrap();
-    scene.begin().settled();
-    assert_eq!(scene.records(), 0, "nothing of it is left");
+    scene.begin_lease().release();
+    assert_eq!(scene.count_records(), 0, "nothing of it is left");
 }
 
 #[test]
 fn a_command_that_begins_or_ends_while_a_file_is_read_is_not_missed() {
-    let scene = Scene::new();
+    let scene = LeaseFixture::new();
     scene.write("before");
     let mut kept = None;
-    let (around, read) = Around::read(&scene.locations, || {
-        kept = Some(scene.begin());
+    let (around, read) = LeaseWindow::read_with_leases(&scene.locations, || {
+        kept = Some(scene.begin_lease());
         scene.write("planted");
         scene.read()
     });
-    let known = around.doubts(&scene.file, read.as_deref()).and_then(|vouched| vouched.text.as_deref());
+    let known = around.suspect_content(&scene.file, read.as_deref()).and_then(|vouched| vouched.text.as_deref());
     assert_eq!(known, Some("before"));
-    let (around, read) = Around::read(&scene.locations, || {
+    let (around, read) = LeaseWindow::read_with_leases(&scene.locations, || {
         let read = scene.read();
         scene.write("before");
-        kept.take().unwrap().settled();
+        kept.take().unwrap().release();
         read
     });
-    assert!(around.doubts(&scene.file, read.as_deref()).is_some());
-    let (around, read) = Around::read(&scene.locations, || scene.read());
-    assert!(around.doubts(&scene.file, read.as_deref()).is_none());
+    assert!(around.suspect_content(&scene.file, read.as_deref()).is_some());
+    let (around, read) = LeaseWindow::read_with_leases(&scene.locations, || scene.read());
+    assert!(around.suspect_content(&scene.file, read.as_deref()).is_none());
 }
 
 #[test]
 fn what_gimlet_writes_while_a_file_is_read_is_known() {
-    let scene = Scene::new();
+    let scene = LeaseFixture::new();
     scene.write("before");
-    let vouching = scene.begin();
-    let (around, read) = Around::read(&scene.locations, || {
+    let vouching = scene.begin_lease();
+    let (around, read) = LeaseWindow::read_with_leases(&scene.locations, || {
         let read = scene.read();
-        rewritten(&scene.locations, &scene.file, Some("before"), "after");
+        record_rewrite(&scene.locations, &scene.file, Some("before"), "after");
         read
     });
-    assert!(around.doubts(&scene.file, read.as_deref()).is_none());
-    assert!(around.doubts(&scene.file, Some(b"after")).is_none());
-    assert!(around.doubts(&scene.file, Some(b"planted")).is_some());
-    vouching.settled();
+    assert!(around.suspect_content(&scene.file, read.as_deref()).is_none());
+    assert!(around.suspect_content(&scene.file, Some(b"after")).is_none());
+    assert!(around.suspect_content(&scene.file, Some(b"planted")).is_some());
+    vouching.release();
 }

@@ -3,24 +3,24 @@
 //! They run through the one loop and the one gate. What they leave behind is their report and their transcript; nothing
 //! that they did to their working directory or know of files reaches whoever sent them.
 
-mod host;
+mod agent_run;
+mod agent_runtime;
 mod identity;
 mod launch;
-mod letters;
 mod mailbox;
-mod outset;
-mod pulse;
+mod messages;
 mod report;
 mod resume;
 mod roster;
-mod running;
-mod toolbox;
+mod spawn;
+mod stall;
+mod tool_selection;
 
-pub(crate) use host::{AgentHost, HostParts};
+pub(crate) use agent_runtime::{AgentRuntime, AgentRuntimeParts};
 pub(crate) use identity::AgentIdentity;
-pub use launch::{AgentReport, Launch, Launched};
-pub use letters::{Letter, Sent};
-pub(crate) use mailbox::Mailboxes;
-pub(crate) use pulse::Pulse;
+pub use launch::{AgentLaunch, AgentReport, LaunchOutcome};
+pub(crate) use mailbox::AgentMailboxes;
+pub use messages::{AgentMessage, MessageDelivery};
 pub(crate) use resume::LAUNCHER;
-pub use roster::{AgentSource, MainAgent, Roster};
+pub use roster::{AgentRoster, AgentSource, MainAgent};
+pub(crate) use stall::ActivityClock;

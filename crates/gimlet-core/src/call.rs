@@ -1,29 +1,31 @@
 //! One call, from the block the model wrote to its one result.
 
-mod hooked;
+mod call_hooks;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gimlet_policy::HookSay;
-use gimlet_proto::{AgentPath, Body, Level, MAX_JSON_DEPTH, Notice, ToolPhase, ToolUseId, ToolView, is_too_deep};
+use gimlet_policy::HookDecision;
+use gimlet_proto::{
+    AgentPath, EventBody, MAX_JSON_DEPTH, Notice, NoticeLevel, ToolCallPhase, ToolCallView, ToolUseId, is_too_deep,
+};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::agents::{AgentHost, AgentIdentity};
-use crate::dials::Dials;
-use crate::gate::{Gate, Pass, Permit};
+use crate::agents::{AgentIdentity, AgentRuntime};
+use crate::call_result::CallResult;
+use crate::gate::{Clearance, Gate, Permit};
 use crate::hooks::HookEvent;
-use crate::panics::{self, Panicked, caught_async};
-use crate::recorded::Recorded;
-use crate::results::Settled;
-use crate::services::Services;
+use crate::model_selection::LiveModelSelection;
+use crate::panics::{self, CaughtPanic, catch_panic_async};
+use crate::services::SessionServices;
 use crate::tool::{
-    AnyTool, ErrorClass, OnInterrupt, Outcome, PathContext, Prepared, Scene, ToolContext, ToolError, ToolRef, ToolSet,
-    nearest,
+    AnyTool, CallSite, ErrorClass, InterruptBehavior, PathContext, PreparedCall, ToolContext, ToolError, ToolOutcome,
+    ToolRef, ToolSet, nearest_name,
 };
+use crate::write_barrier::DurableBarrier;
 
 /// How much of an unreadable input is told back.
 const MAX_BAD_INPUT: usize = 8 * 1024;
@@ -36,7 +38,7 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 
 /// A call as it arrived.
 #[derive(Clone)]
-pub(crate) struct Incoming {
+pub(crate) struct ToolCall {
     pub(crate) id: ToolUseId,
     pub(crate) name: String,
     /// As history has it.
@@ -47,30 +49,30 @@ pub(crate) struct Incoming {
 
 /// What every call of a turn needs.
 pub(crate) struct CallScope {
-    pub(crate) services: Arc<Services>,
+    pub(crate) services: Arc<SessionServices>,
     pub(crate) tools: ToolSet,
     pub(crate) gate: Arc<Gate>,
     pub(crate) cancel: CancellationToken,
     pub(crate) agent: AgentPath,
     /// The subagent whose calls these are; `None` in the main conversation.
     pub(crate) subagent: Option<Arc<AgentIdentity>>,
-    pub(crate) dials: Dials,
+    pub(crate) model_selection: LiveModelSelection,
     /// What sends further agents.
-    pub(crate) host: Arc<AgentHost>,
+    pub(crate) agent_runtime: Arc<AgentRuntime>,
 }
 
 impl CallScope {
     /// The model that answers this conversation at the moment.
     pub(crate) fn model(&self) -> String {
-        self.dials.model(self.gate.mode_of(self))
+        self.model_selection.model(self.gate.mode_for(self))
     }
 
     /// For what happens in the main conversation and belongs to no turn.
-    pub(crate) fn of_no_turn(
-        services: &Arc<Services>,
+    pub(crate) fn for_session(
+        services: &Arc<SessionServices>,
         gate: &Arc<Gate>,
-        dials: &Dials,
-        host: &Arc<AgentHost>,
+        dials: &LiveModelSelection,
+        host: &Arc<AgentRuntime>,
     ) -> CallScope {
         CallScope {
             services: services.clone(),
@@ -79,68 +81,69 @@ impl CallScope {
             cancel: CancellationToken::new(),
             agent: AgentPath::default(),
             subagent: None,
-            dials: dials.clone(),
-            host: host.clone(),
+            model_selection: dials.clone(),
+            agent_runtime: host.clone(),
         }
     }
 
     /// What calls come into at this moment.
-    pub(crate) fn scene(&self) -> Scene {
-        Scene { mode: self.gate.mode(), is_subagent: self.agent != AgentPath::default() }
+    pub(crate) fn call_site(&self) -> CallSite {
+        CallSite { mode: self.gate.mode(), is_subagent: self.agent != AgentPath::default() }
     }
 }
 
 /// How a call begins.
-pub(crate) struct Start {
+pub(crate) struct CallStart {
     /// The reply has no other call.
     pub(crate) alone: bool,
     /// It had no effect so often that the user is asked first.
     pub(crate) asks_first: bool,
-    pub(crate) recorded: Recorded,
+    pub(crate) recorded: DurableBarrier,
 }
 
 /// Who wrote the input of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Author {
+pub(crate) enum InputAuthor {
     Model,
     /// A person, a program or a hook that answered a question about it.
     Answer,
 }
 
 /// Stages 1 to 6: everything before hooks and permission. Does no I/O.
-pub(crate) fn prepare(
+pub(crate) fn prepare_call(
     scope: &CallScope,
-    incoming: &Incoming,
-    author: Author,
+    incoming: &ToolCall,
+    author: InputAuthor,
     paths: &PathContext,
-) -> Result<(ToolRef, Prepared), ToolError> {
+) -> Result<(ToolRef, PreparedCall), ToolError> {
     let step = || prepare_unguarded(incoming, author, &scope.tools, paths);
-    panics::step_of_call(scope, &incoming.name, "reading its input", step)?
+    panics::run_call_step(scope, &incoming.name, "reading its input", step)?
 }
 
 fn prepare_unguarded(
-    incoming: &Incoming,
-    author: Author,
+    incoming: &ToolCall,
+    author: InputAuthor,
     tools: &ToolSet,
     paths: &PathContext,
-) -> Result<(ToolRef, Prepared), ToolError> {
+) -> Result<(ToolRef, PreparedCall), ToolError> {
     if let Some(raw) = &incoming.bad_input {
-        return Err(unreadable(raw));
+        return Err(unreadable_input_error(raw));
     }
-    let Some(tool) = tools.find(&incoming.name) else { return Err(unknown_tool(&incoming.name, tools)) };
-    let mut input: Value = serde_json::from_str(incoming.input.get()).map_err(|_| unreadable(incoming.input.get()))?;
-    if let (Author::Model, Value::Object(fields)) = (author, &mut input) {
+    let Some(tool) = tools.find(&incoming.name) else { return Err(unknown_tool_error(&incoming.name, tools)) };
+    let mut input: Value =
+        serde_json::from_str(incoming.input.get()).map_err(|_| unreadable_input_error(incoming.input.get()))?;
+    if let (InputAuthor::Model, Value::Object(fields)) = (author, &mut input) {
         fields.retain(|name, _| !tool.reserved_parameters().contains(&name.as_str()));
     }
     tool.prepare(input, paths).map(|prepared| (tool.clone(), prepared))
 }
 
-fn unreadable(raw: &str) -> ToolError {
+fn unreadable_input_error(raw: &str) -> ToolError {
     if is_too_deep(raw) {
         let text = format!("InputValidationError: the input is nested deeper than {MAX_JSON_DEPTH} levels");
         return ToolError::new(ErrorClass::SchemaInvalid, text);
     }
-    let shown = cut(raw, MAX_BAD_INPUT);
+    let shown = truncate_to_bytes(raw, MAX_BAD_INPUT);
     if serde_json::from_str::<serde::de::IgnoredAny>(raw).is_ok() {
         return ToolError::new(
             ErrorClass::SchemaInvalid,
@@ -150,12 +153,12 @@ fn unreadable(raw: &str) -> ToolError {
     ToolError::new(ErrorClass::MalformedJson, json!({ "INVALID_JSON": shown }).to_string())
 }
 
-fn unknown_tool(name: &str, tools: &ToolSet) -> ToolError {
-    if let Some(why) = tools.why_absent(name) {
+fn unknown_tool_error(name: &str, tools: &ToolSet) -> ToolError {
+    if let Some(why) = tools.absence_reason(name) {
         return ToolError::new(ErrorClass::UnknownTool, format!("The tool {name} is not there now: {why}."));
     }
     let names: Vec<&str> = tools.offered().map(|tool| tool.name()).collect();
-    let hint = match nearest(name, names.iter().copied()) {
+    let hint = match nearest_name(name, names.iter().copied()) {
         Some(close) => format!("Did you mean {close}?"),
         None => format!("Available tools: {}.", names.join(", ")),
     };
@@ -165,44 +168,57 @@ fn unknown_tool(name: &str, tools: &ToolSet) -> ToolError {
 }
 
 /// The beginning of a text, whole characters of it.
-pub(crate) fn cut(text: &str, limit: usize) -> &str {
+pub(crate) fn truncate_to_bytes(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }
 
-pub(crate) use hooked::{is_awaited, subject};
+pub(crate) use call_hooks::{has_pre_call_hooks, hook_subject};
 
 /// Stages 7 to 13: hooks, permission, the call itself, and its result. Never fails, never panics.
-pub(crate) async fn run(scope: Arc<CallScope>, incoming: Incoming, tool: ToolRef, pass: Pass, start: Start) -> Settled {
+pub(crate) async fn run_call(
+    scope: Arc<CallScope>,
+    incoming: ToolCall,
+    tool: ToolRef,
+    pass: Clearance,
+    start: CallStart,
+) -> CallResult {
     let name = incoming.name.clone();
-    match caught_async(run_unguarded(scope.clone(), incoming, tool, pass, start)).await {
+    match catch_panic_async(run_unguarded(scope.clone(), incoming, tool, pass, start)).await {
         Ok(settled) => settled,
-        Err(panicked) => failed_inside(&scope, &name, &panicked),
+        Err(panicked) => panicked_result(&scope, &name, &panicked),
     }
 }
 
-async fn run_unguarded(scope: Arc<CallScope>, incoming: Incoming, tool: ToolRef, pass: Pass, start: Start) -> Settled {
+async fn run_unguarded(
+    scope: Arc<CallScope>,
+    incoming: ToolCall,
+    tool: ToolRef,
+    pass: Clearance,
+    start: CallStart,
+) -> CallResult {
     if scope.cancel.is_cancelled() {
-        return crate::results::cancelled("the turn was stopped before this call began");
+        return crate::call_result::cancelled_result("the turn was stopped before this call began");
     }
-    if let Some(why) = tool.out_of_place(scope.scene()) {
-        return Settled::failed(ToolError::input(why));
+    if let Some(why) = tool.misplaced_reason(scope.call_site()) {
+        return CallResult::from_error(ToolError::input(why));
     }
-    let Start { alone, asks_first, recorded } = start;
+    let CallStart { alone, asks_first, recorded } = start;
     let mut repeat_allowed = false;
     if asks_first {
         repeat_allowed = match scope.gate.ask_to_repeat(&scope, &incoming, &pass).await {
             Ok(allowed) => allowed,
-            Err(refusal) => return refusal.into_settled(&scope, &incoming),
+            Err(refusal) => return refusal.into_call_result(&scope, &incoming),
         };
     }
-    let told = scope.services.hooks().listens(HookEvent::PostToolBatch);
+    let told = scope.services.hooks().has_listeners(HookEvent::PostToolBatch);
     let input = told.then(|| pass.input().clone());
-    let hooked::Cleared { pass, say, contexts } = match hooked::before(&scope, &incoming, &tool, pass, alone).await {
-        Ok(cleared) => cleared,
-        Err(settled) => return Settled { input, ..*settled },
-    };
+    let call_hooks::HookClearedCall { pass, say, contexts } =
+        match call_hooks::run_pre_call_hooks(&scope, &incoming, &tool, pass, alone).await {
+            Ok(cleared) => cleared,
+            Err(settled) => return CallResult { input, ..*settled },
+        };
     let input = told.then(|| pass.input().clone());
-    let mut settled = run_cleared(&scope, &incoming, &tool, pass, say, recorded).await;
+    let mut settled = run_cleared_call(&scope, &incoming, &tool, pass, say, recorded).await;
     settled.input = settled.input.or(input);
     settled.repeat_allowed = repeat_allowed;
     // What hooks said before the call belongs to its result whatever came of it, and before what they said after it.
@@ -211,100 +227,105 @@ async fn run_unguarded(scope: Arc<CallScope>, incoming: Incoming, tool: ToolRef,
 }
 
 /// A call that hooks had no objection to.
-async fn run_cleared(
+async fn run_cleared_call(
     scope: &Arc<CallScope>,
-    incoming: &Incoming,
+    incoming: &ToolCall,
     tool: &ToolRef,
-    pass: Pass,
-    say: Option<HookSay>,
-    recorded: Recorded,
-) -> Settled {
+    pass: Clearance,
+    say: Option<HookDecision>,
+    recorded: DurableBarrier,
+) -> CallResult {
     let name = tool.name();
-    let permit = match scope.gate.pass(scope, &**tool, incoming, pass, say.as_ref()).await {
+    let permit = match scope.gate.authorize_call(scope, &**tool, incoming, pass, say.as_ref()).await {
         Ok(permit) => permit,
-        Err(refusal) => return refusal.into_settled(scope, incoming),
+        Err(refusal) => return refusal.into_call_result(scope, incoming),
     };
     if scope.cancel.is_cancelled() {
-        return crate::results::cancelled("the turn was stopped before this call began");
+        return crate::call_result::cancelled_result("the turn was stopped before this call began");
     }
-    let cx = ToolContext { recorded, ..context(scope, incoming, name, &permit) };
-    scope.note_call(&incoming.name, permit.summary());
+    let cx = ToolContext { recorded, ..build_tool_context(scope, incoming, name, &permit) };
+    scope.publish_agent_progress(&incoming.name, permit.summary());
     let label = permit.user_facing_name().to_string();
-    let told = hooked::Told::of(scope, tool, &permit);
-    let input = scope.services.hooks().listens(HookEvent::PostToolBatch).then(|| permit.input().clone());
-    publish(scope, &cx, &label, ToolPhase::Running);
+    let told = call_hooks::PostCallFacts::for_call(scope, tool, &permit);
+    let input = scope.services.hooks().has_listeners(HookEvent::PostToolBatch).then(|| permit.input().clone());
+    publish_phase(scope, &cx, &label, ToolCallPhase::Running);
     let confined = permit.confinement().map(|_| permit.input().clone());
-    let result = caught_async(supervise(&**tool, permit, &cx, scope, &label)).await;
+    let result = catch_panic_async(supervise_call(&**tool, permit, &cx, scope, &label)).await;
     let settled = match (confined, result) {
-        (Some(input), Ok(Err(error))) if error.held_back.is_some() => {
-            let unconfined = Unconfined { scope, incoming, tool, say: say.as_ref(), label: &label };
-            unconfined.run_again(&input, error, &cx).await
+        (Some(input), Ok(Err(error))) if error.confinement_denial.is_some() => {
+            let unconfined = UnconfinedRetry { scope, incoming, tool, say: say.as_ref(), label: &label };
+            unconfined.retry_unconfined(&input, error, &cx).await
         }
-        (_, result) => settle(scope, name, result),
+        (_, result) => finish_call(scope, name, result),
     };
-    let mut settled = Settled { input, ..settled };
-    if let Some(file) = settled.saved_in(&scope.services.results_dir) {
-        mask_saved(scope, file).await;
+    let mut settled = CallResult { input, ..settled };
+    if let Some(file) = settled.saved_file_in(&scope.services.results_dir) {
+        mask_saved_output(scope, file).await;
     }
     let elapsed_ms = cx.elapsed_ms();
     let phase = match (&settled.view, settled.error) {
-        (Some(view), None) => ToolPhase::Done { view: view.clone(), elapsed_ms },
-        _ => ToolPhase::Failed { message: settled.failure(), elapsed_ms },
+        (Some(view), None) => ToolCallPhase::Done { view: view.clone(), elapsed_ms },
+        _ => ToolCallPhase::Failed { message: settled.failure_text(), elapsed_ms },
     };
-    publish(scope, &cx, &label, phase);
+    publish_phase(scope, &cx, &label, phase);
     if let Some(told) = told {
-        told.after(scope, incoming, tool, &mut settled, elapsed_ms).await;
+        told.run_post_call_hooks(scope, incoming, tool, &mut settled, elapsed_ms).await;
     }
     settled
 }
 
 /// A call that failed because it was confined, and may be run again without that if somebody says so.
-struct Unconfined<'a> {
+struct UnconfinedRetry<'a> {
     scope: &'a Arc<CallScope>,
-    incoming: &'a Incoming,
+    incoming: &'a ToolCall,
     tool: &'a ToolRef,
-    say: Option<&'a HookSay>,
+    say: Option<&'a HookDecision>,
     label: &'a str,
 }
 
-impl Unconfined<'_> {
+impl UnconfinedRetry<'_> {
     /// Goes through the gate again, as a question. Without a yes the failure stays, with the reason why it does.
-    async fn run_again(self, input: &Value, mut failure: ToolError, confined: &ToolContext) -> Settled {
+    async fn retry_unconfined(self, input: &Value, mut failure: ToolError, confined: &ToolContext) -> CallResult {
         let Self { scope, incoming, tool, say, label } = self;
-        let held_back = failure.held_back.take();
-        let first = settle(scope, tool.name(), Ok(Err(failure)));
+        let held_back = failure.confinement_denial.take();
+        let first = finish_call(scope, tool.name(), Ok(Err(failure)));
         let Ok(raw) = serde_json::value::to_raw_value(input) else { return first };
-        let Ok(mut prepared) = crate::gate::edited(scope, incoming, raw) else { return first };
-        prepared.held_back = held_back;
-        let pass = Pass::Undecided(prepared);
-        match scope.gate.pass(scope, &**tool, incoming, pass, say).await {
+        let Ok(mut prepared) = crate::gate::prepare_edited_call(scope, incoming, raw) else { return first };
+        prepared.confinement_denial = held_back;
+        let pass = Clearance::Undecided(prepared);
+        match scope.gate.authorize_call(scope, &**tool, incoming, pass, say).await {
             Ok(permit) => {
                 let cx = ToolContext {
                     recorded: confined.recorded.clone(),
-                    ..context(scope, incoming, tool.name(), &permit)
+                    ..build_tool_context(scope, incoming, tool.name(), &permit)
                 };
-                let result = caught_async(supervise(&**tool, permit, &cx, scope, label)).await;
-                settle(scope, tool.name(), result)
+                let result = catch_panic_async(supervise_call(&**tool, permit, &cx, scope, label)).await;
+                finish_call(scope, tool.name(), result)
             }
             Err(refusal) => {
-                let refused = refusal.into_settled(scope, incoming);
+                let refused = refusal.into_call_result(scope, incoming);
                 let text = format!("{}\n\n{}", first.content.to_text(), refused.content.to_text());
-                Settled { content: text.into(), changes: first.changes, output: first.output, ..refused }
+                CallResult { content: text.into(), changes: first.changes, output: first.output, ..refused }
             }
         }
     }
 }
 
 /// Runs a tool that the model did not call: no hook and nobody at a screen hears of it.
-pub(crate) async fn run_unseen(scope: &Arc<CallScope>, incoming: &Incoming, tool: &ToolRef, permit: Permit) -> Settled {
-    let cx = context(scope, incoming, tool.name(), &permit);
-    let result = caught_async(tool.run(permit, &cx)).await;
-    settle(scope, tool.name(), result)
+pub(crate) async fn run_internal_call(
+    scope: &Arc<CallScope>,
+    incoming: &ToolCall,
+    tool: &ToolRef,
+    permit: Permit,
+) -> CallResult {
+    let cx = build_tool_context(scope, incoming, tool.name(), &permit);
+    let result = catch_panic_async(tool.run(permit, &cx)).await;
+    finish_call(scope, tool.name(), result)
 }
 
 /// What a permitted call runs in.
-fn context(scope: &Arc<CallScope>, incoming: &Incoming, name: &str, permit: &Permit) -> ToolContext {
-    let cx = scope.services.context(
+fn build_tool_context(scope: &Arc<CallScope>, incoming: &ToolCall, name: &str, permit: &Permit) -> ToolContext {
+    let cx = scope.services.tool_context(
         name,
         incoming.id.clone(),
         scope.agent.clone(),
@@ -312,57 +333,61 @@ fn context(scope: &Arc<CallScope>, incoming: &Incoming, name: &str, permit: &Per
         permit.summary().to_owned(),
         permit.resolved().to_vec(),
     );
-    let cx = cx.with_closed_files(permit.closed_files()).with_sandbox(permit.sandbox());
+    let cx = cx.with_denied_files(permit.denied_files()).with_sandbox(permit.sandbox());
     let cx = ToolContext { confinement: permit.confinement(), ..cx };
-    ToolContext { scope: Some(scope.clone()), amended: permit.is_amended(), ..cx }
+    ToolContext { scope: Some(scope.clone()), amended: permit.is_input_edited(), ..cx }
 }
 
 /// What a call came to, if it did not fail inside.
-fn settle(scope: &CallScope, name: &str, result: Result<Result<Outcome, ToolError>, Panicked>) -> Settled {
+fn finish_call(
+    scope: &CallScope,
+    name: &str,
+    result: Result<Result<ToolOutcome, ToolError>, CaughtPanic>,
+) -> CallResult {
     let mut settled = match result {
-        Ok(Ok(outcome)) => Settled::done(name, outcome),
-        Ok(Err(error)) => Settled::failed(error),
-        Err(panicked) => failed_inside(scope, name, &panicked),
+        Ok(Ok(outcome)) => CallResult::from_outcome(name, outcome),
+        Ok(Err(error)) => CallResult::from_error(error),
+        Err(panicked) => panicked_result(scope, name, &panicked),
     };
     settled.redact(&scope.services.redactor);
     settled
 }
 
 /// The result of a call that panicked.
-fn failed_inside(scope: &CallScope, name: &str, panicked: &Panicked) -> Settled {
+fn panicked_result(scope: &CallScope, name: &str, panicked: &CaughtPanic) -> CallResult {
     panicked.log(scope, name);
-    Settled::failed(ToolError::new(
+    CallResult::from_error(ToolError::new(
         ErrorClass::Internal,
         format!("{name} failed inside gimlet; nothing is known about what it did. Try another way."),
     ))
 }
 
 /// Masks the file with all of a long output, too: it stays with the session.
-async fn mask_saved(scope: &CallScope, file: PathBuf) {
+async fn mask_saved_output(scope: &CallScope, file: PathBuf) {
     let redactor = scope.services.redactor.clone();
     let masked = tokio::task::spawn_blocking(move || redactor.mask_file(&file).map_err(|error| (file, error))).await;
     if let Ok(Err((file, error))) = masked {
         let text = format!("{} could not be searched for credentials: {error}", file.display());
-        scope.services.publish(&scope.agent, Body::Notice(Notice { level: Level::Warning, text }));
+        scope.services.publish(&scope.agent, EventBody::Notice(Notice { level: NoticeLevel::Warning, text }));
     }
 }
 
-fn publish(scope: &CallScope, cx: &ToolContext, label: &str, phase: ToolPhase) {
-    let view = ToolView { call: cx.call.clone(), name: label.to_owned(), summary: cx.summary.clone(), phase };
-    scope.services.publish(&scope.agent, Body::Tool(Box::new(view)));
+fn publish_phase(scope: &CallScope, cx: &ToolContext, label: &str, phase: ToolCallPhase) {
+    let view = ToolCallView { call: cx.call.clone(), name: label.to_owned(), summary: cx.summary.clone(), phase };
+    scope.services.publish(&scope.agent, EventBody::Tool(Box::new(view)));
 }
 
 /// Runs the call with a heartbeat (not inside subagents: their own work is shown), and gives up on it when it ignores its cancellation.
-async fn supervise(
+async fn supervise_call(
     tool: &dyn AnyTool,
     permit: Permit,
     cx: &ToolContext,
     scope: &CallScope,
     label: &str,
-) -> Result<Outcome, ToolError> {
+) -> Result<ToolOutcome, ToolError> {
     let grace = match tool.on_interrupt() {
-        OnInterrupt::Cancel => CANCEL_GRACE,
-        OnInterrupt::FinishAtomically => ATOMIC_GRACE,
+        InterruptBehavior::Cancel => CANCEL_GRACE,
+        InterruptBehavior::FinishAtomically => ATOMIC_GRACE,
     };
     let mut work = tool.run(permit, cx);
     let overdue = async {
@@ -370,7 +395,7 @@ async fn supervise(
         tokio::time::sleep(grace).await;
     };
     tokio::pin!(overdue);
-    let has_heartbeat = scope.subagent.is_none() && !tool.shows_its_work();
+    let has_heartbeat = scope.subagent.is_none() && !tool.reports_own_progress();
     loop {
         tokio::select! {
             biased;
@@ -383,8 +408,8 @@ async fn supervise(
                 )));
             }
             () = tokio::time::sleep(HEARTBEAT), if has_heartbeat => {
-                let phase = ToolPhase::Progress { text: String::new(), elapsed_ms: cx.elapsed_ms() };
-                publish(scope, cx, label, phase);
+                let phase = ToolCallPhase::Progress { text: String::new(), elapsed_ms: cx.elapsed_ms() };
+                publish_phase(scope, cx, label, phase);
             }
         }
     }

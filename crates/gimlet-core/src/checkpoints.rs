@@ -8,81 +8,87 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use gimlet_proto::{AgentPath, Body, EntryId, Level, Notice, Rewound};
-use gimlet_store::{Before, Checkpoints, Found, Kept, look, restore};
+use gimlet_proto::{AgentPath, EntryId, EventBody, Notice, NoticeLevel, RewindOutcome};
+use gimlet_store::{
+    CurrentContent, KeptFile, PriorContent, SessionCheckpoints, read_current_content, restore_file_content,
+};
 use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
 
-use crate::services::Services;
+use crate::services::SessionServices;
 
 /// How long counting the lines of one file may take before it gets rough.
 const COUNTING: Duration = Duration::from_millis(200);
 
 /// The checkpoints of a running session.
 pub(crate) struct FileCheckpoints {
-    kept: Mutex<Checkpoints>,
+    kept: Mutex<SessionCheckpoints>,
 }
 
 impl FileCheckpoints {
-    pub(crate) fn new(kept: Checkpoints) -> Self {
+    pub(crate) fn new(kept: SessionCheckpoints) -> Self {
         Self { kept: Mutex::new(kept) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Checkpoints> {
+    fn lock(&self) -> MutexGuard<'_, SessionCheckpoints> {
         // A poisoned lock guards a journal that at worst lacks its last line.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Services {
+impl SessionServices {
     /// A prompt that one can go back to.
     pub(crate) fn begin_checkpoint(&self, prompt: &EntryId) {
         let Some(checkpoints) = self.checkpoints() else { return };
-        if let Err(error) = checkpoints.lock().begin(prompt) {
+        if let Err(error) = checkpoints.lock().begin_prompt(prompt) {
             self.warn(format!("files cannot be brought back to this prompt: {error}"));
         }
     }
 
     /// Keeps what a file was before a call changes it: its content and mode, or nothing where there was none. To be
     /// called on a thread that may block, with the path's links followed.
-    pub fn before_change(&self, path: &Path, was: Option<(&[u8], u32)>) {
+    pub fn checkpoint_before_change(&self, path: &Path, was: Option<(&[u8], u32)>) {
         let Some(checkpoints) = self.checkpoints() else { return };
         // A plan is the session's own and no part of the work that is taken back.
-        if self.own().iter().any(|own| path.starts_with(own)) {
+        if self.own_paths().iter().any(|own| path.starts_with(own)) {
             return;
         }
-        let before = was.map_or(Before::Absent, |(bytes, mode)| Before::File { bytes, mode });
-        if let Err(error) = checkpoints.lock().keep(path, before) {
+        let before = was.map_or(PriorContent::Absent, |(bytes, mode)| PriorContent::File { bytes, mode });
+        if let Err(error) = checkpoints.lock().keep_file(path, before) {
             self.warn(format!("no way back for one file: {error}"));
         }
     }
 
     fn warn(&self, text: String) {
-        self.publish(&AgentPath::default(), Body::Notice(Notice { level: Level::Warning, text }));
+        self.publish(&AgentPath::default(), EventBody::Notice(Notice { level: NoticeLevel::Warning, text }));
     }
 }
 
 /// Puts every file that was changed since a prompt back as it was then; a dry run only says what that would change.
-pub(crate) async fn rewind(services: Arc<Services>, prompt: EntryId, dry_run: bool) -> Result<Rewound, String> {
-    let checkpoints = services.checkpoints().ok_or(Rewound::NOT_ENABLED)?;
+pub(crate) async fn rewind_files(
+    services: Arc<SessionServices>,
+    prompt: EntryId,
+    dry_run: bool,
+) -> Result<RewindOutcome, String> {
+    let checkpoints = services.checkpoints().ok_or(RewindOutcome::NOT_ENABLED)?;
     let (files, folder) = {
         let kept = checkpoints.lock();
-        (kept.at(&prompt).ok_or(Rewound::UNKNOWN_PROMPT)?, kept.folder().to_owned())
+        (kept.files_at(&prompt).ok_or(RewindOutcome::UNKNOWN_PROMPT)?, kept.folder().to_owned())
     };
-    let mut rewound = Rewound::default();
+    let mut rewound = RewindOutcome::default();
     let mut failed = Vec::new();
     for (path, was) in files {
         // No call may be writing the file while it goes back.
         let held = services.path_lock(&path).lock_owned().await;
         let (of, folder, of_session) = (path.clone(), folder.clone(), services.clone());
         let job = tokio::task::spawn_blocking(move || {
-            let step = put_back(&of_session, &of, was.as_ref(), &folder, dry_run);
+            let step = restore_file(&of_session, &of, was.as_ref(), &folder, dry_run);
             drop(held);
             step
         });
         match job.await {
-            Ok(Ok(Step::Same)) => {}
-            Ok(Ok(Step::Link)) => rewound.skipped_links += 1,
-            Ok(Ok(Step::Changed { insertions, deletions })) => {
+            Ok(Ok(FileRestoreOutcome::Unchanged)) => {}
+            Ok(Ok(FileRestoreOutcome::SkippedSymlink)) => rewound.skipped_links += 1,
+            Ok(Ok(FileRestoreOutcome::Changed { insertions, deletions })) => {
                 rewound.files_changed.push(path);
                 rewound.insertions += insertions;
                 rewound.deletions += deletions;
@@ -99,39 +105,39 @@ pub(crate) async fn rewind(services: Arc<Services>, prompt: EntryId, dry_run: bo
 }
 
 /// What became of one file.
-enum Step {
-    Same,
-    Link,
+enum FileRestoreOutcome {
+    Unchanged,
+    SkippedSymlink,
     Changed { insertions: u64, deletions: u64 },
 }
 
-fn put_back(
-    services: &Services,
+fn restore_file(
+    services: &SessionServices,
     path: &Path,
-    was: Option<&Kept>,
+    was: Option<&KeptFile>,
     folder: &Path,
     dry_run: bool,
-) -> std::io::Result<Step> {
-    let now = match look(path)? {
-        Found::Link => return Ok(Step::Link),
-        Found::Absent => None,
-        Found::File(bytes) => Some(bytes),
+) -> std::io::Result<FileRestoreOutcome> {
+    let now = match read_current_content(path)? {
+        CurrentContent::Link => return Ok(FileRestoreOutcome::SkippedSymlink),
+        CurrentContent::Absent => None,
+        CurrentContent::File(bytes) => Some(bytes),
     };
     let then = was.map(|kept| kept.read(folder)).transpose()?;
     if now == then {
-        return Ok(Step::Same);
+        return Ok(FileRestoreOutcome::Unchanged);
     }
     if !dry_run {
-        restore(path, then.as_deref().zip(was.map(|kept| kept.mode)))?;
-        services.after_change(path, now.as_deref(), then.as_deref());
+        restore_file_content(path, then.as_deref().zip(was.map(|kept| kept.mode)))?;
+        services.note_authorized_change(path, now.as_deref(), then.as_deref());
     }
     let (insertions, deletions) =
-        changed_lines(now.as_deref().unwrap_or_default(), then.as_deref().unwrap_or_default());
-    Ok(Step::Changed { insertions, deletions })
+        count_changed_lines(now.as_deref().unwrap_or_default(), then.as_deref().unwrap_or_default());
+    Ok(FileRestoreOutcome::Changed { insertions, deletions })
 }
 
 /// How many lines come and go.
-fn changed_lines(old: &[u8], new: &[u8]) -> (u64, u64) {
+fn count_changed_lines(old: &[u8], new: &[u8]) -> (u64, u64) {
     let lines = |bytes| -> Vec<&[u8]> { <[u8]>::split_inclusive(bytes, |byte| *byte == b'\n').collect() };
     let (old, new) = (lines(old), lines(new));
     let deadline = Some(Instant::now() + COUNTING);
@@ -147,8 +153,12 @@ fn changed_lines(old: &[u8], new: &[u8]) -> (u64, u64) {
 
 /// Takes a host's word that a file was read when it had this time, so that it may be edited. A file that changed since
 /// stays unread.
-pub(crate) async fn seed_read(services: Arc<Services>, path: PathBuf, mtime_ms: u64) -> Result<(), String> {
-    let path = services.paths().expand(&path);
+pub(crate) async fn record_external_read(
+    services: Arc<SessionServices>,
+    path: PathBuf,
+    mtime_ms: u64,
+) -> Result<(), String> {
+    let path = services.paths().expand_path(&path);
     let read = tokio::task::spawn_blocking(move || {
         let path = path.canonicalize()?;
         let metadata = path.metadata()?;
@@ -158,13 +168,13 @@ pub(crate) async fn seed_read(services: Arc<Services>, path: PathBuf, mtime_ms: 
             return Ok(None);
         }
         let bytes = std::fs::read(&path)?;
-        Ok(Some((path, crate::files::Stamp::of(&bytes, &metadata))))
+        Ok(Some((path, crate::files::FileStamp::from_bytes(&bytes, &metadata))))
     });
     let read = read.await.map_err(|error| error.to_string())?;
     if let Some((path, stamp)) = read.map_err(|error: std::io::Error| error.to_string())? {
-        services.apply([Box::new(move |session: &mut crate::session::SessionState| {
+        services.apply_changes([Box::new(move |session: &mut crate::session::SessionState| {
             session.files.record_read(path, stamp, true, None);
-        }) as crate::tool::Change]);
+        }) as crate::tool::StateChange]);
     }
     Ok(())
 }
@@ -181,7 +191,7 @@ mod tests {
             ("a\nb\nc\n", "a\nx\nc\n", (1, 1)),
             ("a\nb", "a\nb\n", (1, 1)),
         ] {
-            assert_eq!(changed_lines(old.as_bytes(), new.as_bytes()), counts, "{old:?} {new:?}");
+            assert_eq!(count_changed_lines(old.as_bytes(), new.as_bytes()), counts, "{old:?} {new:?}");
         }
     }
 }

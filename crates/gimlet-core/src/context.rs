@@ -3,18 +3,18 @@
 //! System prompt and tool list are rendered once per segment and never change; whatever may change between sessions
 //! (folder, date, branch) goes into the first user message instead, so the cached prefix is the same everywhere.
 
-mod frozen;
+mod tool_list_json;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use gimlet_proto::{Env, ToolDef, enclosed};
+use gimlet_proto::{Env, ToolDef, enclose_in_tag};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
-pub use frozen::{tools_from_json, tools_to_json};
+pub use tool_list_json::{tools_from_json, tools_to_json};
 
 use crate::call::CallScope;
 use crate::tool::{AnyTool, PromptContext, ToolRef, ToolSet};
@@ -60,7 +60,7 @@ pub fn tool_defs(tools: &ToolSet, cx: &PromptContext) -> Arc<[ToolDef]> {
 }
 
 /// The list with guests behind the tools that are always there.
-pub(crate) fn with_guests(own: &Arc<[ToolDef]>, guests: &[ToolRef]) -> Arc<[ToolDef]> {
+pub(crate) fn with_external_tools(own: &Arc<[ToolDef]>, guests: &[ToolRef]) -> Arc<[ToolDef]> {
     if guests.is_empty() {
         return own.clone();
     }
@@ -79,13 +79,13 @@ pub fn offered_schema<'a>(tool: &'a dyn AnyTool, cx: &PromptContext) -> Cow<'a, 
     }
     let mut schema = tool.schema().clone();
     for path in hidden {
-        hide(&mut schema, path);
+        hide_parameter(&mut schema, path);
     }
     Cow::Owned(schema)
 }
 
 /// Takes one parameter out of a schema; `a[].b` is the parameter `b` of what the list `a` holds.
-fn hide(schema: &mut Value, path: &str) {
+fn hide_parameter(schema: &mut Value, path: &str) {
     let (name, inner) = path.split_once('.').map_or((path, None), |(name, inner)| (name, Some(inner)));
     let (name, is_list) = name.strip_suffix("[]").map_or((name, false), |name| (name, true));
     let Some(parameters) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
@@ -97,14 +97,14 @@ fn hide(schema: &mut Value, path: &str) {
             let parameter = parameters.get_mut(name);
             let holder = if is_list { parameter.and_then(|list| list.get_mut("items")) } else { parameter };
             if let Some(holder) = holder {
-                hide(holder, inner);
+                hide_parameter(holder, inner);
             }
         }
     }
 }
 
 /// The facts of this place, as the first thing in the conversation.
-pub(crate) fn environment(scope: &CallScope, model: &str) -> String {
+pub(crate) fn environment_block(scope: &CallScope, model: &str) -> String {
     let paths = scope.services.paths();
     let mut text = String::new();
     // Writing to a String cannot fail.
@@ -121,27 +121,27 @@ pub(crate) fn environment(scope: &CallScope, model: &str) -> String {
     let _ = writeln!(text, "Platform: {}", std::env::consts::OS);
     let _ = writeln!(text, "Date: {}", jiff::Zoned::now().date());
     let _ = writeln!(text, "Model: {model}");
-    let _ = writeln!(text, "Permission mode: {}", scope.gate.mode_of(scope));
+    let _ = writeln!(text, "Permission mode: {}", scope.gate.mode_for(scope));
     if scope.subagent.is_none() && !scope.gate.is_attended() {
         text.push_str(
             "Nobody is watching: no question can be answered and no permission can be given while you work. Only your \
              last message is shown, so say there what you did, what you could not do, and which permission was missing.\n",
         );
     }
-    enclosed("environment", text.trim_end())
+    enclose_in_tag("environment", text.trim_end())
 }
 
 /// The checked-out branch (or commit) of the repository around `dir`, read from its files; no process is started.
 pub fn git_branch(dir: &Path) -> Option<String> {
     let git = dir.ancestors().map(|ancestor| ancestor.join(".git")).find(|git| git.exists())?;
     let git = if git.is_file() {
-        let link = gimlet_store::read_plain(&git).ok()?;
+        let link = gimlet_store::read_small_file(&git).ok()?;
         let target = link.trim().strip_prefix("gitdir:")?.trim();
         git.parent()?.join(target)
     } else {
         git
     };
-    let head = gimlet_store::read_plain(&git.join("HEAD")).ok()?;
+    let head = gimlet_store::read_small_file(&git.join("HEAD")).ok()?;
     // The rest, and what git would never write there, is somebody's message to whoever reads on.
     let head = head.lines().next().unwrap_or_default().trim();
     Some(match head.strip_prefix("ref: refs/heads/") {

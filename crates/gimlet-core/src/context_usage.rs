@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gimlet_proto::{
     Block, BlockKind, ContextCategory, ContextKind, ContextMessages, ContextTool, ContextUsage, ModelFacts, Role,
-    ToolDef, Usage,
+    TokenUsage, ToolDef,
 };
 
 /// What an image counts for, in bytes of text: its own bytes say nothing about its tokens.
@@ -18,36 +18,36 @@ const SERVER_TOOL: &str = "mcp__";
 
 /// The sizes of one conversation. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Gauge(Arc<Mutex<Sizes>>);
+pub(crate) struct ContextGauge(Arc<Mutex<ContextSizes>>);
 
 #[derive(Default)]
-struct Sizes {
+struct ContextSizes {
     system: u64,
     /// Name and bytes of each.
     tools: Vec<(String, u64)>,
     /// In bytes.
     messages: ContextMessages,
-    counted: Option<Counted>,
-    cached: Option<Cached>,
+    counted: Option<CountedUsage>,
+    cached: Option<CachedRequest>,
 }
 
 /// The last request that the provider's cache had a part in.
-struct Cached {
+struct CachedRequest {
     model: String,
     at: Instant,
 }
 
 /// What the provider counted, and how many bytes that was.
 #[derive(Clone, Copy)]
-struct Counted {
-    usage: Usage,
+struct CountedUsage {
+    usage: TokenUsage,
     tokens: u64,
     bytes: u64,
     /// The reply is counted but not yet part of the conversation.
     awaits_reply: bool,
 }
 
-impl Sizes {
+impl ContextSizes {
     fn bytes(&self) -> u64 {
         let ContextMessages { user, assistant, tool_calls, tool_results } = self.messages;
         let tools: u64 = self.tools.iter().map(|(_, bytes)| bytes).sum();
@@ -58,32 +58,32 @@ impl Sizes {
     fn tokens(&self, facts: &ModelFacts) -> u64 {
         let bytes = self.bytes();
         match self.counted {
-            Some(counted) => counted.tokens + about(bytes.saturating_sub(counted.bytes), facts),
-            None => about(bytes, facts),
+            Some(counted) => counted.tokens + estimate_from_bytes(bytes.saturating_sub(counted.bytes), facts),
+            None => estimate_from_bytes(bytes, facts),
         }
     }
 }
 
-impl Gauge {
+impl ContextGauge {
     pub(crate) fn new(system: &[String], tools: &[ToolDef]) -> Self {
-        Self(Arc::new(Mutex::new(Sizes {
+        Self(Arc::new(Mutex::new(ContextSizes {
             system: system.iter().map(|text| text.len() as u64).sum(),
-            tools: sizes_of(tools),
-            ..Sizes::default()
+            tools: tool_sizes(tools),
+            ..ContextSizes::default()
         })))
     }
 
     /// Notes that other tools are offered. The next count is of these.
-    pub(crate) fn offer(&self, tools: &[ToolDef]) {
-        self.lock().tools = sizes_of(tools);
+    pub(crate) fn set_tools(&self, tools: &[ToolDef]) {
+        self.lock().tools = tool_sizes(tools);
     }
 
     /// Notes what entered the conversation.
-    pub(crate) fn add(&self, role: Role, blocks: &[Block]) {
+    pub(crate) fn add_blocks(&self, role: Role, blocks: &[Block]) {
         let mut sizes = self.lock();
         let before = sizes.bytes();
         for block in blocks {
-            let bytes = weight(block);
+            let bytes = block_weight(block);
             let messages = &mut sizes.messages;
             *match (block.kind(), role) {
                 (BlockKind::ToolUse, _) => &mut messages.tool_calls,
@@ -101,16 +101,16 @@ impl Gauge {
     }
 
     /// Notes what the provider counted for a request and its reply. Some servers count nothing, which says nothing.
-    pub(crate) fn count(&self, model: &str, usage: &Usage) {
+    pub(crate) fn record_usage(&self, model: &str, usage: &TokenUsage) {
         if usage.prompt_tokens() == 0 {
             return;
         }
         let mut sizes = self.lock();
         let in_cache = usage.cache_read_input_tokens + usage.cache_creation_input_tokens > 0;
-        sizes.cached = in_cache.then(|| Cached { model: model.to_owned(), at: Instant::now() });
+        sizes.cached = in_cache.then(|| CachedRequest { model: model.to_owned(), at: Instant::now() });
         let bytes = sizes.bytes();
         let tokens = usage.prompt_tokens() + usage.output_tokens;
-        sizes.counted = Some(Counted { usage: *usage, tokens, bytes, awaits_reply: true });
+        sizes.counted = Some(CountedUsage { usage: *usage, tokens, bytes, awaits_reply: true });
     }
 
     /// Tokens of everything that is there.
@@ -119,12 +119,12 @@ impl Gauge {
     }
 
     /// About how many tokens some blocks have.
-    pub(crate) fn estimate(blocks: &[Block], facts: &ModelFacts) -> u64 {
-        about(blocks.iter().map(weight).sum::<u64>(), facts)
+    pub(crate) fn estimate_tokens(blocks: &[Block], facts: &ModelFacts) -> u64 {
+        estimate_from_bytes(blocks.iter().map(block_weight).sum::<u64>(), facts)
     }
 
     /// Forgets the messages, and what was counted of them.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn clear_messages(&self) {
         let mut sizes = self.lock();
         sizes.messages = ContextMessages::default();
         sizes.counted = None;
@@ -133,12 +133,12 @@ impl Gauge {
 
     /// Whether this model would find the conversation in the provider's cache, where entries live for so long after
     /// they were last used.
-    pub(crate) fn is_warm(&self, model: &str, life: Duration) -> bool {
+    pub(crate) fn is_cache_warm(&self, model: &str, life: Duration) -> bool {
         self.lock().cached.as_ref().is_some_and(|cached| cached.model == model && cached.at.elapsed() < life)
     }
 
     /// The figures of this moment.
-    pub(crate) fn read(&self, facts: ModelFacts) -> ContextUsage {
+    pub(crate) fn current_usage(&self, facts: ModelFacts) -> ContextUsage {
         let sizes = self.lock();
         let (bytes, total) = (sizes.bytes().max(1), sizes.tokens(&facts));
         let scaled =
@@ -177,19 +177,19 @@ impl Gauge {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Sizes> {
+    fn lock(&self) -> MutexGuard<'_, ContextSizes> {
         // Sums only: whatever a poisoned lock guards is at worst a little off.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// How many tokens so many bytes are likely to be.
-fn about(bytes: u64, facts: &ModelFacts) -> u64 {
+fn estimate_from_bytes(bytes: u64, facts: &ModelFacts) -> u64 {
     (bytes as f64 / facts.bytes_per_token) as u64
 }
 
 /// What a block counts for, in bytes of text.
-fn weight(block: &Block) -> u64 {
+fn block_weight(block: &Block) -> u64 {
     let bytes = block.json().len() as u64;
     match block.kind() {
         BlockKind::Image => IMAGE,
@@ -200,7 +200,7 @@ fn weight(block: &Block) -> u64 {
 }
 
 /// Name and bytes of each.
-fn sizes_of(tools: &[ToolDef]) -> Vec<(String, u64)> {
+fn tool_sizes(tools: &[ToolDef]) -> Vec<(String, u64)> {
     let size = |tool: &ToolDef| (tool.name.len() + tool.description.len() + tool.input_schema.get().len()) as u64;
     tools.iter().map(|tool| (tool.name.clone(), size(tool))).collect()
 }
@@ -224,16 +224,16 @@ mod tests {
 
     #[test]
     fn figures_add_up_and_follow_what_the_provider_counted() {
-        let gauge = Gauge::new(&["x".repeat(400)], &[]);
-        gauge.add(Role::User, &[Block::text(&"y".repeat(1_000))]);
-        gauge.count("m", &Usage::default());
-        let rough = gauge.read(facts());
+        let gauge = ContextGauge::new(&["x".repeat(400)], &[]);
+        gauge.add_blocks(Role::User, &[Block::text(&"y".repeat(1_000))]);
+        gauge.record_usage("m", &TokenUsage::default());
+        let rough = gauge.current_usage(facts());
         assert!(rough.total_tokens >= 350 && rough.last_request.is_none(), "{rough:?}");
-        let finer = gauge.read(ModelFacts { bytes_per_token: 3.5, ..facts() });
+        let finer = gauge.current_usage(ModelFacts { bytes_per_token: 3.5, ..facts() });
         assert!(finer.total_tokens.abs_diff(rough.total_tokens * 8 / 7) <= 1, "{finer:?}");
-        gauge.count("m", &Usage { input_tokens: 1_000, output_tokens: 20, ..Usage::default() });
-        gauge.add(Role::User, &[Block::text(&"z".repeat(4_000))]);
-        let usage = gauge.read(facts());
+        gauge.record_usage("m", &TokenUsage { input_tokens: 1_000, output_tokens: 20, ..TokenUsage::default() });
+        gauge.add_blocks(Role::User, &[Block::text(&"z".repeat(4_000))]);
+        let usage = gauge.current_usage(facts());
         assert!((2_020..2_040).contains(&usage.total_tokens), "{usage:?}");
         let used = usage.categories.iter().filter(|category| category.kind == ContextKind::Used);
         assert_eq!(used.map(|category| category.tokens).sum::<u64>(), usage.total_tokens);
@@ -244,12 +244,16 @@ mod tests {
 
     #[test]
     fn a_cache_is_warm_for_the_model_that_used_it_and_for_as_long_as_it_lives() {
-        let (gauge, life) = (Gauge::default(), Duration::from_secs(300));
-        gauge.count("m", &Usage { input_tokens: 1_000, ..Usage::default() });
-        assert!(!gauge.is_warm("m", life), "nothing was cached");
-        gauge.count("m", &Usage { cache_creation_input_tokens: 1_000, ..Usage::default() });
-        assert!(gauge.is_warm("m", life) && !gauge.is_warm("n", life) && !gauge.is_warm("m", Duration::ZERO));
-        gauge.forget();
-        assert!(!gauge.is_warm("m", life));
+        let (gauge, life) = (ContextGauge::default(), Duration::from_secs(300));
+        gauge.record_usage("m", &TokenUsage { input_tokens: 1_000, ..TokenUsage::default() });
+        assert!(!gauge.is_cache_warm("m", life), "nothing was cached");
+        gauge.record_usage("m", &TokenUsage { cache_creation_input_tokens: 1_000, ..TokenUsage::default() });
+        assert!(
+            gauge.is_cache_warm("m", life)
+                && !gauge.is_cache_warm("n", life)
+                && !gauge.is_cache_warm("m", Duration::ZERO)
+        );
+        gauge.clear_messages();
+        assert!(!gauge.is_cache_warm("m", life));
     }
 }

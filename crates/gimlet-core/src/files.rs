@@ -3,7 +3,7 @@
 //! Keys are link-free paths, so any spelling of a path finds the same entry. Whether a file changed is decided by its
 //! content's hash; time and size only say "certainly the same".
 
-mod place;
+mod file_location;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,11 +14,11 @@ use std::time::SystemTime;
 use sha2::{Digest, Sha256};
 use unicode_normalization::UnicodeNormalization;
 
-pub use place::{Place, open_output, open_to_read};
+pub use file_location::{FileLocation, open_for_reading, open_output_file};
 
 /// How the person wants files to be read and changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FileHabits {
+pub struct FilePreferences {
     /// Lines that a read gives when it names no number; as many as fit unless this says otherwise.
     pub default_lines: Option<NonZeroU64>,
     /// Models that look at what they change by themselves need not be made to.
@@ -32,7 +32,7 @@ const MAX_ENTRIES: usize = 1_000;
 pub type ContentHash = [u8; 32];
 
 /// Hashes file content.
-pub fn hash(bytes: &[u8]) -> ContentHash {
+pub fn hash_content(bytes: &[u8]) -> ContentHash {
     Sha256::digest(bytes).into()
 }
 
@@ -40,31 +40,31 @@ pub fn hash(bytes: &[u8]) -> ContentHash {
 const HASHED_BESIDE: usize = 256 * 1024;
 
 /// Hashes content while other work on it goes on, such as waiting for a disk.
-pub fn hash_beside<T>(bytes: &[u8], work: impl FnOnce() -> T) -> (ContentHash, T) {
+pub fn hash_while<T>(bytes: &[u8], work: impl FnOnce() -> T) -> (ContentHash, T) {
     if bytes.len() < HASHED_BESIDE {
-        return (hash(bytes), work());
+        return (hash_content(bytes), work());
     }
     std::thread::scope(|scope| {
-        let hashing = std::thread::Builder::new().spawn_scoped(scope, || hash(bytes));
+        let hashing = std::thread::Builder::new().spawn_scoped(scope, || hash_content(bytes));
         let done = work();
         // A machine without room for another thread waits instead.
         let hashed = hashing.ok().and_then(|hashing| hashing.join().ok());
-        (hashed.unwrap_or_else(|| hash(bytes)), done)
+        (hashed.unwrap_or_else(|| hash_content(bytes)), done)
     })
 }
 
 /// How a file stood on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct FileStamp {
     pub modified: Option<SystemTime>,
     pub size: u64,
     pub hash: ContentHash,
 }
 
-impl Stamp {
+impl FileStamp {
     /// The stamp of bytes just read from or written to `metadata`'s file.
-    pub fn of(bytes: &[u8], metadata: &std::fs::Metadata) -> Self {
-        Self::new(hash(bytes), metadata)
+    pub fn from_bytes(bytes: &[u8], metadata: &std::fs::Metadata) -> Self {
+        Self::new(hash_content(bytes), metadata)
     }
 
     /// The stamp of content whose hash is known already.
@@ -83,7 +83,7 @@ pub struct ViewKey {
 /// What is known of one file.
 #[derive(Clone, Debug)]
 pub struct FileState {
-    pub stamp: Stamp,
+    pub stamp: FileStamp,
     /// The model has seen all of it, so it may be edited or overwritten.
     pub whole: bool,
     /// Views whose results are still in the conversation.
@@ -93,12 +93,12 @@ pub struct FileState {
 /// The files of one conversation.
 #[derive(Clone, Debug, Default)]
 pub struct FileStates {
-    entries: HashMap<PathBuf, Entry>,
+    entries: HashMap<PathBuf, FileStateEntry>,
     clock: u64,
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct FileStateEntry {
     used: u64,
     /// The name by which the file was met last; the key is its composed form.
     path: PathBuf,
@@ -106,7 +106,7 @@ struct Entry {
 }
 
 /// One name for all spellings of accented letters: some systems give back another than they were given.
-fn composed(path: &Path) -> Cow<'_, Path> {
+fn normalize_path(path: &Path) -> Cow<'_, Path> {
     match path.to_str() {
         Some(text) if !text.is_ascii() => Cow::Owned(text.nfc().collect::<String>().into()),
         Some(_) | None => Cow::Borrowed(path),
@@ -116,11 +116,11 @@ fn composed(path: &Path) -> Cow<'_, Path> {
 impl FileStates {
     /// What is known of the file at this link-free path.
     pub fn get(&self, path: &Path) -> Option<&FileState> {
-        self.entries.get(&*composed(path)).map(|entry| &entry.state)
+        self.entries.get(&*normalize_path(path)).map(|entry| &entry.state)
     }
 
     /// Notes that the model was shown (part of) a file.
-    pub fn record_read(&mut self, path: PathBuf, stamp: Stamp, whole: bool, view: Option<ViewKey>) {
+    pub fn record_read(&mut self, path: PathBuf, stamp: FileStamp, whole: bool, view: Option<ViewKey>) {
         let mut views = match self.get(&path) {
             Some(known) if known.stamp.hash == stamp.hash => known.views.clone(),
             Some(_) | None => Vec::new(),
@@ -133,12 +133,12 @@ impl FileStates {
     }
 
     /// Notes that gimlet wrote a file: its content is known, but no earlier view shows it any more.
-    pub fn record_write(&mut self, path: PathBuf, stamp: Stamp) {
+    pub fn record_write(&mut self, path: PathBuf, stamp: FileStamp) {
         self.insert(path, FileState { stamp, whole: true, views: Vec::new() });
     }
 
     /// Notes that a known file now stands like this, although nobody was shown it.
-    pub(crate) fn refresh(&mut self, path: PathBuf, stamp: Stamp) {
+    pub(crate) fn update_stamp(&mut self, path: PathBuf, stamp: FileStamp) {
         if let Some(known) = self.get(&path).filter(|known| known.stamp != stamp) {
             let whole = known.whole;
             self.insert(path, FileState { stamp, whole, views: Vec::new() });
@@ -151,7 +151,7 @@ impl FileStates {
     }
 
     /// A moment, for [`FileStates::forget_since`].
-    pub(crate) fn now(&self) -> u64 {
+    pub(crate) fn current_tick(&self) -> u64 {
         self.clock
     }
 
@@ -162,7 +162,7 @@ impl FileStates {
 
     fn insert(&mut self, path: PathBuf, state: FileState) {
         self.clock += 1;
-        self.entries.insert(composed(&path).into_owned(), Entry { used: self.clock, path, state });
+        self.entries.insert(normalize_path(&path).into_owned(), FileStateEntry { used: self.clock, path, state });
         if self.entries.len() > MAX_ENTRIES
             && let Some(oldest) = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(path, _)| path.clone())
         {
@@ -175,8 +175,8 @@ impl FileStates {
 mod tests {
     use super::*;
 
-    fn stamp(content: &[u8]) -> Stamp {
-        Stamp { modified: None, size: content.len() as u64, hash: hash(content) }
+    fn stamp(content: &[u8]) -> FileStamp {
+        FileStamp { modified: None, size: content.len() as u64, hash: hash_content(content) }
     }
 
     #[test]
@@ -206,7 +206,7 @@ mod tests {
     fn content_has_one_hash_whichever_thread_finds_it() {
         for size in [0, HASHED_BESIDE, HASHED_BESIDE + 1] {
             let content = vec![7; size];
-            assert_eq!(hash_beside(&content, || size), (hash(&content), size));
+            assert_eq!(hash_while(&content, || size), (hash_content(&content), size));
         }
     }
 

@@ -5,14 +5,14 @@
 //! it never opens what a rule or a protected path closes (the gate sees to that). Where nobody listens, an event costs one
 //! look at a number.
 
-mod driver;
-mod event;
-mod fired;
+mod combined_output;
+mod driver_hooks;
 mod handler;
+mod hook_event;
+mod hook_output;
+mod hook_payload;
+mod hook_run;
 mod matcher;
-mod occasion;
-mod output;
-mod round;
 #[cfg(test)]
 mod tests;
 
@@ -26,21 +26,21 @@ use gimlet_store::ResultFiles;
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 
-pub use driver::check_driver_hooks;
-pub use event::{HookEvent, StartSource};
-pub(crate) use fired::Fired;
-pub use handler::{HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookEntry, HookHandler, OnTrouble};
-pub use matcher::{Matcher, MatcherError};
-pub(crate) use occasion::{BatchCall, CallFacts, ModelSwitch, Occasion, Subject};
-pub(crate) use output::{Permission, RequestAnswer};
+pub(crate) use combined_output::CombinedHookOutput;
+pub use driver_hooks::check_driver_hooks;
+pub use handler::{HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookEntry, HookFailurePolicy, HookHandler};
+pub use hook_event::{HookEvent, StartSource};
+pub(crate) use hook_output::{HookPermission, PermissionRequestAnswer};
+pub(crate) use hook_payload::{BatchCall, CallFacts, HookPayload, HookSubject, ModelSwitch};
+pub use matcher::{HookMatcher, HookMatcherError};
 
 use crate::call::CallScope;
-use round::Round;
-pub(crate) use round::spilled;
+use hook_run::HookRun;
+pub(crate) use hook_run::spill_to_file;
 
 /// What hooks are told of every session, and where their long texts go.
 #[derive(Default)]
-pub(crate) struct HookSurroundings {
+pub(crate) struct HookContext {
     pub(crate) driver: Option<Arc<dyn Driver>>,
     pub(crate) transcript: Option<PathBuf>,
     pub(crate) files: Option<ResultFiles>,
@@ -52,10 +52,10 @@ pub(crate) struct HookSurroundings {
 
 /// The hooks of a session.
 #[derive(Default)]
-pub struct Hooks {
+pub struct HookRegistry {
     /// One bit for each event that somebody listens to.
     listened: AtomicU32,
-    now: Mutex<Now>,
+    now: Mutex<HookRegistryState>,
     driver: Option<Arc<dyn Driver>>,
     transcript: Option<PathBuf>,
     files: Option<ResultFiles>,
@@ -63,7 +63,7 @@ pub struct Hooks {
 }
 
 #[derive(Default)]
-struct Now {
+struct HookRegistryState {
     /// Hooks by who brought them, in the order in which they first came.
     groups: Vec<(&'static str, Vec<HookEntry>)>,
     prompt: Option<EntryId>,
@@ -71,7 +71,7 @@ struct Now {
     source: Option<StartSource>,
 }
 
-impl Now {
+impl HookRegistryState {
     fn entries(&self) -> impl Iterator<Item = &HookEntry> {
         self.groups.iter().flat_map(|(_, entries)| entries)
     }
@@ -80,10 +80,10 @@ impl Now {
 /// The driving program's hooks.
 const DRIVER: &str = "driver";
 
-impl Hooks {
-    pub(crate) fn new(around: HookSurroundings) -> Self {
-        let HookSurroundings { driver, transcript, files, source, agent } = around;
-        let now = Mutex::new(Now { source, ..Now::default() });
+impl HookRegistry {
+    pub(crate) fn new(around: HookContext) -> Self {
+        let HookContext { driver, transcript, files, source, agent } = around;
+        let now = Mutex::new(HookRegistryState { source, ..HookRegistryState::default() });
         Self { listened: AtomicU32::new(0), now, driver, transcript, files, agent }
     }
 
@@ -94,7 +94,7 @@ impl Hooks {
             Some((_, before)) => *before = entries,
             None => now.groups.push((group, entries)),
         }
-        let listened = now.entries().fold(0, |bits, entry| bits | entry.event.bit());
+        let listened = now.entries().fold(0, |bits, entry| bits | entry.event.bit_mask());
         self.listened.store(listened, Ordering::Relaxed);
     }
 
@@ -104,7 +104,7 @@ impl Hooks {
         let Some(driver) = &self.driver else {
             return if hooks.is_empty() { Ok(()) } else { Err("nobody is there to run hooks".to_owned()) };
         };
-        self.replace(DRIVER, driver::entries(driver, hooks).map_err(|error| error.to_string())?);
+        self.replace(DRIVER, driver_hooks::driver_entries(driver, hooks).map_err(|error| error.to_string())?);
         Ok(())
     }
 
@@ -123,17 +123,17 @@ impl Hooks {
     }
 
     /// Whether any hook waits for this event.
-    pub(crate) fn listens(&self, event: HookEvent) -> bool {
-        self.listened.load(Ordering::Relaxed) & event.bit() != 0
+    pub(crate) fn has_listeners(&self, event: HookEvent) -> bool {
+        self.listened.load(Ordering::Relaxed) & event.bit_mask() != 0
     }
 
     /// Whether a hook waits for this very thing.
-    pub(crate) fn is_awaited(&self, event: HookEvent, subject: Subject<'_>) -> bool {
-        self.listens(event) && self.lock().entries().any(|entry| entry.wants(event, Some(subject)))
+    pub(crate) fn has_matching_hook(&self, event: HookEvent, subject: HookSubject<'_>) -> bool {
+        self.has_listeners(event) && self.lock().entries().any(|entry| entry.matches(event, Some(subject)))
     }
 
     /// How the session came to be, for whoever tells it first.
-    pub(crate) fn take_source(&self) -> Option<StartSource> {
+    pub(crate) fn take_start_source(&self) -> Option<StartSource> {
         self.lock().source.take()
     }
 
@@ -148,7 +148,7 @@ impl Hooks {
     }
 
     /// The longest time that somebody chose for a hook of this event, zero if nobody did; `None` without any hook.
-    pub(crate) fn longest_chosen(&self, event: HookEvent) -> Option<Duration> {
+    pub(crate) fn longest_timeout(&self, event: HookEvent) -> Option<Duration> {
         let now = self.lock();
         let entries = now.entries().filter(|entry| entry.event == event);
         entries.map(|entry| entry.timeout.unwrap_or_default()).max()
@@ -156,18 +156,18 @@ impl Hooks {
 
     /// Fires an event and waits for every hook that wants it. When the turn is cancelled meanwhile, the hooks are
     /// withdrawn and nothing was said.
-    pub(crate) async fn fire(&self, scope: &CallScope, occasion: &Occasion<'_>) -> Fired {
-        let Some(round) = self.round(scope, occasion) else { return Fired::default() };
+    pub(crate) async fn fire(&self, scope: &CallScope, occasion: &HookPayload<'_>) -> CombinedHookOutput {
+        let Some(round) = self.prepare_run(scope, occasion) else { return CombinedHookOutput::default() };
         tokio::select! {
             biased;
-            () = scope.cancel.cancelled() => Fired::default(),
+            () = scope.cancel.cancelled() => CombinedHookOutput::default(),
             fired = round => fired,
         }
     }
 
     /// Fires an event whose hooks nobody waits for.
-    pub(crate) fn tell(&self, scope: &CallScope, occasion: &Occasion<'_>) {
-        if let Some(round) = self.round(scope, occasion) {
+    pub(crate) fn fire_detached(&self, scope: &CallScope, occasion: &HookPayload<'_>) {
+        if let Some(round) = self.prepare_run(scope, occasion) {
             scope.services.spawn(async move {
                 round.await;
             });
@@ -175,13 +175,17 @@ impl Hooks {
     }
 
     /// The hooks that want this, ready to run; `None` when there are none.
-    fn round(&self, scope: &CallScope, occasion: &Occasion<'_>) -> Option<impl Future<Output = Fired> + Send + use<>> {
+    fn prepare_run(
+        &self,
+        scope: &CallScope,
+        occasion: &HookPayload<'_>,
+    ) -> Option<impl Future<Output = CombinedHookOutput> + Send + use<>> {
         let event = occasion.event();
-        if !self.listens(event) {
+        if !self.has_listeners(event) {
             return None;
         }
         let subject = occasion.subject(scope.subagent.as_ref().map(|agent| agent.kind.as_str()));
-        let entries = self.waiting(event, subject);
+        let entries = self.matching_entries(event, subject);
         if entries.is_empty() {
             return None;
         }
@@ -190,9 +194,9 @@ impl Hooks {
             None => event.name().to_owned(),
         };
         // An object of strings, numbers and values always has a JSON form.
-        let input = to_raw_value(&self.told(scope, occasion)).ok()?;
+        let input = to_raw_value(&self.build_input(scope, occasion)).ok()?;
         let call = HandlerCall { event, input: Arc::from(input), tool_use: occasion.tool_use().cloned() };
-        let round = Round {
+        let round = HookRun {
             services: scope.services.clone(),
             agent: scope.agent.clone(),
             files: self.files.clone(),
@@ -200,15 +204,15 @@ impl Hooks {
             call,
         };
         // Boxed, so that events without hooks do not carry its size around.
-        Some(Box::pin(round.run(entries)))
+        Some(Box::pin(round.run_hooks(entries)))
     }
 
-    fn waiting(&self, event: HookEvent, subject: Option<Subject<'_>>) -> Vec<HookEntry> {
-        self.lock().entries().filter(|entry| entry.wants(event, subject)).cloned().collect()
+    fn matching_entries(&self, event: HookEvent, subject: Option<HookSubject<'_>>) -> Vec<HookEntry> {
+        self.lock().entries().filter(|entry| entry.matches(event, subject)).cloned().collect()
     }
 
     /// What hooks are told.
-    fn told(&self, scope: &CallScope, occasion: &Occasion<'_>) -> Map<String, Value> {
+    fn build_input(&self, scope: &CallScope, occasion: &HookPayload<'_>) -> Map<String, Value> {
         let mut told = Map::new();
         let mut set = |name: &str, value: Value| {
             told.insert(name.to_owned(), value);
@@ -217,13 +221,13 @@ impl Hooks {
         set("session_id", json!(scope.services.session));
         set("transcript_path", json!(self.transcript.as_deref().unwrap_or(std::path::Path::new("")).to_string_lossy()));
         set("cwd", json!(scope.services.paths().cwd.to_string_lossy()));
-        if occasion.tells_mode() {
-            set("permission_mode", json!(scope.gate.mode_of(scope)));
+        if occasion.includes_mode() {
+            set("permission_mode", json!(scope.gate.mode_for(scope)));
         }
         if let Some(prompt) = &self.lock().prompt {
             set("prompt_id", json!(prompt));
         }
-        if let Some(effort) = scope.dials.now().effort {
+        if let Some(effort) = scope.model_selection.current().effort {
             set("effort", json!({"level": effort}));
         }
         if let Some(agent) = &scope.subagent {
@@ -232,14 +236,14 @@ impl Hooks {
         } else if let Some(agent) = &self.agent {
             set("agent_type", json!(agent));
         }
-        if matches!(occasion, Occasion::UserPromptSubmit { .. }) && self.driver.is_some() {
+        if matches!(occasion, HookPayload::UserPromptSubmit { .. }) && self.driver.is_some() {
             set("source", json!("sdk"));
         }
-        occasion.tell(&mut told, &scope.services);
+        occasion.write_fields(&mut told, &scope.services);
         told
     }
 
-    fn lock(&self) -> MutexGuard<'_, Now> {
+    fn lock(&self) -> MutexGuard<'_, HookRegistryState> {
         // Only whole values are swapped under this lock.
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,60 +4,62 @@
 //! `gimlet_proto::SessionHandle`; tools see it through [`tool::ToolContext`].
 
 mod agents;
+mod backgrounding;
 mod call;
+mod call_result;
 mod checkpoints;
-mod confining;
+mod confinement;
 mod context;
 mod context_usage;
 mod conversation;
-mod dials;
 pub mod files;
 mod gate;
 mod hooks;
-mod ledger;
-pub mod marks;
 mod mentions;
-mod movable;
+mod model_selection;
 mod panics;
-mod past;
-mod plans;
+mod past_calls;
+mod plan_mode;
+pub mod prompt_tags;
 mod record;
-mod recorded;
 mod redact;
-mod repeats;
+mod repeated_failures;
 mod reply;
-mod results;
-mod sandboxing;
+mod sandbox;
 mod schedule;
 mod services;
 mod session;
 mod steering;
-mod structured;
+mod structured_output;
 pub mod tasks;
 pub mod tool;
 mod turn;
+mod usage_ledger;
+mod write_barrier;
 
-pub use agents::{AgentReport, AgentSource, Launch, Launched, Letter, MainAgent, Roster, Sent};
-pub use confining::Confining;
+pub use agents::{
+    AgentLaunch, AgentMessage, AgentReport, AgentRoster, AgentSource, LaunchOutcome, MainAgent, MessageDelivery,
+};
+pub use backgrounding::BackgroundingGuard;
+pub use confinement::SessionConfinement;
 pub use context::{SystemPrompt, git_branch, offered_schema, system_blocks, tool_defs, tools_from_json, tools_to_json};
 pub use gate::{
-    ChangedSettings, Judged, Judging, Leave, LiveSettings, OnDisk, Permissions, Permit, Review, ReviewRules,
-    SandboxNow, SettingsNow, SettingsSource,
+    ChangedSettings, DiskFileView, EffectivePermissions, HostPermit, PermissionConfig, Permit, PolicyCall, PolicyInput,
+    ReviewConfig, ReviewRules, SandboxUpdate, SettingsOrigin, SettingsSource,
 };
 pub use hooks::{
-    HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookEntry, HookEvent, HookHandler, Hooks, Matcher,
-    MatcherError, OnTrouble, StartSource, check_driver_hooks,
+    HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookEntry, HookEvent, HookFailurePolicy, HookHandler,
+    HookMatcher, HookMatcherError, HookRegistry, StartSource, check_driver_hooks,
 };
-pub use movable::Moving;
 pub use panics::note_panic;
-pub use past::PastCalls;
-pub use plans::Plans;
-pub use record::Record;
-pub use recorded::{NotRecorded, Recorded, Recording};
+pub use past_calls::PastCalls;
+pub use plan_mode::PlanConfig;
+pub use record::ConversationRecord;
 pub use redact::{Redactor, mask_tokens};
-pub use sandboxing::{Behind, Sandboxing, SettingsFiles, Watch, WatchState, WatchedEnd};
-pub use schedule::concurrency;
-pub use services::{Processes, Services};
+pub use sandbox::{CallSandbox, CommandGuard, CommandGuardState, GuardedCommandEnd, SessionSandbox, SettingsFiles};
+pub use schedule::concurrency_limit;
+pub use services::{ProcessAccess, SessionServices};
 pub use session::{SessionConfig, SessionState, open};
-pub use structured::{OutputSchema, OutputSchemaError};
+pub use structured_output::{OutputSchema, OutputSchemaError};
 pub use turn::TurnOptions;
+pub use write_barrier::{DurableBarrier, DurableSignal, NotDurableError};

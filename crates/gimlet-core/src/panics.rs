@@ -6,10 +6,10 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 
 use futures_util::FutureExt;
-use gimlet_proto::{AgentPath, Body, Level, Notice};
+use gimlet_proto::{AgentPath, EventBody, Notice, NoticeLevel};
 
 use crate::call::CallScope;
-use crate::services::Services;
+use crate::services::SessionServices;
 use crate::tool::{ErrorClass, ToolError};
 
 thread_local! {
@@ -24,12 +24,12 @@ pub fn note_panic(info: &PanicHookInfo<'_>) {
 
 /// A panic that was caught.
 #[derive(Debug)]
-pub(crate) struct Panicked {
+pub(crate) struct CaughtPanic {
     message: String,
     place: Option<String>,
 }
 
-impl Panicked {
+impl CaughtPanic {
     fn new(payload: &(dyn Any + Send)) -> Self {
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
@@ -42,31 +42,31 @@ impl Panicked {
     }
 
     /// The same outside of a conversation.
-    pub(crate) fn log_for(&self, services: &Services, agent: &AgentPath, doing: &str) {
+    pub(crate) fn log_for(&self, services: &SessionServices, agent: &AgentPath, doing: &str) {
         let place = self.place.as_deref().unwrap_or("an unknown place");
         let text = format!("internal error in {place} ({doing}): {}", self.message);
-        services.publish(agent, Body::Notice(Notice { level: Level::Debug, text }));
+        services.publish(agent, EventBody::Notice(Notice { level: NoticeLevel::Debug, text }));
     }
 }
 
 /// Runs a function and catches its panic.
-pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {
-    catch_unwind(AssertUnwindSafe(run)).map_err(|payload| Panicked::new(&*payload))
+pub(crate) fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, CaughtPanic> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|payload| CaughtPanic::new(&*payload))
 }
 
 /// Waits for a future and catches its panic.
-pub(crate) async fn caught_async<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
-    AssertUnwindSafe(work).catch_unwind().await.map_err(|payload| Panicked::new(&*payload))
+pub(crate) async fn catch_panic_async<T>(work: impl Future<Output = T>) -> Result<T, CaughtPanic> {
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|payload| CaughtPanic::new(&*payload))
 }
 
 /// Does one step of a call before it runs. A panic in it is logged and becomes the error of that call.
-pub(crate) fn step_of_call<T>(
+pub(crate) fn run_call_step<T>(
     scope: &CallScope,
     tool: &str,
     doing: &str,
     step: impl FnOnce() -> T,
 ) -> Result<T, ToolError> {
-    caught(step).map_err(|panicked| {
+    catch_panic(step).map_err(|panicked| {
         panicked.log(scope, &format!("{tool}: {doing}"));
         let text = format!("{tool} was not run: {doing} failed inside gimlet. Try another way.");
         ToolError::new(ErrorClass::Internal, text)

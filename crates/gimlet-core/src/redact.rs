@@ -37,19 +37,19 @@ const MOST: usize = 256;
 /// The values to mask. Copies share them, so what one learns all of them mask.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    known: Arc<RwLock<Known>>,
+    known: Arc<RwLock<KnownSecrets>>,
 }
 
 /// What is masked.
 #[derive(Default)]
-struct Known {
+struct KnownSecrets {
     /// The oldest first.
     values: Vec<Secret>,
     /// Finds any of them; nothing while there is none.
     finder: Option<AhoCorasick>,
 }
 
-impl Known {
+impl KnownSecrets {
     fn add(&mut self, value: Secret) -> bool {
         if value.expose().len() < SHORTEST || self.values.contains(&value) {
             return false;
@@ -62,7 +62,7 @@ impl Known {
     }
 
     /// Where one value is the beginning of another, the longer one is what stands there.
-    fn renew(&mut self) {
+    fn rebuild_finder(&mut self) {
         let values = self.values.iter().map(Secret::expose);
         // Only more text than fits into memory makes it fail; 256 values are not that.
         self.finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(values).ok();
@@ -78,42 +78,42 @@ impl fmt::Debug for Redactor {
 impl Redactor {
     pub fn new(secrets: impl IntoIterator<Item = Secret>) -> Self {
         let redactor = Self::default();
-        redactor.learn_all(secrets);
+        redactor.add_secrets(secrets);
         redactor
     }
 
     /// Masks this value, too, from now on.
-    pub fn learn(&self, secret: Secret) {
-        self.learn_all([secret]);
+    pub fn add_secret(&self, secret: Secret) {
+        self.add_secrets([secret]);
     }
 
     /// Masks the values of all variables whose names say that they hold a credential.
-    pub fn learn_environment(&self, env: &Env) {
-        let text = env.all().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+    pub fn add_environment(&self, env: &Env) {
+        let text = env.vars().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
         let named = text.filter(|(name, _)| is_credential_name(name) && *name != CHOICE);
         let values = named.flat_map(|(name, value)| match name == HEADERS {
             true => value.lines().filter_map(|line| Some(line.split_once(':')?.1.trim())).collect(),
             false => vec![value.trim()],
         });
-        self.learn_all(values.filter(|value| looks_secret(value)).map(Secret::new));
+        self.add_secrets(values.filter(|value| looks_secret(value)).map(Secret::new));
     }
 
     /// Masks the values of headers, also without the word that says what kind of credential follows.
-    pub fn learn_headers<'v>(&self, values: impl IntoIterator<Item = &'v str>) {
+    pub fn add_headers<'v>(&self, values: impl IntoIterator<Item = &'v str>) {
         let parts = values.into_iter().flat_map(|value| [Some(value), value.split_once(' ').map(|(_, rest)| rest)]);
         let parts = parts.flatten().map(str::trim).filter(|value| looks_secret(value));
-        self.learn_all(parts.map(Secret::new));
+        self.add_secrets(parts.map(Secret::new));
     }
 
     /// Masks every value also where it is spelt in this way.
-    pub fn learn_spelling(&self, spelling: impl Fn(&str) -> String) {
+    pub fn add_encoding(&self, spelling: impl Fn(&str) -> String) {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let spelt: Vec<Secret> = known.values.iter().map(|value| Secret::new(spelling(value.expose()))).collect();
         drop(known);
-        self.learn_all(spelt);
+        self.add_secrets(spelt);
     }
 
-    fn learn_all(&self, secrets: impl IntoIterator<Item = Secret>) {
+    fn add_secrets(&self, secrets: impl IntoIterator<Item = Secret>) {
         // A list of values is whole whatever a panicking holder was doing.
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let mut is_news = false;
@@ -125,7 +125,7 @@ impl Redactor {
             is_news |= known.add(secret);
         }
         if is_news {
-            known.renew();
+            known.rebuild_finder();
         }
     }
 
@@ -152,12 +152,12 @@ impl Redactor {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let Some(finder) = known.finder.clone() else { return Ok(()) };
         drop(known);
-        if !masked_copy(&finder, File::open(path)?, io::sink())? {
+        if !copy_masked(&finder, File::open(path)?, io::sink())? {
             return Ok(());
         }
         let masked = path.with_added_extension("masked");
         let file = File::options().write(true).create_new(true).mode(0o600).open(&masked)?;
-        masked_copy(&finder, File::open(path)?, file)?;
+        copy_masked(&finder, File::open(path)?, file)?;
         std::fs::rename(&masked, path)
     }
 
@@ -197,7 +197,7 @@ impl Redactor {
 }
 
 /// Copies everything but the values; says whether there was one. A value may lie across two reads.
-fn masked_copy(finder: &AhoCorasick, mut from: impl Read, mut to: impl Write) -> io::Result<bool> {
+fn copy_masked(finder: &AhoCorasick, mut from: impl Read, mut to: impl Write) -> io::Result<bool> {
     const CHUNK: u64 = 1 << 20;
     let longest = finder.max_pattern_len();
     let (mut waiting, mut any) = (Vec::new(), false);
@@ -249,8 +249,8 @@ mod tests {
         let redactor = Redactor::default();
         let copy = redactor.clone();
         for number in 0..=MOST {
-            redactor.learn(Secret::new(format!("key-number-{number:03}")));
-            redactor.learn(Secret::new(format!("key-number-{number:03}")));
+            redactor.add_secret(Secret::new(format!("key-number-{number:03}")));
+            redactor.add_secret(Secret::new(format!("key-number-{number:03}")));
         }
         assert_eq!(copy.mask("key-number-256 key-number-001"), "*** ***");
         assert_eq!(copy.mask("key-number-000"), "key-number-000");
@@ -273,7 +273,7 @@ mod tests {
         ];
         let env = env.into_iter().fold(Env::default(), |env, (name, value)| env.with(name, value));
         let redactor = Redactor::default();
-        redactor.learn_environment(&env);
+        redactor.add_environment(&env);
         for (text, masked) in [
             ("tok-0123456789", "***"),
             ("pw=correcthorsebatterystaple;", "pw=***;"),

@@ -1,35 +1,40 @@
 use super::*;
 use crate::tool::ToolError;
 
-fn made(name: &str) -> Made {
-    Made { meaning: Meaning::hashed(name), read_only: true, sleeps: false, took: Duration::ZERO }
+fn made(name: &str) -> RepeatableCall {
+    RepeatableCall {
+        meaning: CallFingerprint::from_hash_of(name),
+        read_only: true,
+        sleeps: false,
+        took: Duration::ZERO,
+    }
 }
 
-fn read(text: &str) -> Settled {
-    Settled::told(text.to_owned())
+fn read(text: &str) -> CallResult {
+    CallResult::from_text(text.to_owned())
 }
 
-fn failed(text: &str) -> Settled {
-    Settled::failed(ToolError::failed(text))
+fn failed(text: &str) -> CallResult {
+    CallResult::from_error(ToolError::failed(text))
 }
 
 /// A conversation in which every call is a reply of its own.
 #[derive(Default)]
-struct Talk {
-    repeats: Repeats,
+struct RepeatFixture {
+    repeats: RepeatedFailures,
 }
 
-impl Talk {
+impl RepeatFixture {
     /// The text that the model gets, and how the turn ends.
-    fn call(&mut self, made: &Made, mut settled: Settled) -> (String, Option<TurnEnd>) {
+    fn call(&mut self, made: &RepeatableCall, mut settled: CallResult) -> (String, Option<TurnEnd>) {
         self.repeats.begin_reply();
         let result = result_digest(&ToolUseId::new("toolu_1"), &settled);
-        let end = self.repeats.note(made, result, &mut settled);
+        let end = self.repeats.record_result(made, result, &mut settled);
         (settled.content.to_text(), end)
     }
 
     /// Makes a call that gives the same each time, and says at which counts the model is told so.
-    fn warned(&mut self, made: &Made, times: u32, settled: impl Fn() -> Settled) -> Vec<u32> {
+    fn warned(&mut self, made: &RepeatableCall, times: u32, settled: impl Fn() -> CallResult) -> Vec<u32> {
         (1..=times).filter(|_| self.call(made, settled()).0.contains("same call")).collect()
     }
 }
@@ -37,7 +42,7 @@ impl Talk {
 #[tokio::test(start_paused = true)]
 async fn failures_and_reads_are_told_ever_more_clearly_and_end_the_turn() {
     for settled in [|| failed("no such file"), || read("content")] {
-        let mut talk = Talk::default();
+        let mut talk = RepeatFixture::default();
         for count in 1..=20 {
             let (text, end) = talk.call(&made("a"), settled());
             assert_eq!(text.contains(&format!("for the {count}th time")), count >= 4, "{count}: {text}");
@@ -52,8 +57,8 @@ async fn failures_and_reads_are_told_ever_more_clearly_and_end_the_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn another_result_a_change_or_new_words_begin_anew_and_other_reads_do_not() {
-    let warned_after = |between: &dyn Fn(&mut Talk)| {
-        let mut talk = Talk::default();
+    let warned_after = |between: &dyn Fn(&mut RepeatFixture)| {
+        let mut talk = RepeatFixture::default();
         talk.warned(&made("a"), 3, || read("x"));
         between(&mut talk);
         talk.call(&made("a"), read("x")).0.contains("4th time")
@@ -61,7 +66,7 @@ async fn another_result_a_change_or_new_words_begin_anew_and_other_reads_do_not(
     assert!(warned_after(&|_| ()));
     assert!(warned_after(&|talk| drop(talk.call(&made("b"), read("y")))), "another read");
     assert!(warned_after(&|talk| drop(talk.call(&made("b"), failed("y")))), "another failure");
-    let write = Made { read_only: false, ..made("b") };
+    let write = RepeatableCall { read_only: false, ..made("b") };
     assert!(!warned_after(&|talk| drop(talk.call(&write, read("written")))), "something was changed");
     assert!(warned_after(&|talk| drop(talk.call(&write, failed("not written")))), "nothing was changed");
     assert!(!warned_after(&|talk| drop(talk.call(&made("a"), read("new")))), "another result");
@@ -70,15 +75,15 @@ async fn another_result_a_change_or_new_words_begin_anew_and_other_reads_do_not(
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_may_change_something_counts_only_when_it_fails() {
-    let write = Made { read_only: false, ..made("a") };
-    assert_eq!(Talk::default().warned(&write, 30, || read("written")), [0; 0]);
-    assert_eq!(Talk::default().warned(&write, 5, || failed("full")), [4, 5]);
+    let write = RepeatableCall { read_only: false, ..made("a") };
+    assert_eq!(RepeatFixture::default().warned(&write, 30, || read("written")), [0; 0]);
+    assert_eq!(RepeatFixture::default().warned(&write, 5, || failed("full")), [4, 5]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn calls_that_are_far_apart_do_not_count() {
     for (apart, counts) in [(9_999, true), (10_000, false)] {
-        let mut talk = Talk::default();
+        let mut talk = RepeatFixture::default();
         let mut last = String::new();
         for _ in 0..6 {
             last = talk.call(&made("a"), failed("x")).0;
@@ -90,9 +95,9 @@ async fn calls_that_are_far_apart_do_not_count() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_between_two_calls_begins_anew() {
-    let slow = |name| Made { took: WAIT, ..made(name) };
-    let warned_after = |between: Made| {
-        let mut talk = Talk::default();
+    let slow = |name| RepeatableCall { took: WAIT, ..made(name) };
+    let warned_after = |between: RepeatableCall| {
+        let mut talk = RepeatFixture::default();
         for _ in 0..6 {
             talk.call(&made("a"), read("x"));
             talk.call(&between, read("waited"));
@@ -101,17 +106,17 @@ async fn a_wait_between_two_calls_begins_anew() {
     };
     assert!(warned_after(made("b")));
     assert!(!warned_after(slow("b")), "another call that took its time");
-    let mut talk = Talk::default();
+    let mut talk = RepeatFixture::default();
     assert_eq!(talk.warned(&slow("a"), 5, || failed("x")), [4, 5], "a slow call is no wait by itself");
-    let sleeping = Made { sleeps: true, ..slow("a") };
-    assert_eq!(Talk::default().warned(&sleeping, 9, || failed("x")), [0; 0]);
-    let fast = Made { took: Duration::ZERO, ..sleeping };
-    assert_eq!(Talk::default().warned(&fast, 5, || failed("x")), [4, 5], "it did not wait");
+    let sleeping = RepeatableCall { sleeps: true, ..slow("a") };
+    assert_eq!(RepeatFixture::default().warned(&sleeping, 9, || failed("x")), [0; 0]);
+    let fast = RepeatableCall { took: Duration::ZERO, ..sleeping };
+    assert_eq!(RepeatFixture::default().warned(&fast, 5, || failed("x")), [4, 5], "it did not wait");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_user_is_asked_before_the_twelfth_call_and_a_yes_begins_anew() {
-    let mut talk = Talk::default();
+    let mut talk = RepeatFixture::default();
     let meaning = made("a").meaning;
     for count in 1..=11 {
         assert!(!talk.repeats.questionable().take(meaning), "{count}");
@@ -121,20 +126,20 @@ async fn the_user_is_asked_before_the_twelfth_call_and_a_yes_begins_anew() {
     assert!(questionable.take(meaning) && !questionable.take(meaning), "once");
     tokio::time::advance(APART).await;
     assert!(!talk.repeats.questionable().take(meaning), "the call comes too late to count");
-    let mut talk = Talk::default();
+    let mut talk = RepeatFixture::default();
     talk.warned(&made("a"), 11, || failed("x"));
-    let (text, _) = talk.call(&made("a"), Settled { repeat_allowed: true, ..failed("x") });
+    let (text, _) = talk.call(&made("a"), CallResult { repeat_allowed: true, ..failed("x") });
     assert!(!text.contains("same call"), "{text}");
     assert!(!talk.repeats.questionable().take(meaning));
 }
 
 #[test]
 fn several_calls_in_one_reply_count_as_one_and_names_of_files_make_no_difference() {
-    let mut repeats = Repeats::default();
+    let mut repeats = RepeatedFailures::default();
     repeats.begin_reply();
     for _ in 0..30 {
         let mut settled = failed("x");
-        assert!(repeats.note(&made("a"), 1, &mut settled).is_none());
+        assert!(repeats.record_result(&made("a"), 1, &mut settled).is_none());
         assert!(!settled.content.to_text().contains("same call"));
     }
     let digest = |call: &str| result_digest(&ToolUseId::new(call), &read(&format!("see /results/{call}.txt")));

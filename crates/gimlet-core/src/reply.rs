@@ -9,53 +9,54 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use gimlet_proto::{
-    AssistantBlock, Block, BlockKind, Body, Delta, DeltaKind, ItemId, Level, Model, ModelError, ModelEvent, ModelFacts,
-    ModelRequest, Notice, ReplyEnd, ReplyStart, RetryNotice, ToolUseId, Usage, is_too_deep,
+    AssistantBlock, Block, BlockDelta, BlockKind, DeltaKind, EventBody, ItemId, Model, ModelError, ModelEvent,
+    ModelFacts, ModelRequest, Notice, NoticeLevel, ReplyEnd, ReplyStart, RetryNotice, TokenUsage, ToolUseId,
+    is_too_deep,
 };
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use crate::call::Incoming;
+use crate::call::ToolCall;
 use crate::conversation::Conversation;
-use crate::schedule::Calls;
-use crate::tool::Sign;
+use crate::schedule::CallSchedule;
+use crate::tool::CallHint;
 use crate::turn::Turn;
 
 /// How long a complete block waits for what follows it. Calls that may start early start no later than that.
 const HELD: Duration = Duration::from_millis(50);
 
 /// A reply as far as it came.
-pub(crate) struct Reply {
+pub(crate) struct ModelReply {
     pub(crate) start: ReplyStart,
     pub(crate) blocks: Vec<Block>,
-    pub(crate) ending: Ending,
+    pub(crate) ending: ReplyEnding,
     /// What models took that would not answer.
-    pub(crate) spent: Vec<(String, Usage)>,
+    pub(crate) spent: Vec<(String, TokenUsage)>,
 }
 
-pub(crate) enum Ending {
+pub(crate) enum ReplyEnding {
     Complete(Box<ReplyEnd>),
     Failed(ModelError),
     /// The person stopped it.
     Aborted,
 }
 
-impl Reply {
+impl ModelReply {
     /// What to count it by: the model that answered, where that is known to be another one than was asked.
-    pub(crate) fn facts(&self, model: &dyn Model, asked: &ModelFacts) -> ModelFacts {
+    pub(crate) fn billing_facts(&self, model: &dyn Model, asked: &ModelFacts) -> ModelFacts {
         let served = model.facts(&self.start.model);
         if served.known && served.price != asked.price { served } else { asked.clone() }
     }
 }
 
 /// Sends the request and reads the reply, offering complete tool calls to `calls` as they come.
-pub(crate) async fn read(
+pub(crate) async fn read_reply(
     turn: &Turn,
     conversation: &mut Conversation,
     request: ModelRequest,
-    calls: &mut Calls,
-) -> Reply {
-    let mut reader = Reader {
+    calls: &mut CallSchedule,
+) -> ModelReply {
+    let mut reader = ReplyStreamReader {
         turn,
         start: ReplyStart::default(),
         blocks: Vec::new(),
@@ -64,7 +65,7 @@ pub(crate) async fn read(
         held: None,
     };
     conversation.record.begin_reply();
-    turn.publish(Body::Requesting);
+    turn.publish(EventBody::Requesting);
     let mut stream = turn.model.stream(request);
     let mut is_awaited = false;
     let ending = loop {
@@ -72,47 +73,47 @@ pub(crate) async fn read(
             biased;
             () = turn.scope.cancel.cancelled() => {
                 drop(stream);
-                reader.let_go(None, conversation, calls);
-                reader.keep_partial_text(conversation);
-                break Ending::Aborted;
+                reader.flush_held_block(None, conversation, calls);
+                reader.commit_partial_text(conversation);
+                break ReplyEnding::Aborted;
             }
             event = stream.next() => event,
-            () = until(reader.held.as_ref().map(|held| held.until)) => {
-                reader.let_go(None, conversation, calls);
+            () = wait_until(reader.held.as_ref().map(|held| held.until)) => {
+                reader.flush_held_block(None, conversation, calls);
                 continue;
             }
             // Once there is nothing to do but wait.
             () = std::future::ready(()), if !is_awaited => {
                 is_awaited = true;
-                turn.scope.tools.offered().for_each(|tool| tool.anticipate(Sign::Asked, &turn.scope.services));
+                turn.scope.tools.offered().for_each(|tool| tool.anticipate(CallHint::RequestSent, &turn.scope.services));
                 continue;
             }
         };
         match event {
             Some(ModelEvent::Done(end)) => {
-                reader.let_go(Some(&end), conversation, calls);
-                break Ending::Complete(Box::new(end));
+                reader.flush_held_block(Some(&end), conversation, calls);
+                break ReplyEnding::Complete(Box::new(end));
             }
-            Some(ModelEvent::Failed(error)) => break Ending::Failed(error),
-            Some(event) => reader.take(event, conversation, calls).await,
-            None => break Ending::Failed(closed_early()),
+            Some(ModelEvent::Failed(error)) => break ReplyEnding::Failed(error),
+            Some(event) => reader.handle_event(event, conversation, calls).await,
+            None => break ReplyEnding::Failed(closed_early_error()),
         }
     };
-    reader.let_go(None, conversation, calls);
-    Reply { start: reader.start, blocks: reader.blocks, ending, spent: reader.spent }
+    reader.flush_held_block(None, conversation, calls);
+    ModelReply { start: reader.start, blocks: reader.blocks, ending, spent: reader.spent }
 }
 
 /// Waits for a moment, or for ever where there is none to wait for.
-async fn until(moment: Option<Instant>) {
+async fn wait_until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,
     }
 }
 
-fn closed_early() -> ModelError {
+fn closed_early_error() -> ModelError {
     ModelError {
-        kind: gimlet_proto::ErrorKind::Protocol,
+        kind: gimlet_proto::ModelErrorKind::Protocol,
         status: None,
         message: "the model's stream ended without an ending".to_owned(),
         hint: None,
@@ -128,40 +129,40 @@ fn empty_input() -> &'static RawValue {
     serde_json::from_str("{}").unwrap_or(RawValue::NULL)
 }
 
-struct Reader<'a> {
+struct ReplyStreamReader<'a> {
     turn: &'a Turn,
     start: ReplyStart,
     blocks: Vec<Block>,
-    spent: Vec<(String, Usage)>,
-    open: HashMap<usize, Open>,
-    held: Option<Held>,
+    spent: Vec<(String, TokenUsage)>,
+    open: HashMap<usize, OpenBlock>,
+    held: Option<HeldBlock>,
 }
 
 /// A complete block that nobody knows of yet.
-struct Held {
+struct HeldBlock {
     block: Block,
     /// What it calls.
-    call: Option<Incoming>,
+    call: Option<ToolCall>,
     until: Instant,
     /// What the provider sent meanwhile, to be passed through behind it.
     wire: Vec<Arc<RawValue>>,
 }
 
-struct Open {
+struct OpenBlock {
     item: ItemId,
     kind: BlockKind,
     text: String,
 }
 
-impl Reader<'_> {
-    async fn take(&mut self, event: ModelEvent, conversation: &mut Conversation, calls: &mut Calls) {
-        if !matches!(event, ModelEvent::Wire(_) | ModelEvent::Discarded | ModelEvent::Oddities(_)) {
-            self.let_go(None, conversation, calls);
+impl ReplyStreamReader<'_> {
+    async fn handle_event(&mut self, event: ModelEvent, conversation: &mut Conversation, calls: &mut CallSchedule) {
+        if !matches!(event, ModelEvent::Wire(_) | ModelEvent::ReplyDiscarded | ModelEvent::ReplyAnomalies(_)) {
+            self.flush_held_block(None, conversation, calls);
         }
         match event {
             ModelEvent::Started(start) => {
-                if let Some(broken) = conversation.watch_cache(&start, &self.turn.facts()) {
-                    self.turn.publish(Body::CacheBreak(Box::new(broken)));
+                if let Some(broken) = conversation.detect_cache_break(&start, &self.turn.model_facts()) {
+                    self.turn.publish(EventBody::CacheBreak(Box::new(broken)));
                 }
                 let message_id = conversation.record.reply_id(&start.message_id);
                 self.start = ReplyStart { message_id, ..start };
@@ -170,97 +171,99 @@ impl Reader<'_> {
                 let item = self.turn.next_item();
                 if let Some(tool) = name.as_deref().filter(|_| kind == BlockKind::ToolUse) {
                     let scope = &self.turn.scope;
-                    let meant = scope.tools.find(scope.tools.meant(tool));
-                    meant.inspect(|tool| tool.anticipate(Sign::Named, &scope.services));
+                    let meant = scope.tools.find(scope.tools.resolve_name(tool));
+                    meant.inspect(|tool| tool.anticipate(CallHint::ToolNamed, &scope.services));
                 }
-                self.open.insert(index, Open { item, kind, text: String::new() });
-                self.turn.publish(Body::BlockStarted { item, kind, name });
+                self.open.insert(index, OpenBlock { item, kind, text: String::new() });
+                self.turn.publish(EventBody::BlockStarted { item, kind, name });
             }
-            ModelEvent::TextDelta { index, text } => self.delta(index, DeltaKind::Text, text),
-            ModelEvent::ThinkingDelta { index, text } => self.delta(index, DeltaKind::Thinking, text),
-            ModelEvent::InputDelta { index, text } => self.delta(index, DeltaKind::Input, text),
+            ModelEvent::TextDelta { index, text } => self.publish_delta(index, DeltaKind::Text, text),
+            ModelEvent::ThinkingDelta { index, text } => self.publish_delta(index, DeltaKind::Thinking, text),
+            ModelEvent::InputDelta { index, text } => self.publish_delta(index, DeltaKind::Input, text),
             ModelEvent::BlockDone { index, block, bad_input } => {
                 self.open.remove(&index);
-                self.block_done(block, bad_input, conversation);
+                self.hold_block(block, bad_input, conversation);
             }
-            ModelEvent::Discarded => {
+            ModelEvent::ReplyDiscarded => {
                 calls.discard().await;
                 for event in self.held.take().into_iter().flat_map(|held| held.wire) {
-                    self.turn.publish(Body::Wire(event));
+                    self.turn.publish(EventBody::Wire(event));
                 }
                 self.blocks.clear();
                 self.open.clear();
                 conversation.record.rewind_reply();
-                self.turn.publish(Body::Discarded);
+                self.turn.publish(EventBody::ReplyDiscarded);
             }
             ModelEvent::Spent { model, usage } => {
                 self.spent.push((model, usage));
                 // Should nobody answer any more, it must not be counted for the reply as well.
-                self.start.usage = Usage::default();
+                self.start.usage = TokenUsage::default();
             }
             ModelEvent::Wire(event) => match &mut self.held {
                 Some(held) => held.wire.push(event),
-                None => self.turn.publish(Body::Wire(event)),
+                None => self.turn.publish(EventBody::Wire(event)),
             },
             ModelEvent::Retrying { attempt, max, delay_ms, error } => {
-                self.turn.publish(Body::Retry(RetryNotice { attempt, max, delay_ms, error }));
+                self.turn.publish(EventBody::Retry(RetryNotice { attempt, max, delay_ms, error }));
             }
             ModelEvent::Waiting { silent_ms } => {
                 let text = format!("still waiting for the model ({} s without a word)", silent_ms / 1000);
-                self.turn.publish(Body::Notice(Notice { level: Level::Status, text }));
+                self.turn.publish(EventBody::Notice(Notice { level: NoticeLevel::Status, text }));
             }
-            ModelEvent::Oddities(what) => self.turn.publish(Body::Oddities(what)),
-            ModelEvent::RateLimits(limits) => self.turn.publish(Body::RateLimits(limits)),
-            ModelEvent::Notice(text) => self.turn.publish(Body::Notice(Notice { level: Level::Warning, text })),
+            ModelEvent::ReplyAnomalies(what) => self.turn.publish(EventBody::ReplyAnomalies(what)),
+            ModelEvent::RateLimits(limits) => self.turn.publish(EventBody::RateLimits(limits)),
+            ModelEvent::Notice(text) => {
+                self.turn.publish(EventBody::Notice(Notice { level: NoticeLevel::Warning, text }))
+            }
             // The caller takes the two endings.
             ModelEvent::Done(_) | ModelEvent::Failed(_) => {}
         }
     }
 
-    fn delta(&mut self, index: usize, kind: DeltaKind, text: String) {
+    fn publish_delta(&mut self, index: usize, kind: DeltaKind, text: String) {
         let Some(open) = self.open.get_mut(&index) else { return };
         if open.kind == BlockKind::Text {
             open.text.push_str(&text);
         }
-        self.turn.publish(Body::Delta(Delta { item: open.item, kind, text }));
+        self.turn.publish(EventBody::Delta(BlockDelta { item: open.item, kind, text }));
     }
 
-    fn block_done(&mut self, block: Block, bad_input: Option<String>, conversation: &Conversation) {
+    fn hold_block(&mut self, block: Block, bad_input: Option<String>, conversation: &Conversation) {
         if block.is_blank_text() {
             return;
         }
         let named = block.as_tool_use().map(|call| call.name.into_owned()).unwrap_or_default();
         let too_deep = block.as_tool_use().map(|call| call.input.get().to_owned()).filter(|input| is_too_deep(input));
-        let block = self.with_free_id(block, conversation);
-        let Some(block) = gimlet_store::usable_reply(block) else {
+        let block = self.with_unique_call_id(block, conversation);
+        let Some(block) = gimlet_store::sendable_reply_block(block) else {
             let text = "a part of the reply that no request can carry was left out".to_owned();
-            return self.turn.publish(Body::Notice(Notice { level: Level::Warning, text }));
+            return self.turn.publish(EventBody::Notice(Notice { level: NoticeLevel::Warning, text }));
         };
-        let call = block.as_tool_use().map(|parts| Incoming {
+        let call = block.as_tool_use().map(|parts| ToolCall {
             id: ToolUseId::new(parts.id.as_ref()),
             // As the model wrote it: under the name that history has there may be a tool that was not meant.
             name: named,
             input: Arc::from(parts.input.to_owned()),
             bad_input: bad_input.or(too_deep),
         });
-        self.held = Some(Held { block, call, until: Instant::now() + HELD, wire: Vec::new() });
+        self.held = Some(HeldBlock { block, call, until: Instant::now() + HELD, wire: Vec::new() });
     }
 
     /// Writes and shows the block that waited, if one does, and offers its call. `end` is how the reply ended, where that
     /// came next.
-    fn let_go(&mut self, end: Option<&ReplyEnd>, conversation: &mut Conversation, calls: &mut Calls) {
+    fn flush_held_block(&mut self, end: Option<&ReplyEnd>, conversation: &mut Conversation, calls: &mut CallSchedule) {
         let Some(held) = self.held.take() else { return };
-        self.keep(held.block, conversation, end, false);
+        self.commit_block(held.block, conversation, end, false);
         if let Some(call) = held.call {
-            calls.offer(call);
+            calls.add_call(call);
         }
         for event in held.wire {
-            self.turn.publish(Body::Wire(event));
+            self.turn.publish(EventBody::Wire(event));
         }
     }
 
     /// A call whose id cannot stand in history gets one that can, before anyone sees it.
-    fn with_free_id(&self, block: Block, conversation: &Conversation) -> Block {
+    fn with_unique_call_id(&self, block: Block, conversation: &Conversation) -> Block {
         match block.as_tool_use() {
             Some(call) if !conversation.is_free_call_id(&call.id, &self.blocks) => {
                 Block::tool_use(&new_call_id(), &call.name, call.input)
@@ -273,9 +276,9 @@ impl Reader<'_> {
     }
 
     /// On disk first, then shown.
-    fn keep(&mut self, block: Block, conversation: &mut Conversation, end: Option<&ReplyEnd>, aborted: bool) {
-        let uuid = conversation.record.assistant_block(&self.start, end, &block);
-        self.turn.publish(Body::Block(Box::new(AssistantBlock {
+    fn commit_block(&mut self, block: Block, conversation: &mut Conversation, end: Option<&ReplyEnd>, aborted: bool) {
+        let uuid = conversation.record.append_assistant_block(&self.start, end, &block);
+        self.turn.publish(EventBody::Block(Box::new(AssistantBlock {
             uuid,
             message_id: self.start.message_id.clone(),
             model: self.start.model.clone(),
@@ -292,12 +295,12 @@ impl Reader<'_> {
     }
 
     /// An interrupt keeps the text that was already shown; an unfinished call is dropped.
-    fn keep_partial_text(&mut self, conversation: &mut Conversation) {
-        let mut open: Vec<(usize, Open)> = self.open.drain().collect();
+    fn commit_partial_text(&mut self, conversation: &mut Conversation) {
+        let mut open: Vec<(usize, OpenBlock)> = self.open.drain().collect();
         open.sort_by_key(|(index, _)| *index);
         for (_, open) in open {
             if open.kind == BlockKind::Text && !open.text.trim().is_empty() {
-                self.keep(Block::text(&open.text), conversation, None, true);
+                self.commit_block(Block::text(&open.text), conversation, None, true);
             }
         }
     }

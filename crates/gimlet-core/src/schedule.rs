@@ -12,13 +12,13 @@ use tokio::sync::Semaphore;
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 
-use crate::call::{self, Author, CallScope, Incoming, Start};
-use crate::gate::Pass;
+use crate::call::{self, CallScope, CallStart, InputAuthor, ToolCall};
+use crate::call_result::{CallResult, cancelled_result};
+use crate::gate::Clearance;
 use crate::panics;
-use crate::recorded::{Recorded, Recording};
-use crate::repeats::{self, Made, Meaning, Questionable};
-use crate::results::{Settled, cancelled};
+use crate::repeated_failures::{self, CallFingerprint, CallsToConfirm, RepeatableCall};
 use crate::tool::{ErrorClass, ResultCap, ToolError, ToolRef};
+use crate::write_barrier::{DurableBarrier, DurableSignal};
 
 /// How many calls run at once unless the environment says otherwise.
 const DEFAULT_CONCURRENCY: usize = 10;
@@ -26,7 +26,7 @@ const DEFAULT_CONCURRENCY: usize = 10;
 const MAX_CONCURRENCY: usize = 256;
 
 /// The cap on calls that run at once.
-pub fn concurrency(env: &gimlet_proto::Env) -> usize {
+pub fn concurrency_limit(env: &gimlet_proto::Env) -> usize {
     let wanted = env.integer("CLAUDE_CODE_MAX_TOOL_USE_CONCURRENCY").unwrap_or(0);
     match usize::try_from(wanted) {
         Ok(0) => DEFAULT_CONCURRENCY,
@@ -36,54 +36,54 @@ pub fn concurrency(env: &gimlet_proto::Env) -> usize {
 }
 
 /// The tool calls of one reply.
-pub(crate) struct Calls {
+pub(crate) struct CallSchedule {
     scope: Arc<CallScope>,
-    slots: Vec<Slot>,
-    running: JoinSet<Settled>,
+    slots: Vec<CallSlot>,
+    running: JoinSet<CallResult>,
     positions: HashMap<Id, usize>,
     permits: Arc<Semaphore>,
     /// Calls may still start before the reply is complete.
     early: bool,
     /// Calls that the user is asked about first.
-    questionable: Questionable,
+    questionable: CallsToConfirm,
 }
 
-struct Slot {
-    incoming: Incoming,
-    made: Made,
+struct CallSlot {
+    incoming: ToolCall,
+    made: RepeatableCall,
     cap: ResultCap,
     parallel: bool,
     /// Where the session stood when the input's paths were expanded.
     cwd: PathBuf,
-    state: State,
+    state: CallState,
     began: Option<Instant>,
 }
 
-enum State {
-    Waiting(ToolRef, Box<Pass>),
+enum CallState {
+    Waiting(ToolRef, Box<Clearance>),
     Running,
-    Over(Box<Settled>),
-    Taken,
+    Finished(Box<CallResult>),
+    Collected,
 }
 
 /// A group of calls that run together: a range of positions.
-pub(crate) struct Group {
+pub(crate) struct CallGroup {
     pub(crate) calls: std::ops::Range<usize>,
     /// Something in it may change the world.
     pub(crate) has_effects: bool,
 }
 
 /// What came out of one call.
-pub(crate) struct Outcome {
+pub(crate) struct FinishedCall {
     /// Its place in the reply.
     pub(crate) position: usize,
-    pub(crate) call: Incoming,
-    pub(crate) made: Made,
+    pub(crate) call: ToolCall,
+    pub(crate) made: RepeatableCall,
     pub(crate) cap: ResultCap,
-    pub(crate) settled: Settled,
+    pub(crate) settled: CallResult,
 }
 
-impl Calls {
+impl CallSchedule {
     pub(crate) fn new(scope: Arc<CallScope>, concurrency: usize, early: bool) -> Self {
         Self {
             scope,
@@ -92,12 +92,12 @@ impl Calls {
             positions: HashMap::new(),
             permits: Arc::new(Semaphore::new(concurrency)),
             early,
-            questionable: Questionable::default(),
+            questionable: CallsToConfirm::default(),
         }
     }
 
     /// Asks the user before any of these calls begins.
-    pub(crate) fn ask_before(&mut self, questionable: Questionable) {
+    pub(crate) fn ask_before(&mut self, questionable: CallsToConfirm) {
         self.questionable = questionable;
     }
 
@@ -107,30 +107,30 @@ impl Calls {
 
     /// Takes the next call of the reply; starts it at once when it may go early. History keeps the name that the model
     /// used; whoever is asked or told about the call hears of the tool that it means.
-    pub(crate) fn offer(&mut self, mut incoming: Incoming) {
-        let meant = self.scope.tools.meant(&incoming.name);
+    pub(crate) fn add_call(&mut self, mut incoming: ToolCall) {
+        let meant = self.scope.tools.resolve_name(&incoming.name);
         if meant != incoming.name {
             incoming.name = meant.to_owned();
         }
         let paths = self.scope.services.paths();
-        let slot = match call::prepare(&self.scope, &incoming, Author::Model, &paths) {
-            Ok((tool, prepared)) => Slot {
+        let slot = match call::prepare_call(&self.scope, &incoming, InputAuthor::Model, &paths) {
+            Ok((tool, prepared)) => CallSlot {
                 incoming,
-                made: Made {
-                    meaning: Meaning::of(&prepared),
+                made: RepeatableCall {
+                    meaning: CallFingerprint::from_prepared(&prepared),
                     read_only: prepared.read_only,
-                    sleeps: repeats::sleeps(&prepared),
+                    sleeps: repeated_failures::sleeps(&prepared),
                     took: Duration::ZERO,
                 },
                 cap: tool.max_result_chars(),
                 parallel: prepared.concurrency_safe,
                 cwd: paths.cwd,
-                state: State::Waiting(tool, Box::new(Pass::Undecided(Box::new(prepared)))),
+                state: CallState::Waiting(tool, Box::new(Clearance::Undecided(Box::new(prepared)))),
                 began: None,
             },
-            Err(error) => Slot {
-                made: Made {
-                    meaning: Meaning::of_words(&incoming),
+            Err(error) => CallSlot {
+                made: RepeatableCall {
+                    meaning: CallFingerprint::from_raw_call(&incoming),
                     read_only: true,
                     sleeps: false,
                     took: Duration::ZERO,
@@ -139,73 +139,75 @@ impl Calls {
                 cap: ResultCap::Unlimited,
                 parallel: false,
                 cwd: paths.cwd,
-                state: State::Over(Box::new(Settled::failed(error))),
+                state: CallState::Finished(Box::new(CallResult::from_error(error))),
                 began: None,
             },
         };
         self.slots.push(slot);
         let last = self.slots.len() - 1;
         if self.early {
-            self.early = self.start_early(last);
+            self.early = self.try_start_early(last);
         }
     }
 
     /// Starts a call before the reply is complete; says whether the next one may still be considered.
-    fn start_early(&mut self, position: usize) -> bool {
+    fn try_start_early(&mut self, position: usize) -> bool {
         let slot = &self.slots[position];
         if !(slot.parallel && slot.made.read_only) {
             return false;
         }
-        let granted = self.grant(position);
+        let granted = self.try_grant(position);
         if granted {
             // It only reads.
-            self.start(position, Recorded::default());
+            self.start_call(position, DurableBarrier::default());
         }
         granted
     }
 
     /// Gives a waiting call its permit if no question is needed for that.
-    fn grant(&mut self, position: usize) -> bool {
+    fn try_grant(&mut self, position: usize) -> bool {
         let slot = &mut self.slots[position];
-        if !matches!(slot.state, State::Waiting(..)) {
+        if !matches!(slot.state, CallState::Waiting(..)) {
             return false;
         }
-        let State::Waiting(tool, pass) = std::mem::replace(&mut slot.state, State::Taken) else { return false };
+        let CallState::Waiting(tool, pass) = std::mem::replace(&mut slot.state, CallState::Collected) else {
+            return false;
+        };
         let (scope, incoming) = (&self.scope, &slot.incoming);
-        let decide = || scope.gate.grant_quietly(scope, &incoming.id, *pass);
-        match panics::step_of_call(scope, &incoming.name, "deciding on it", decide) {
+        let decide = || scope.gate.try_grant(scope, &incoming.id, *pass);
+        match panics::run_call_step(scope, &incoming.name, "deciding on it", decide) {
             Ok((pass, granted)) => {
-                slot.state = State::Waiting(tool, Box::new(pass));
+                slot.state = CallState::Waiting(tool, Box::new(pass));
                 granted
             }
             Err(error) => {
-                slot.state = State::Over(Box::new(Settled::failed(error)));
+                slot.state = CallState::Finished(Box::new(CallResult::from_error(error)));
                 false
             }
         }
     }
 
-    fn start(&mut self, position: usize, recorded: Recorded) {
+    fn start_call(&mut self, position: usize, recorded: DurableBarrier) {
         let slot = &mut self.slots[position];
-        if !matches!(slot.state, State::Waiting(..)) {
+        if !matches!(slot.state, CallState::Waiting(..)) {
             return;
         }
-        let State::Waiting(tool, pass) = std::mem::replace(&mut slot.state, State::Running) else { return };
+        let CallState::Waiting(tool, pass) = std::mem::replace(&mut slot.state, CallState::Running) else { return };
         let (scope, incoming, permits) = (self.scope.clone(), slot.incoming.clone(), self.permits.clone());
         let asks_first = self.scope.gate.is_attended() && self.questionable.take(slot.made.meaning);
         slot.began = Some(Instant::now());
-        let start = Start { alone: self.slots.len() == 1, asks_first, recorded };
+        let start = CallStart { alone: self.slots.len() == 1, asks_first, recorded };
         let handle = self.running.spawn(async move {
             // The semaphore is never closed, so acquiring can only succeed.
             let _slot = permits.acquire_owned().await;
-            call::run(scope, incoming, tool, *pass, start).await
+            call::run_call(scope, incoming, tool, *pass, start).await
         });
         self.positions.insert(handle.id(), position);
     }
 
     /// Splits the calls into groups, in order: neighbours that are safe side by side share one.
-    pub(crate) fn groups(&self) -> Vec<Group> {
-        let mut groups: Vec<Group> = Vec::new();
+    pub(crate) fn groups(&self) -> Vec<CallGroup> {
+        let mut groups: Vec<CallGroup> = Vec::new();
         for (position, slot) in self.slots.iter().enumerate() {
             let joins = slot.parallel
                 && groups.last().is_some_and(|group| self.slots[group.calls.clone()].iter().all(|slot| slot.parallel));
@@ -215,7 +217,7 @@ impl Calls {
                     group.has_effects |= !slot.made.read_only;
                 }
                 Some(_) | None => {
-                    groups.push(Group { calls: position..position + 1, has_effects: !slot.made.read_only });
+                    groups.push(CallGroup { calls: position..position + 1, has_effects: !slot.made.read_only });
                 }
             }
         }
@@ -223,31 +225,33 @@ impl Calls {
     }
 
     /// Decides on what needs no question, so that deciding does not wait for anything that running must wait for.
-    pub(crate) fn decide_group(&mut self, group: &Group) {
+    pub(crate) fn decide_group(&mut self, group: &CallGroup) {
         for position in group.calls.clone() {
-            self.reprepare(position);
-            self.complete(position);
-            self.grant(position);
+            self.prepare_again(position);
+            self.complete_input(position);
+            self.try_grant(position);
         }
     }
 
     /// Starts what of a group does not run yet.
-    pub(crate) fn start_group(&mut self, group: &Group) {
+    pub(crate) fn start_group(&mut self, group: &CallGroup) {
         for position in group.calls.clone() {
-            self.start(position, Recorded::default());
+            self.start_call(position, DurableBarrier::default());
         }
     }
 
     /// Starts those of a group that may begin before its requests are safe on disk; they wait for the word.
-    pub(crate) fn start_unrecorded(&mut self, group: &Group) -> Recording {
-        let (recording, recorded) = Recording::pair();
+    pub(crate) fn start_before_durable(&mut self, group: &CallGroup) -> DurableSignal {
+        let (recording, recorded) = DurableSignal::pair();
         for position in group.calls.clone() {
             let begins = match &self.slots[position].state {
-                State::Waiting(tool, pass) => tool.begins_unrecorded() && matches!(**pass, Pass::Granted(_)),
-                State::Running | State::Over(_) | State::Taken => false,
+                CallState::Waiting(tool, pass) => {
+                    tool.may_start_before_durable() && matches!(**pass, Clearance::Granted(_))
+                }
+                CallState::Running | CallState::Finished(_) | CallState::Collected => false,
             };
             if begins {
-                self.start(position, recorded.clone());
+                self.start_call(position, recorded.clone());
             }
         }
         recording
@@ -255,83 +259,85 @@ impl Calls {
 
     /// The next result of a group that was started, as they end; `None` when each of its calls has given one. Their
     /// changes are the caller's to apply.
-    pub(crate) async fn next_result(&mut self, group: &Group) -> Option<Outcome> {
+    pub(crate) async fn next_result(&mut self, group: &CallGroup) -> Option<FinishedCall> {
         loop {
-            let over = |position: &usize| matches!(self.slots[*position].state, State::Over(_));
+            let over = |position: &usize| matches!(self.slots[*position].state, CallState::Finished(_));
             if let Some(position) = group.calls.clone().find(over) {
                 let slot = &mut self.slots[position];
-                let State::Over(settled) = std::mem::replace(&mut slot.state, State::Taken) else { continue };
+                let CallState::Finished(settled) = std::mem::replace(&mut slot.state, CallState::Collected) else {
+                    continue;
+                };
                 let (call, made, cap) = (slot.incoming.clone(), slot.made, slot.cap);
-                return Some(Outcome { position, call, made, cap, settled: *settled });
+                return Some(FinishedCall { position, call, made, cap, settled: *settled });
             }
-            if !group.calls.clone().any(|position| matches!(self.slots[position].state, State::Running)) {
+            if !group.calls.clone().any(|position| matches!(self.slots[position].state, CallState::Running)) {
                 return None;
             }
-            self.reap().await;
+            self.reap_finished().await;
         }
     }
 
     /// When an earlier call moved the working directory, a waiting call is prepared again: its paths must mean what
     /// they mean now.
-    fn reprepare(&mut self, position: usize) {
+    fn prepare_again(&mut self, position: usize) {
         let slot = &mut self.slots[position];
-        let undecided = matches!(&slot.state, State::Waiting(_, pass) if matches!(**pass, Pass::Undecided(_)));
+        let undecided = matches!(&slot.state, CallState::Waiting(_, pass) if matches!(**pass, Clearance::Undecided(_)));
         let paths = self.scope.services.paths();
         if !undecided || paths.cwd == slot.cwd {
             return;
         }
-        match call::prepare(&self.scope, &slot.incoming, Author::Model, &paths) {
+        match call::prepare_call(&self.scope, &slot.incoming, InputAuthor::Model, &paths) {
             Ok((tool, prepared)) => {
-                slot.made.meaning = Meaning::of(&prepared);
-                slot.state = State::Waiting(tool, Box::new(Pass::Undecided(Box::new(prepared))));
+                slot.made.meaning = CallFingerprint::from_prepared(&prepared);
+                slot.state = CallState::Waiting(tool, Box::new(Clearance::Undecided(Box::new(prepared))));
             }
-            Err(error) => slot.state = State::Over(Box::new(Settled::failed(error))),
+            Err(error) => slot.state = CallState::Finished(Box::new(CallResult::from_error(error))),
         }
     }
 
     /// Lets a tool complete its input, now that everything before it has run.
-    fn complete(&mut self, position: usize) {
+    fn complete_input(&mut self, position: usize) {
         let scope = self.scope.clone();
         let slot = &mut self.slots[position];
-        let State::Waiting(tool, pass) = &slot.state else { return };
-        let Pass::Undecided(prepared) = &**pass else { return };
+        let CallState::Waiting(tool, pass) = &slot.state else { return };
+        let Clearance::Undecided(prepared) = &**pass else { return };
         let complete = || {
             // One that makes no sense here is told so when it begins.
-            if tool.out_of_place(scope.scene()).is_some() {
+            if tool.misplaced_reason(scope.call_site()).is_some() {
                 return Ok(None);
             }
-            let input = tool.complete(&prepared.given, &scope.services)?;
+            let input = tool.complete_input(&prepared.given, &scope.services)?;
             input.map(|input| tool.prepare(input.into(), &scope.services.paths())).transpose()
         };
-        let completed = panics::step_of_call(&scope, &slot.incoming.name, "completing its input", complete);
+        let completed = panics::run_call_step(&scope, &slot.incoming.name, "completing its input", complete);
         slot.state = match completed.flatten() {
             Ok(None) => return,
-            Ok(Some(prepared)) => State::Waiting(tool.clone(), Box::new(Pass::Undecided(Box::new(prepared)))),
-            Err(error) => State::Over(Box::new(Settled::failed(error))),
+            Ok(Some(prepared)) => CallState::Waiting(tool.clone(), Box::new(Clearance::Undecided(Box::new(prepared)))),
+            Err(error) => CallState::Finished(Box::new(CallResult::from_error(error))),
         };
     }
 
-    async fn reap(&mut self) {
+    async fn reap_finished(&mut self) {
         let Some(joined) = self.running.join_next_with_id().await else { return };
         let (id, settled) = match joined {
             Ok((id, settled)) => (id, settled),
             Err(error) => {
                 let text = "the call was lost inside gimlet; nothing is known about what it did";
-                (error.id(), Settled::failed(ToolError::new(ErrorClass::Internal, text)))
+                (error.id(), CallResult::from_error(ToolError::new(ErrorClass::Internal, text)))
             }
         };
         if let Some(position) = self.positions.remove(&id) {
             let slot = &mut self.slots[position];
             slot.made.took = slot.began.map(|began| began.elapsed()).unwrap_or_default();
-            slot.state = State::Over(Box::new(settled));
+            slot.state = CallState::Finished(Box::new(settled));
         }
     }
 
     /// Gives every call not yet begun this answer instead.
     pub(crate) fn cancel_waiting(&mut self, reason: &str) {
         for slot in &mut self.slots {
-            if matches!(slot.state, State::Waiting(..)) {
-                slot.state = State::Over(Box::new(cancelled(reason)));
+            if matches!(slot.state, CallState::Waiting(..)) {
+                slot.state = CallState::Finished(Box::new(cancelled_result(reason)));
             }
         }
     }

@@ -11,30 +11,31 @@ use std::time::Instant;
 use gimlet_exec::{Confinement, Exec, Shell, ShellError};
 use gimlet_policy::shell::EnvironmentNames;
 use gimlet_proto::{
-    AgentPath, Block, Body, Env, Event, Hub, Op, Origin, Say, SessionId, ToolPhase, ToolUseId, ToolView,
+    AgentPath, Block, Env, Event, EventBody, EventHub, Op, PromptOrigin, SessionId, SubmittedPrompt, ToolCallPhase,
+    ToolCallView, ToolUseId,
 };
-use gimlet_store::Checkpoints;
+use gimlet_store::SessionCheckpoints;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::agents::{Mailboxes, Pulse};
+use crate::agents::{ActivityClock, AgentMailboxes};
+use crate::backgrounding::BackgroundableCalls;
 use crate::checkpoints::FileCheckpoints;
-use crate::confining::{ConfinedReach, Confining};
-use crate::files::FileHabits;
-use crate::hooks::Hooks;
-use crate::movable::Movable;
-use crate::past::PastCalls;
-use crate::plans::Plans;
-use crate::recorded::Recorded;
+use crate::confinement::{ConfinedReach, SessionConfinement};
+use crate::files::FilePreferences;
+use crate::hooks::HookRegistry;
+use crate::past_calls::PastCalls;
+use crate::plan_mode::PlanConfig;
 use crate::redact::Redactor;
-use crate::sandboxing::{Sandboxing, WallsInForce};
-use crate::session::{ModeWish, Naming, SessionState};
-use crate::tasks::{Task, Tasks};
-use crate::tool::{Change, PathContext, ToolContext, ToolError};
+use crate::sandbox::{ActiveSandbox, SessionSandbox};
+use crate::session::{ModeChangeRequest, SessionNamer, SessionState};
+use crate::tasks::{Task, TaskRegistry};
+use crate::tool::{PathContext, StateChange, ToolContext, ToolError};
+use crate::write_barrier::DurableBarrier;
 
 /// How a session starts processes.
-pub struct Processes {
+pub struct ProcessAccess {
     pub exec: Exec,
     /// Found once; a machine without a usable shell still has every other tool.
     pub shell: Result<Shell, ShellError>,
@@ -42,15 +43,15 @@ pub struct Processes {
 
 /// The services of one conversation. Where the session is and what it knows of files is its own; everything else is the
 /// session's. Cheap to reach, safe to share.
-pub struct Services {
+pub struct SessionServices {
     pub session: SessionId,
     pub env: Env,
     pub home: Option<PathBuf>,
-    pub tasks: Tasks,
+    pub tasks: TaskRegistry,
     pub(crate) redactor: Redactor,
     /// Where large results and background output go. Created when first needed.
     pub results_dir: PathBuf,
-    hub: Hub,
+    hub: EventHub,
     state: Mutex<SessionState>,
     tool_states: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     path_locks: Arc<Mutex<HashMap<PathBuf, Weak<tokio::sync::Mutex<()>>>>>,
@@ -58,49 +59,49 @@ pub struct Services {
     background: Arc<Mutex<JoinSet<()>>>,
     /// Back to the actor, for work that ends after its call.
     ops: Option<mpsc::UnboundedSender<Op>>,
-    processes: Option<Arc<Processes>>,
+    processes: Option<Arc<ProcessAccess>>,
     past: PastCalls,
-    hooks: Arc<Hooks>,
-    walls: Arc<WallsInForce>,
-    confining: Option<Arc<Confining>>,
+    hooks: Arc<HookRegistry>,
+    walls: Arc<ActiveSandbox>,
+    confining: Option<Arc<SessionConfinement>>,
     plan_file: Option<PathBuf>,
     plan_instructions: Option<String>,
     /// What is the session's own, such as its plan: it may always be written.
     own: Arc<[PathBuf]>,
-    naming: Option<Naming>,
+    naming: Option<SessionNamer>,
     checkpoints: Option<Arc<FileCheckpoints>>,
-    file_habits: FileHabits,
+    file_habits: FilePreferences,
     /// Those of the main conversation, when these are a subagent's.
-    main: Option<Weak<Services>>,
-    mailboxes: Arc<Mailboxes>,
-    movable: Movable,
+    main: Option<Weak<SessionServices>>,
+    mailboxes: Arc<AgentMailboxes>,
+    movable: BackgroundableCalls,
     /// When this conversation last got on with its work.
-    pub(crate) pulse: Arc<Pulse>,
+    pub(crate) pulse: Arc<ActivityClock>,
     /// The time of events that need none, shared.
     no_time: Arc<str>,
-    environment_names: Mutex<Option<KnownNames>>,
+    environment_names: Mutex<Option<KnownVariableNames>>,
 }
 
 /// The names of an environment, with the environment that they are of.
-struct KnownNames {
+struct KnownVariableNames {
     variables: Arc<[(OsString, OsString)]>,
     names: Arc<EnvironmentNames>,
 }
 
-impl Services {
+impl SessionServices {
     pub fn new(
         session: SessionId,
         env: Env,
         home: Option<PathBuf>,
         results_dir: PathBuf,
-        hub: Hub,
+        hub: EventHub,
         state: SessionState,
     ) -> Self {
         Self {
             session,
             env,
             home,
-            tasks: Tasks::default(),
+            tasks: TaskRegistry::default(),
             redactor: Redactor::default(),
             results_dir,
             hub,
@@ -119,10 +120,10 @@ impl Services {
             own: Arc::default(),
             naming: None,
             checkpoints: None,
-            file_habits: FileHabits::default(),
+            file_habits: FilePreferences::default(),
             main: None,
             mailboxes: Arc::default(),
-            movable: Movable::default(),
+            movable: BackgroundableCalls::default(),
             pulse: Arc::default(),
             no_time: Arc::from(""),
             environment_names: Mutex::default(),
@@ -162,17 +163,17 @@ impl Services {
             own: self.own.clone(),
             checkpoints: self.checkpoints.clone(),
             file_habits: self.file_habits,
-            main: Some(self.lasting()),
+            main: Some(self.session_lifetime()),
             mailboxes: self.mailboxes.clone(),
             movable: self.movable.clone(),
-            pulse: Arc::new(Pulse::within(&self.pulse)),
+            pulse: Arc::new(ActivityClock::with_parent(&self.pulse)),
             no_time: self.no_time.clone(),
             environment_names: Mutex::default(),
         }
     }
 
     /// The services that last as long as the session, for work that outlives its conversation.
-    pub fn lasting(self: &Arc<Self>) -> Weak<Self> {
+    pub fn session_lifetime(self: &Arc<Self>) -> Weak<Self> {
         self.main.clone().unwrap_or_else(|| Arc::downgrade(self))
     }
 
@@ -182,17 +183,17 @@ impl Services {
         main.map_or_else(|| self.results_dir.clone(), |main| main.results_dir.clone())
     }
 
-    pub(crate) fn mailboxes(&self) -> &Mailboxes {
+    pub(crate) fn mailboxes(&self) -> &AgentMailboxes {
         &self.mailboxes
     }
 
     /// Lets a call that somebody waits for go on in the background, or all that the main conversation waits for; says
     /// whether there was one.
     pub fn move_to_background(&self, call: Option<&ToolUseId>) -> bool {
-        self.movable.ask(call)
+        self.movable.request_background(call)
     }
 
-    pub(crate) fn movable(&self) -> &Movable {
+    pub(crate) fn backgroundable_calls(&self) -> &BackgroundableCalls {
         &self.movable
     }
 
@@ -209,25 +210,25 @@ impl Services {
     }
 
     /// Lets tools look back at what the conversation did before this run.
-    pub fn with_past(mut self, past: PastCalls) -> Self {
+    pub fn with_past_calls(mut self, past: PastCalls) -> Self {
         self.past = past;
         self
     }
 
     /// What the conversation did before this run. A tool that was not called yet may find here what it knew.
-    pub fn past(&self) -> &PastCalls {
+    pub fn past_calls(&self) -> &PastCalls {
         &self.past
     }
 
     /// Lets the session keep a plan.
-    pub fn with_plans(mut self, plans: &Plans) -> Self {
+    pub fn with_plan_config(mut self, plans: &PlanConfig) -> Self {
         self.plan_file.clone_from(&plans.file);
         self.plan_instructions.clone_from(&plans.instructions);
         self
     }
 
     /// Files and folders of the session's own.
-    pub fn with_own(mut self, own: Vec<PathBuf>) -> Self {
+    pub fn with_own_paths(mut self, own: Vec<PathBuf>) -> Self {
         self.own = own.into();
         self
     }
@@ -243,7 +244,7 @@ impl Services {
     }
 
     /// Lets an approved plan name the session.
-    pub(crate) fn with_naming(mut self, naming: Naming) -> Self {
+    pub(crate) fn with_session_namer(mut self, naming: SessionNamer) -> Self {
         self.naming = Some(naming);
         self
     }
@@ -251,12 +252,12 @@ impl Services {
     /// A plan was approved: a session without a name is called after it.
     pub fn name_after_plan(&self, plan: &str) {
         if let Some(naming) = &self.naming {
-            naming.after_plan(plan);
+            naming.name_after_plan(plan);
         }
     }
 
     /// Keeps what files were before calls change them.
-    pub fn with_checkpoints(mut self, checkpoints: Option<Checkpoints>) -> Self {
+    pub fn with_checkpoints(mut self, checkpoints: Option<SessionCheckpoints>) -> Self {
         self.checkpoints = checkpoints.map(|kept| Arc::new(FileCheckpoints::new(kept)));
         self
     }
@@ -266,45 +267,45 @@ impl Services {
     }
 
     /// Reads and changes files as the person wants it.
-    pub fn with_file_habits(mut self, habits: FileHabits) -> Self {
+    pub fn with_file_preferences(mut self, habits: FilePreferences) -> Self {
         self.file_habits = habits;
         self
     }
 
     /// How the person wants files to be read and changed.
-    pub fn file_habits(&self) -> FileHabits {
+    pub fn file_preferences(&self) -> FilePreferences {
         self.file_habits
     }
 
     /// Lets others listen to what happens, and have a say in it.
-    pub(crate) fn with_hooks(mut self, hooks: Hooks) -> Self {
+    pub(crate) fn with_hooks(mut self, hooks: HookRegistry) -> Self {
         self.hooks = Arc::new(hooks);
         self
     }
 
     /// Who listens to what happens.
-    pub fn hooks(&self) -> &Hooks {
+    pub fn hooks(&self) -> &HookRegistry {
         &self.hooks
     }
 
     /// Walls commands in.
-    pub fn with_walls(self, sandboxing: Option<Arc<Sandboxing>>) -> Self {
+    pub fn with_sandbox(self, sandboxing: Option<Arc<SessionSandbox>>) -> Self {
         self.walls.replace(sandboxing);
         self
     }
 
     /// The walls around commands, which settings can change.
-    pub(crate) fn walls(&self) -> &WallsInForce {
+    pub(crate) fn active_sandbox(&self) -> &ActiveSandbox {
         &self.walls
     }
 
     /// Whether commands run behind walls.
-    pub fn is_walled(&self) -> bool {
-        self.walls.now().is_some()
+    pub fn is_sandboxed(&self) -> bool {
+        self.walls.current().is_some()
     }
 
     /// Confines commands that nobody was asked about.
-    pub fn with_confining(mut self, confining: Option<Arc<Confining>>) -> Self {
+    pub fn with_confinement(mut self, confining: Option<Arc<SessionConfinement>>) -> Self {
         self.confining = confining;
         self
     }
@@ -317,11 +318,11 @@ impl Services {
         readable.push(self.session_results_dir());
         let paths = self.paths();
         let reach = ConfinedReach { roots: paths.roots, readable, home: paths.home };
-        Some(confining.confinement(reach, &self.env))
+        Some(confining.confinement_for(reach, &self.env))
     }
 
     /// Lets calls start processes.
-    pub fn with_processes(mut self, processes: Processes) -> Self {
+    pub fn with_processes(mut self, processes: ProcessAccess) -> Self {
         self.processes = Some(Arc::new(processes));
         self
     }
@@ -332,7 +333,7 @@ impl Services {
         let processes =
             self.processes.as_ref().ok_or_else(|| ToolError::failed("this session cannot start processes"))?;
         if let Some(walls) = self.walls.latest() {
-            walls.refuse_if_stopped()?;
+            walls.check_no_leftovers()?;
         }
         match &processes.shell {
             Ok(shell) => Ok((&processes.exec, shell)),
@@ -372,17 +373,17 @@ impl Services {
             return Some(Arc::clone(&known.names));
         }
         let names = Arc::new(EnvironmentNames::new(variables.iter().map(|(name, _)| name)));
-        *known = Some(KnownNames { variables, names: Arc::clone(&names) });
+        *known = Some(KnownVariableNames { variables, names: Arc::clone(&names) });
         Some(names)
     }
 
     /// Files and folders that the session may always write.
-    pub(crate) fn own(&self) -> &[PathBuf] {
+    pub(crate) fn own_paths(&self) -> &[PathBuf] {
         &self.own
     }
 
     /// A context for one call. `resolved` is what the gate found each path to be.
-    pub fn context(
+    pub fn tool_context(
         self: &Arc<Self>,
         tool: impl Into<Arc<str>>,
         call: ToolUseId,
@@ -392,7 +393,7 @@ impl Services {
         resolved: Vec<(PathBuf, PathBuf)>,
     ) -> ToolContext {
         ToolContext {
-            recorded: Recorded::default(),
+            recorded: DurableBarrier::default(),
             call,
             agent,
             cancel,
@@ -436,35 +437,35 @@ impl Services {
     }
 
     /// Applies changes that a call's result carries.
-    pub(crate) fn apply(&self, changes: impl IntoIterator<Item = Change>) {
+    pub(crate) fn apply_changes(&self, changes: impl IntoIterator<Item = StateChange>) {
         let mut state = self.lock_state();
         for change in changes {
             change(&mut state);
         }
-        self.stay(&mut state);
+        self.reset_agent_cwd(&mut state);
     }
 
     /// A subagent's commands all begin in the same place.
-    fn stay(&self, state: &mut SessionState) {
+    fn reset_agent_cwd(&self, state: &mut SessionState) {
         if self.main.is_some() {
             state.cwd = state.project_dir.clone();
         }
     }
 
     /// Applies the changes of a result of which the model gets only a preview: files read for it do not count as seen.
-    pub(crate) fn apply_unseen(&self, changes: impl IntoIterator<Item = Change>) {
+    pub(crate) fn apply_unseen_changes(&self, changes: impl IntoIterator<Item = StateChange>) {
         let mut state = self.lock_state();
-        let before = state.files.now();
+        let before = state.files.current_tick();
         for change in changes {
             change(&mut state);
         }
         state.files.forget_since(before);
-        self.stay(&mut state);
+        self.reset_agent_cwd(&mut state);
     }
 
     /// What a call asked of the permission mode since the last time.
-    pub(crate) fn take_mode_wish(&self) -> Option<ModeWish> {
-        self.lock_state().mode_wish.take()
+    pub(crate) fn take_mode_request(&self) -> Option<ModeChangeRequest> {
+        self.lock_state().mode_request.take()
     }
 
     /// Working directories beside the one the session started in. They are the session's: subagents change them for all.
@@ -501,54 +502,57 @@ impl Services {
         }
         if let Some(walls) = self.walls.latest() {
             // Nothing of any command is left.
-            walls.check_at_the_end(self).await;
+            walls.check_at_session_end(self).await;
         }
     }
 
     /// Tells people that a background task changed and, once it ended by itself, the model too.
-    pub fn task_changed(&self, task: &Task, for_model: Option<String>) {
-        self.publish(&AgentPath::default(), Body::Task(Box::new(task.view())));
+    pub fn publish_task_change(&self, task: &Task, for_model: Option<String>) {
+        self.publish(&AgentPath::default(), EventBody::Task(Box::new(task.view())));
         if let Some(text) = for_model {
-            self.tell_of_task(&task.owner, text);
+            self.notify_task_owner(&task.owner, text);
         }
     }
 
     /// Tells an agent what became of a task of its own.
-    pub(crate) fn tell_of_task(&self, owner: &AgentPath, text: String) {
-        let origin = Some(Origin::TaskNotification);
-        self.tell(owner, Say { blocks: vec![Block::text(&text)], synthetic: true, origin, ..Say::default() });
+    pub(crate) fn notify_task_owner(&self, owner: &AgentPath, text: String) {
+        let origin = Some(PromptOrigin::TaskNotification);
+        self.send_to_agent(
+            owner,
+            SubmittedPrompt { blocks: vec![Block::text(&text)], synthetic: true, origin, ..SubmittedPrompt::default() },
+        );
     }
 
     /// Tells an agent something. One that has ended leaves it to the main conversation.
-    pub(crate) fn tell(&self, agent: &AgentPath, said: Say) {
+    pub(crate) fn send_to_agent(&self, agent: &AgentPath, said: SubmittedPrompt) {
         // After the session closed there is nobody left to tell.
         if let Some(said) = self.mailboxes.deliver(agent, said)
             && let Some(ops) = &self.ops
         {
-            drop(ops.send(Op::Say(said)));
+            drop(ops.send(Op::Submit(said)));
         }
     }
 
     /// Publishes an event of the given agent.
-    pub fn publish(&self, agent: &AgentPath, body: Body) {
-        if is_headway(&body) {
-            self.pulse.beat();
+    pub fn publish(&self, agent: &AgentPath, body: EventBody) {
+        if is_progress(&body) {
+            self.pulse.record_activity();
         }
         self.hub.publish(Event {
             seq: 0,
             session: self.session.clone(),
             agent: agent.clone(),
-            at: if body.is_stamped() { gimlet_store::timestamp().into() } else { self.no_time.clone() },
+            at: if body.has_timestamp() { gimlet_store::current_timestamp().into() } else { self.no_time.clone() },
             body,
         });
     }
 
     pub(crate) fn publish_progress(&self, cx: &ToolContext, text: String) {
         let text = self.redactor.mask(&text).into_owned();
-        let phase = ToolPhase::Progress { text, elapsed_ms: cx.elapsed_ms() };
+        let phase = ToolCallPhase::Progress { text, elapsed_ms: cx.elapsed_ms() };
         self.publish(
             &cx.agent,
-            Body::Tool(Box::new(ToolView {
+            EventBody::Tool(Box::new(ToolCallView {
                 call: cx.call.clone(),
                 name: cx.tool.to_string(),
                 summary: cx.summary.clone(),
@@ -559,10 +563,10 @@ impl Services {
 }
 
 /// Whether something came of the work; signs of mere waiting are not headway.
-fn is_headway(body: &Body) -> bool {
+fn is_progress(body: &EventBody) -> bool {
     match body {
-        Body::Tool(tool) => !matches!(&tool.phase, ToolPhase::Progress { text, .. } if text.is_empty()),
-        Body::Notice(_) | Body::Task(_) => false,
+        EventBody::Tool(tool) => !matches!(&tool.phase, ToolCallPhase::Progress { text, .. } if text.is_empty()),
+        EventBody::Notice(_) | EventBody::Task(_) => false,
         _ => true,
     }
 }

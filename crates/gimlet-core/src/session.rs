@@ -1,13 +1,13 @@
 //! A session: its state and the actor that owns it.
 
 mod actor;
-mod desk;
-mod ending;
-mod inquiries;
-mod naming;
+mod op_handler;
 mod open;
-mod state;
+mod queries;
+mod session_namer;
+mod session_state;
+mod shutdown;
 
-pub(crate) use naming::Naming;
 pub use open::{SessionConfig, open};
-pub use state::{ModeWish, SessionState};
+pub(crate) use session_namer::SessionNamer;
+pub use session_state::{ModeChangeRequest, SessionState};

@@ -15,7 +15,7 @@ const MOST_ENDED: usize = 100;
 const MOST_FORGOTTEN: usize = 1_000;
 
 /// How a task is stopped. Resolves when nothing of it is left.
-pub type Stop = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+pub type TaskStopFn = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// One task.
 pub struct Task {
@@ -34,8 +34,8 @@ pub struct Task {
     state: watch::Sender<(TaskState, Option<i32>)>,
     /// Nobody waits for it.
     backgrounded: watch::Sender<bool>,
-    telling: Mutex<Telling>,
-    stop: Stop,
+    telling: Mutex<TaskDetails>,
+    stop: TaskStopFn,
     /// How far incremental readers have read the output file.
     read_to: Mutex<u64>,
     /// A person stopped it.
@@ -55,7 +55,7 @@ pub struct AgentTask {
 
 /// What is told about a task and changes.
 #[derive(Default)]
-struct Telling {
+struct TaskDetails {
     progress: Option<TaskProgress>,
     summary: Option<String>,
 }
@@ -66,7 +66,7 @@ impl Task {
     }
 
     /// Waits until the task no longer runs.
-    pub async fn finished(&self) -> (TaskState, Option<i32>) {
+    pub async fn wait_finished(&self) -> (TaskState, Option<i32>) {
         let mut state = self.state.subscribe();
         match state.wait_for(|(state, _)| *state != TaskState::Running).await {
             Ok(ended) => *ended,
@@ -76,7 +76,7 @@ impl Task {
 
     /// Stops the task and waits for its end.
     pub async fn stop(&self) {
-        self.settle(TaskState::Killed, None);
+        self.record_end(TaskState::Killed, None);
         (self.stop)().await;
     }
 
@@ -92,14 +92,14 @@ impl Task {
     }
 
     /// Waits until nothing of the task is left.
-    pub(crate) async fn over(&self) {
-        self.finished().await;
+    pub(crate) async fn wait_gone(&self) {
+        self.wait_finished().await;
         // There is nothing left to stop; what still winds up is waited for.
         (self.stop)().await;
     }
 
     /// Notes the end; the first one counts. Says whether this call was the first.
-    pub fn settle(&self, end: TaskState, exit_code: Option<i32>) -> bool {
+    pub fn record_end(&self, end: TaskState, exit_code: Option<i32>) -> bool {
         self.state.send_if_modified(|state| {
             let running = state.0 == TaskState::Running;
             if running {
@@ -117,12 +117,12 @@ impl Task {
 
     /// Notes how far it has come.
     pub fn set_progress(&self, progress: TaskProgress) {
-        self.telling().progress = Some(progress);
+        self.lock_details().progress = Some(progress);
     }
 
     /// Notes in one line how it ended.
     pub fn set_summary(&self, summary: String) {
-        self.telling().summary = Some(summary);
+        self.lock_details().summary = Some(summary);
     }
 
     /// Nobody waits for it.
@@ -136,19 +136,19 @@ impl Task {
     }
 
     /// Waits until nobody waits for it.
-    pub(crate) async fn left_alone(&self) {
+    pub(crate) async fn wait_backgrounded(&self) {
         // The sender lives as long as the task, which is borrowed here.
         drop(self.backgrounded.subscribe().wait_for(|alone| *alone).await);
     }
 
-    fn telling(&self) -> MutexGuard<'_, Telling> {
+    fn lock_details(&self) -> MutexGuard<'_, TaskDetails> {
         self.telling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn view(&self) -> TaskView {
         let (state, exit_code) = self.state();
         let (progress, summary) = {
-            let telling = self.telling();
+            let telling = self.lock_details();
             (telling.progress.clone(), telling.summary.clone())
         };
         TaskView {
@@ -182,17 +182,17 @@ pub struct NewTask {
     pub agent: Option<AgentTask>,
     /// Nobody waits for it.
     pub backgrounded: bool,
-    pub stop: Stop,
+    pub stop: TaskStopFn,
 }
 
 /// All tasks of a session that run and the last of those that have ended, oldest first. Clones share them.
 #[derive(Clone, Default)]
-pub struct Tasks {
-    list: Arc<Mutex<List>>,
+pub struct TaskRegistry {
+    list: Arc<Mutex<TaskList>>,
 }
 
 #[derive(Default)]
-struct List {
+struct TaskList {
     /// How many there have been.
     count: u64,
     tasks: Vec<Arc<Task>>,
@@ -200,7 +200,7 @@ struct List {
     forgotten: VecDeque<(String, PathBuf)>,
 }
 
-impl List {
+impl TaskList {
     /// Lets go of the oldest that have ended, so that a long session does not carry all it ever did.
     fn prune(&mut self) {
         let ended = |task: &Arc<Task>| task.state().0 != TaskState::Running;
@@ -218,7 +218,7 @@ impl List {
     }
 }
 
-impl Tasks {
+impl TaskRegistry {
     /// Registers running work under an id that is unique in the session.
     pub fn add(&self, new: NewTask) -> Arc<Task> {
         let mut list = self.lock();
@@ -252,24 +252,24 @@ impl Tasks {
     }
 
     /// Where the output of a task is that ended so long ago that nothing else is known of it.
-    pub fn forgotten(&self, id: &str) -> Option<PathBuf> {
+    pub fn forgotten_output(&self, id: &str) -> Option<PathBuf> {
         let list = self.lock();
         list.forgotten.iter().rev().find(|(forgotten, _)| forgotten == id).map(|(_, file)| file.clone())
     }
 
     /// The task of this id, or else the newest agent of this name.
-    pub fn find_named(&self, name: &str) -> Option<Arc<Task>> {
+    pub fn find_by_name(&self, name: &str) -> Option<Arc<Task>> {
         let is_meant = |task: &&Arc<Task>| task.agent.as_ref().is_some_and(|agent| agent.name.as_deref() == Some(name));
         self.find(name).or_else(|| self.lock().tasks.iter().rev().find(is_meant).cloned())
     }
 
     /// The id of the subagent that speaks by this path.
     pub fn agent_id(&self, path: &AgentPath) -> Option<String> {
-        self.agent(path).map(|task| task.id.clone())
+        self.find_agent(path).map(|task| task.id.clone())
     }
 
     /// The subagent that speaks by this path.
-    pub(crate) fn agent(&self, path: &AgentPath) -> Option<Arc<Task>> {
+    pub(crate) fn find_agent(&self, path: &AgentPath) -> Option<Arc<Task>> {
         let call = path.parent_tool_use()?;
         let list = self.lock();
         let of_call = |task: &&Arc<Task>| task.agent.is_some() && task.call.as_ref() == Some(call);
@@ -284,7 +284,7 @@ impl Tasks {
         self.all().into_iter().filter(|task| task.state().0 == TaskState::Running).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, List> {
+    fn lock(&self) -> MutexGuard<'_, TaskList> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -293,7 +293,7 @@ impl Tasks {
 mod tests {
     use super::*;
 
-    fn begin(tasks: &Tasks) -> Arc<Task> {
+    fn begin(tasks: &TaskRegistry) -> Arc<Task> {
         tasks.add(NewTask {
             id: None,
             kind: "local_bash",
@@ -310,19 +310,19 @@ mod tests {
 
     #[test]
     fn a_long_session_keeps_what_runs_and_the_last_of_what_has_ended() {
-        let tasks = Tasks::default();
+        let tasks = TaskRegistry::default();
         let server = begin(&tasks);
         for _ in 0..MOST_ENDED + MOST_FORGOTTEN + 50 {
-            begin(&tasks).settle(TaskState::Completed, Some(0));
+            begin(&tasks).record_end(TaskState::Completed, Some(0));
         }
         let last = begin(&tasks);
         let kept = tasks.all();
         assert_eq!(kept.len(), MOST_ENDED + 2);
         assert_eq!((kept[0].id.as_str(), kept.last().map(|task| task.id.clone())), ("b1", Some(last.id.clone())));
         assert!(tasks.find(&server.id).is_some() && tasks.find("b2").is_none());
-        assert_eq!(tasks.forgotten("b2"), None, "even ids are not kept for ever");
+        assert_eq!(tasks.forgotten_output("b2"), None, "even ids are not kept for ever");
         let newest = format!("b{}", MOST_FORGOTTEN + 51);
-        assert_eq!(tasks.forgotten(&newest), Some("/out".into()));
-        assert_eq!(tasks.forgotten(&last.id), None, "that one is known");
+        assert_eq!(tasks.forgotten_output(&newest), Some("/out".into()));
+        assert_eq!(tasks.forgotten_output(&last.id), None, "that one is known");
     }
 }

@@ -4,35 +4,35 @@
 //! without thought asks, runs alone and does not count as reading. The runtime sees [`AnyTool`]; the blanket
 //! implementation is the only bridge, and its `run` wants a [`Permit`](crate::Permit) that only the gate can make.
 
-mod any;
-mod context;
-mod guest;
-mod input;
-mod outcome;
-mod set;
-mod source;
+mod any_tool;
+mod external_tool;
+mod tool_context;
+mod tool_input;
+mod tool_result;
+mod tool_set;
+mod tool_source;
 
-pub use any::{AnyTool, Prepared};
-pub use context::{PathContext, PromptContext, ToolContext};
-pub use guest::{Guest, GuestCall, GuestResult, GuestTool};
-pub use input::{InputProblem, Problem, coerce, problems};
-pub use outcome::{Change, ErrorClass, Outcome, ToolError, ToolResult};
-pub use set::{ToolRef, ToolSet, nearest};
-pub use source::{Absence, News, Sought, ToolSource};
+pub use any_tool::{AnyTool, PreparedCall};
+pub use external_tool::{ExternalTool, ExternalToolHandler, ExternalToolResult, ExternalToolSpec};
+pub use tool_context::{PathContext, PromptContext, ToolContext};
+pub use tool_input::{InputProblem, SchemaProblem, coerce_input, schema_problems};
+pub use tool_result::{ErrorClass, StateChange, ToolError, ToolOutcome, ToolResult};
+pub use tool_set::{ToolRef, ToolSet, nearest_name};
+pub use tool_source::{AbsentTools, ServerRequestFacts, ToolSource, ToolSourceNews};
 
-pub use crate::session::ModeWish;
+pub use crate::session::ModeChangeRequest;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gimlet_proto::{Env, Need, PermissionMode, ResultContent, View};
+use gimlet_proto::{AccessNeed, Env, PermissionMode, ResultContent, View};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::services::Services;
+use crate::services::SessionServices;
 
 /// How long a result may get before it is written to a file and replaced by a preview.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,18 +54,18 @@ pub enum PermissionVerdict {
 
 /// What lets a tool expect a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sign {
+pub enum CallHint {
     /// The session begins, and there is a prompt for the model.
-    Prompted,
+    PromptReady,
     /// The model has been asked and may call any tool that it was offered.
-    Asked,
+    RequestSent,
     /// The model has said the tool's name and not yet the input.
-    Named,
+    ToolNamed,
 }
 
 /// What a call comes into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scene {
+pub struct CallSite {
     pub mode: PermissionMode,
     /// It is a subagent's, not one of the conversation that a person follows.
     pub is_subagent: bool,
@@ -73,7 +73,7 @@ pub struct Scene {
 
 /// Which subagents may have a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ForAgents {
+pub enum AgentAvailability {
     Always,
     /// Those that somebody waits for.
     InForeground,
@@ -85,7 +85,7 @@ pub enum ForAgents {
 
 /// What happens to a running call when the turn is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnInterrupt {
+pub enum InterruptBehavior {
     /// It is cancelled; partial output is kept.
     Cancel,
     /// It is short and must not be torn: it is awaited.
@@ -112,16 +112,16 @@ pub trait Tool: Send + Sync + 'static {
     }
 
     /// A call may come. Whatever takes time and has no effect can be made ready.
-    fn anticipate(&self, _sign: Sign, _services: &Services) {}
+    fn anticipate(&self, _sign: CallHint, _services: &SessionServices) {}
 
     /// Whether a call may begin while its request is still being made safe on disk. One that may waits for
-    /// [`ToolContext::recorded`] itself, before its first effect that anybody can see.
-    fn begins_unrecorded(&self) -> bool {
+    /// [`ToolContext::durable_barrier`] itself, before its first effect that anybody can see.
+    fn may_start_before_durable(&self) -> bool {
         false
     }
 
     /// Whether a long call shows by what it sends others to do that it is alive, so that no sign of life is needed beside it.
-    fn shows_its_work(&self) -> bool {
+    fn reports_own_progress(&self) -> bool {
         false
     }
 
@@ -136,7 +136,7 @@ pub trait Tool: Send + Sync + 'static {
     fn to_blocks(&self, output: &Self::Output) -> ResultContent;
 
     /// Reads an output that somebody else wrote in the tool's form; `None` where the tool does not take any.
-    fn read_output(&self, _json: &str) -> Option<Self::Output> {
+    fn parse_output(&self, _json: &str) -> Option<Self::Output> {
         None
     }
 
@@ -146,8 +146,8 @@ pub trait Tool: Send + Sync + 'static {
     }
 
     /// What the call would touch. Pure and complete; when unsure, `Opaque`.
-    fn needs(&self, _input: &Self::Input, _cx: &PathContext) -> Vec<Need> {
-        vec![Need::Opaque]
+    fn needs(&self, _input: &Self::Input, _cx: &PathContext) -> Vec<AccessNeed> {
+        vec![AccessNeed::Opaque]
     }
 
     /// Other names under which the tool is called (older spellings).
@@ -168,7 +168,7 @@ pub trait Tool: Send + Sync + 'static {
     /// Only looks. Follows from the needs: nothing but reads.
     fn is_read_only(&self, input: &Self::Input, cx: &PathContext) -> bool {
         let needs = self.needs(input, cx);
-        !needs.is_empty() && needs.iter().all(|need| matches!(need, Need::Read(_)))
+        !needs.is_empty() && needs.iter().all(|need| matches!(need, AccessNeed::Read(_)))
     }
 
     /// Destroys what cannot be brought back; refines "not read-only".
@@ -203,31 +203,31 @@ pub trait Tool: Send + Sync + 'static {
 
     /// A question by nature: what the model is told where nobody can answer it. Where permissions are bypassed, such a
     /// call runs without an answer instead.
-    fn unanswered(&self) -> Option<&'static str> {
+    fn unanswered_message(&self) -> Option<&'static str> {
         None
     }
 
     /// A question by nature: the input to run with when nobody has answered within this time.
-    fn without_answer(&self, _input: &Value, _waited: Duration) -> Option<Value> {
+    fn input_without_answer(&self, _input: &Value, _waited: Duration) -> Option<Value> {
         None
     }
 
     /// Of no use where nobody can be asked, so that it is not offered there.
-    fn only_attended(&self) -> bool {
+    fn requires_attended_session(&self) -> bool {
         false
     }
 
     /// Why a call makes no sense at this point, if it does not.
-    fn out_of_place(&self, _scene: Scene) -> Option<&'static str> {
+    fn misplaced_reason(&self, _scene: CallSite) -> Option<&'static str> {
         None
     }
 
     /// Completes an input from what the session has on disk, just before the call is decided on: earlier calls of the
     /// same reply have run by then. `None` leaves it as it is.
-    fn complete(
+    fn complete_input(
         &self,
         _input: &Map<String, Value>,
-        _services: &Services,
+        _services: &SessionServices,
     ) -> Result<Option<Map<String, Value>>, ToolError> {
         Ok(None)
     }
@@ -242,7 +242,7 @@ pub trait Tool: Send + Sync + 'static {
     }
 
     /// The name in the list of tools that programs get, where they know it by another one.
-    fn listed_as(&self) -> &'static str {
+    fn listed_name(&self) -> &'static str {
         Self::NAME
     }
 
@@ -262,8 +262,8 @@ pub trait Tool: Send + Sync + 'static {
     /// The file that the call is about.
     fn path(&self, input: &Self::Input, cx: &PathContext) -> Option<PathBuf> {
         self.needs(input, cx).into_iter().find_map(|need| match need {
-            Need::Read(path) | Need::Write(path) => Some(path),
-            Need::Run(_) | Need::Fetch(_) | Need::Session | Need::Opaque => None,
+            AccessNeed::Read(path) | AccessNeed::Write(path) => Some(path),
+            AccessNeed::Run(_) | AccessNeed::Fetch(_) | AccessNeed::Session | AccessNeed::Opaque => None,
         })
     }
 
@@ -276,13 +276,13 @@ pub trait Tool: Send + Sync + 'static {
         ResultCap::Chars(50_000)
     }
 
-    fn on_interrupt(&self) -> OnInterrupt {
-        OnInterrupt::Cancel
+    fn on_interrupt(&self) -> InterruptBehavior {
+        InterruptBehavior::Cancel
     }
 
     /// Which subagents may have it.
-    fn for_agents(&self) -> ForAgents {
-        ForAgents::InForeground
+    fn agent_availability(&self) -> AgentAvailability {
+        AgentAvailability::InForeground
     }
 
     /// A few words for tool search.

@@ -1,39 +1,39 @@
 //! The loop: ask the model, run what it calls, tell it what came out, until it has nothing more to call.
 
-mod answered;
-mod batch;
-mod hooked;
-mod outcome;
-mod rounds;
+mod call_batch;
+mod deferred_answer;
+mod reply_outcome;
+mod turn_hooks;
+mod turn_loop;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use gimlet_proto::{
-    Body, Denial, EntryId, ItemId, Level, Model, ModelFacts, Notice, Origin, Prompt, PromptFate, Say, StopCause,
-    StopReason, TurnEnd, TurnReport,
+    AcceptedPrompt, Denial, EntryId, EventBody, ItemId, Model, ModelFacts, Notice, NoticeLevel, PromptOrigin,
+    PromptOutcome, StopCause, StopReason, SubmittedPrompt, TurnEnd, TurnReport,
 };
 
 use crate::call::CallScope;
 use crate::conversation::Conversation;
-use crate::dials::Dials;
-use crate::panics::caught_async;
-use crate::record::Record;
-use crate::schedule::Calls;
-use crate::steering::Steering;
-use crate::structured::OutputSchema;
-pub(crate) use batch::apply_changes;
-pub(crate) use outcome::say;
-use rounds::Rounds;
+use crate::model_selection::LiveModelSelection;
+use crate::panics::catch_panic_async;
+use crate::record::ConversationRecord;
+use crate::schedule::CallSchedule;
+use crate::steering::SteeringQueue;
+use crate::structured_output::OutputSchema;
+pub(crate) use call_batch::apply_changes;
+pub(crate) use reply_outcome::append_meta_message;
+use turn_loop::TurnLoop;
 
 /// Everything a turn runs with, fixed when it starts (mode, rules and model are read where they are used).
 pub(crate) struct Turn {
     pub(crate) model: Arc<dyn Model>,
-    pub(crate) dials: Dials,
+    pub(crate) model_selection: LiveModelSelection,
     pub(crate) scope: Arc<CallScope>,
     pub(crate) options: TurnOptions,
-    pub(crate) steering: Steering,
+    pub(crate) steering: SteeringQueue,
     pub(crate) items: Arc<AtomicU64>,
     pub(crate) result_files: gimlet_store::ResultFiles,
     /// The form that the answer has to have.
@@ -71,30 +71,30 @@ impl Default for TurnOptions {
 
 impl Turn {
     /// What is known about the model of the moment.
-    pub(crate) fn facts(&self) -> ModelFacts {
+    pub(crate) fn model_facts(&self) -> ModelFacts {
         self.model.facts(&self.scope.model())
     }
 
-    pub(crate) fn publish(&self, body: Body) {
+    pub(crate) fn publish(&self, body: EventBody) {
         self.scope.services.publish(&self.scope.agent, body);
     }
 
-    pub(crate) fn notice(&self, level: Level, text: impl Into<String>) {
-        self.publish(Body::Notice(Notice { level, text: text.into() }));
+    pub(crate) fn publish_notice(&self, level: NoticeLevel, text: impl Into<String>) {
+        self.publish(EventBody::Notice(Notice { level, text: text.into() }));
     }
 
     /// Says that the record cannot be written, as soon as that is known: a long turn may still be stopped in time.
-    fn tell_trouble(&self, record: &mut Record) {
+    fn report_record_error(&self, record: &mut ConversationRecord) {
         if let Some(text) = record.take_warning() {
-            self.notice(Level::Error, text);
+            self.publish_notice(NoticeLevel::Error, text);
         }
     }
 
     /// Tells whoever gave a prompt its id what became of it. One that waited does so no more.
-    fn tell_fate(&self, said: &Say, fate: PromptFate) {
-        self.steering.settle(said);
+    fn publish_prompt_fate(&self, said: &SubmittedPrompt, fate: PromptOutcome) {
+        self.steering.mark_handled(said);
         if let Some(prompt) = said.uuid.clone() {
-            self.publish(Body::PromptFate { prompt, fate });
+            self.publish(EventBody::PromptOutcome { prompt, outcome: fate });
         }
     }
 
@@ -104,7 +104,7 @@ impl Turn {
 }
 
 /// Runs one prompt to its end. Whatever happens, history stays valid and on disk.
-pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> TurnReport {
+pub(crate) async fn run_turn(conversation: &mut Conversation, turn: &Turn, prompt: SubmittedPrompt) -> TurnReport {
     let started = Instant::now();
     conversation.ledger.begin_turn();
     conversation.repeats.clear();
@@ -112,7 +112,7 @@ pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Sa
         output.begin_turn();
     }
     let origin = prompt.origin.clone();
-    let (end, text, stop_reason) = match caught_async(begin(conversation, turn, prompt)).await {
+    let (end, text, stop_reason) = match catch_panic_async(begin_turn(conversation, turn, prompt)).await {
         Ok(ended) => ended,
         Err(panicked) => {
             panicked.log(&turn.scope, "the turn");
@@ -121,64 +121,68 @@ pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Sa
             (TurnEnd::Stopped { reason, because: StopCause::InternalError }, String::new(), None)
         }
     };
-    if let Some(answer) = turn.output.as_ref().and_then(|output| output.given()) {
-        conversation.record.structured_output(&answer);
+    if let Some(answer) = turn.output.as_ref().and_then(|output| output.answer()) {
+        conversation.record.append_structured_output(&answer);
     }
     conversation.record.end_turn(&conversation.ledger.by_model(), turn.scope.gate.mode());
-    conversation.record.durable().await;
-    report(conversation, turn, Ended { end, text, stop_reason, origin }, started)
+    conversation.record.wait_durable().await;
+    build_report(conversation, turn, TurnConclusion { end, text, stop_reason, origin }, started)
 }
 
 /// Takes the prompt in and goes on from there, unless hooks object.
-async fn begin(conversation: &mut Conversation, turn: &Turn, mut prompt: Say) -> (TurnEnd, String, Option<StopReason>) {
-    if let Some(reason) = hooked::open(conversation, turn).await {
-        turn.tell_fate(&prompt, PromptFate::Refused);
+async fn begin_turn(
+    conversation: &mut Conversation,
+    turn: &Turn,
+    mut prompt: SubmittedPrompt,
+) -> (TurnEnd, String, Option<StopReason>) {
+    if let Some(reason) = turn_hooks::run_start_hooks(conversation, turn).await {
+        turn.publish_prompt_fate(&prompt, PromptOutcome::Refused);
         return (TurnEnd::HookStopped, reason, None);
     }
-    let answered = match answered::take_answer(conversation, turn, &mut prompt) {
+    let answered = match deferred_answer::take_deferred_answer(conversation, turn, &mut prompt) {
         Ok(answered) => answered,
         Err(end) => {
-            turn.tell_fate(&prompt, PromptFate::Refused);
+            turn.publish_prompt_fate(&prompt, PromptOutcome::Refused);
             return (end, String::new(), None);
         }
     };
-    let ended = run_deferred(conversation, turn).await;
+    let ended = run_deferred_call(conversation, turn).await;
     if conversation.deferred.is_none() {
-        turn.steering.take_held().into_iter().for_each(|said| take_note(conversation, turn, said));
+        turn.steering.take_held().into_iter().for_each(|said| accept_note(conversation, turn, said));
     }
     match ended {
         Some(TurnEnd::Aborted { in_tools }) => {
-            accept(conversation, turn, prompt);
-            outcome::mark_interrupted(conversation, turn, in_tools);
+            accept_prompt(conversation, turn, prompt);
+            reply_outcome::mark_interrupted(conversation, turn, in_tools);
             return (TurnEnd::Aborted { in_tools }, String::new(), None);
         }
         Some(end) => {
-            turn.tell_fate(&prompt, PromptFate::Refused);
+            turn.publish_prompt_fate(&prompt, PromptOutcome::Refused);
             let why = match &end {
                 TurnEnd::DeferredUnavailable { .. } => "the tool of the call that waited is gone",
                 _ => "a hook ended the turn before it",
             };
-            turn.notice(Level::Warning, format!("the prompt was not taken up: {why}"));
+            turn.publish_notice(NoticeLevel::Warning, format!("the prompt was not taken up: {why}"));
             return (end, String::new(), None);
         }
         None => {}
     }
     for notice in turn.steering.take_notices() {
-        accept(conversation, turn, notice);
+        accept_prompt(conversation, turn, notice);
     }
     if answered && prompt.blocks.is_empty() {
         // The answer was all there is to say.
-        turn.tell_fate(&prompt, PromptFate::Taken);
-        let here = conversation.mark();
-        return Rounds::new(conversation, turn, &here).run().await;
+        turn.publish_prompt_fate(&prompt, PromptOutcome::Accepted);
+        let here = conversation.mark_prompt();
+        return TurnLoop::new(conversation, turn, &here).run().await;
     }
-    let is_heavy = outcome::may_be_too_much(&prompt.blocks);
-    match hooked::submit(conversation, turn, prompt).await {
+    let is_heavy = reply_outcome::may_be_too_large(&prompt.blocks);
+    match turn_hooks::submit_prompt(conversation, turn, prompt).await {
         Err((end, words)) => (end, words, None),
         Ok(before) => {
-            let ended = Rounds::new(conversation, turn, &before).run().await;
+            let ended = TurnLoop::new(conversation, turn, &before).run().await;
             if is_heavy {
-                outcome::take_back(conversation, turn, &ended.0, before);
+                reply_outcome::withdraw_refused_prompt(conversation, turn, &ended.0, before);
             }
             ended
         }
@@ -187,36 +191,43 @@ async fn begin(conversation: &mut Conversation, turn: &Turn, mut prompt: Say) ->
 
 /// Takes in what is only to be known, unless it does not fit. Nothing may stand between a call that waits and its result:
 /// until then it is kept.
-pub(crate) fn take_note(conversation: &mut Conversation, turn: &Turn, said: Say) {
-    if let Some(TurnEnd::PromptUnusable { reason, .. }) = conversation.objection(&said.blocks, &turn.facts()) {
+pub(crate) fn accept_note(conversation: &mut Conversation, turn: &Turn, said: SubmittedPrompt) {
+    if let Some(TurnEnd::PromptUnusable { reason, .. }) =
+        conversation.prompt_rejection(&said.blocks, &turn.model_facts())
+    {
         refuse_note(turn, &said, reason);
     } else if conversation.deferred.is_none() {
-        accept(conversation, turn, said);
+        accept_prompt(conversation, turn, said);
     } else if let Some(said) = turn.steering.hold(said) {
         refuse_note(turn, &said, "The prompt was not taken up: a call waits, and too much waits behind it.");
     }
 }
 
-fn refuse_note(turn: &Turn, said: &Say, reason: impl Into<String>) {
-    turn.notice(Level::Warning, reason);
-    turn.tell_fate(said, PromptFate::Refused);
+fn refuse_note(turn: &Turn, said: &SubmittedPrompt, reason: impl Into<String>) {
+    turn.publish_notice(NoticeLevel::Warning, reason);
+    turn.publish_prompt_fate(said, PromptOutcome::Refused);
 }
 
 /// Puts a prompt on disk, then into history, then before people's eyes. Gives its id.
-pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) -> EntryId {
-    accept_as(conversation, turn, said, None)
+pub(crate) fn accept_prompt(conversation: &mut Conversation, turn: &Turn, said: SubmittedPrompt) -> EntryId {
+    accept_prompt_as(conversation, turn, said, None)
 }
 
 /// The same for a prompt that hooks know by an id already.
-fn accept_as(conversation: &mut Conversation, turn: &Turn, said: Say, promised: Option<EntryId>) -> EntryId {
+fn accept_prompt_as(
+    conversation: &mut Conversation,
+    turn: &Turn,
+    said: SubmittedPrompt,
+    promised: Option<EntryId>,
+) -> EntryId {
     open_conversation(conversation, turn);
     // Only the person speaks for the person.
     let of_session = turn.scope.subagent.is_none();
     if !said.synthetic && !said.meta && of_session {
-        turn.scope.gate.note_prompt(&said.blocks);
+        turn.scope.gate.note_user_prompt(&said.blocks);
     }
-    let uuid = conversation.record.prompt(&said, promised);
-    turn.tell_fate(&said, PromptFate::Taken);
+    let uuid = conversation.record.append_prompt(&said, promised);
+    turn.publish_prompt_fate(&said, PromptOutcome::Accepted);
     if of_session {
         turn.scope.services.hooks().note_prompt(&uuid);
         if !said.synthetic {
@@ -224,7 +235,7 @@ fn accept_as(conversation: &mut Conversation, turn: &Turn, said: Say, promised: 
         }
     }
     conversation.push_user(said.blocks.clone());
-    turn.publish(Body::Prompt(Prompt {
+    turn.publish(EventBody::Prompt(AcceptedPrompt {
         uuid: uuid.clone(),
         blocks: said.blocks,
         plain: said.plain,
@@ -238,21 +249,21 @@ fn accept_as(conversation: &mut Conversation, turn: &Turn, said: Say, promised: 
 fn open_conversation(conversation: &mut Conversation, turn: &Turn) {
     // A subagent has the facts of the place in its system prompt: its record begins with its task.
     if conversation.is_empty() && turn.scope.subagent.is_none() {
-        let context = crate::context::environment(&turn.scope, &turn.facts().id);
-        say(conversation, &context);
+        let context = crate::context::environment_block(&turn.scope, &turn.model_facts().id);
+        append_meta_message(conversation, &context);
     }
 }
 
 /// Runs the call that a hook left for later, before anything else is said. Hooks may leave it once more.
-async fn run_deferred(conversation: &mut Conversation, turn: &Turn) -> Option<TurnEnd> {
+async fn run_deferred_call(conversation: &mut Conversation, turn: &Turn) -> Option<TurnEnd> {
     let call = conversation.deferred.take()?;
     let tools = &turn.scope.tools;
-    let gone = tools.find(tools.meant(&call.name)).is_none().then(|| call.name.clone());
-    let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, false);
+    let gone = tools.find(tools.resolve_name(&call.name)).is_none().then(|| call.name.clone());
+    let mut calls = CallSchedule::new(turn.scope.clone(), turn.options.concurrency, false);
     // On disk before it can change anything, like every request: it must not run twice because a run was cut off.
-    conversation.record.resumed(&call.id);
-    calls.offer(call);
-    let results = batch::run_calls(conversation, turn, &mut calls, turn.facts().context_window).await;
+    conversation.record.append_resumed(&call.id);
+    calls.add_call(call);
+    let results = call_batch::run_calls(conversation, turn, &mut calls, turn.model_facts().context_window).await;
     let stopped = results.stop || turn.scope.cancel.is_cancelled();
     // A tool that is gone has been told so as the call's result; whoever wanted it later must know.
     let unavailable = gone.map(|tool| TurnEnd::DeferredUnavailable { tool });
@@ -260,16 +271,16 @@ async fn run_deferred(conversation: &mut Conversation, turn: &Turn) -> Option<Tu
 }
 
 /// How a turn came to its end.
-struct Ended {
+struct TurnConclusion {
     end: TurnEnd,
     text: String,
     stop_reason: Option<StopReason>,
-    origin: Option<Origin>,
+    origin: Option<PromptOrigin>,
 }
 
-fn report(conversation: &Conversation, turn: &Turn, ended: Ended, started: Instant) -> TurnReport {
-    let Ended { end, mut text, stop_reason, origin } = ended;
-    let structured_output = turn.output.as_ref().and_then(|output| output.given());
+fn build_report(conversation: &Conversation, turn: &Turn, ended: TurnConclusion, started: Instant) -> TurnReport {
+    let TurnConclusion { end, mut text, stop_reason, origin } = ended;
+    let structured_output = turn.output.as_ref().and_then(|output| output.answer());
     if let Some(answer) = &structured_output {
         answer.get().clone_into(&mut text);
     }
@@ -288,14 +299,14 @@ fn report(conversation: &Conversation, turn: &Turn, ended: Ended, started: Insta
         stop_reason,
         num_turns,
         duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-        api_ms: u64::try_from(conversation.ledger.turn_api().as_millis()).unwrap_or(u64::MAX),
+        api_ms: u64::try_from(conversation.ledger.turn_api_time().as_millis()).unwrap_or(u64::MAX),
         usage: conversation.ledger.turn_usage(),
         last_usage: conversation.ledger.last_usage(),
         total_cost_usd: conversation.ledger.total_cost_usd(),
         by_model: conversation.ledger.by_model(),
         denials,
         origin,
-        queued: turn.steering.waiting(),
+        queued: turn.steering.waiting_count(),
         structured_output,
     }
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use divan::Bencher;
 use gimlet_exec::{
-    Bubblewrap, CaptureLimits, CustodianProgram, DirectoryReport, Exec, ExecConfig, Foreground, ProbeOptions, Sandbox,
-    Shell, ShellCommand, ShellConfig, Spawn, Stdin, Streams, probe,
+    BubblewrapChoice, CaptureLimits, CustodianProgram, DirectoryReporter, Exec, ExecConfig, ForegroundCommand,
+    ProbeOptions, Sandbox, Shell, ShellCommand, ShellConfig, SpawnRequest, StdinMode, StreamMode, probe_sandbox,
 };
 use gimlet_proto::{Env, SandboxSpec};
 
@@ -42,15 +42,15 @@ fn bare_bash_true() {
     divan::black_box(output).expect("bash runs");
 }
 
-fn bash_true(env: Vec<(OsString, OsString)>) -> Spawn {
-    Spawn {
+fn bash_true(env: Vec<(OsString, OsString)>) -> SpawnRequest {
+    SpawnRequest {
         program: "/bin/bash".into(),
         args: vec!["-c".into(), "true".into()],
         cwd: "/".into(),
         env,
-        stdin: Stdin::Null,
-        streams: Streams::Merged,
-        report: DirectoryReport::Nobody,
+        stdin: StdinMode::Null,
+        streams: StreamMode::Merged,
+        report: DirectoryReporter::Disabled,
         confinement: None,
     }
 }
@@ -73,16 +73,16 @@ fn custodian_bash_true(bencher: Bencher<'_, '_>) {
 fn sandboxed_bash_true(bencher: Bencher<'_, '_>, kind: &str) {
     let (runtime, exec) = (runtime(), exec());
     let env = variables();
-    let bubblewrap = if kind == "bubblewrap" { Bubblewrap::First } else { Bubblewrap::Never };
+    let bubblewrap = if kind == "bubblewrap" { BubblewrapChoice::First } else { BubblewrapChoice::Never };
     let options = ProbeOptions { bubblewrap, own_namespaces: kind == "namespaces" };
-    let available = runtime.block_on(probe(&exec, &options));
+    let available = runtime.block_on(probe_sandbox(&exec, &options));
     let spec = SandboxSpec { write: vec!["/var/tmp".into()], ..SandboxSpec::default() };
     let sandbox = Sandbox::new(spec, available, None).expect("walls");
     bencher.bench_local(|| {
         runtime.block_on(async {
-            let spawn = sandbox.wrap(bash_true(env.clone()), &[]).expect("a command");
+            let spawn = sandbox.wrap_spawn(bash_true(env.clone()), &[]).expect("a command");
             let exit = exec.spawn(spawn).await.expect("it starts").wait().await.expect("it ends");
-            assert!(exit.success());
+            assert!(exit.is_success());
         });
     });
 }
@@ -92,14 +92,14 @@ fn sandboxed_bash_true(bencher: Bencher<'_, '_>, kind: &str) {
 fn shell_call_true(bencher: Bencher<'_, '_>) {
     let (runtime, exec) = (runtime(), exec());
     let config =
-        ShellConfig { env: env(), session_id: "bench".into(), effort: None, snapshot_file: None, ahead: false };
+        ShellConfig { env: env(), session_id: "bench".into(), effort: None, snapshot_file: None, prestart: false };
     let shell = Shell::find(config).expect("a shell");
     bencher.bench_local(|| {
         runtime.block_on(async {
             let command = ShellCommand { text: "true", cwd: Path::new("/"), env: Vec::new() };
             let run = shell.start(&exec, command).await.expect("it starts");
-            let limits = CaptureLimits::foreground(30_000, "/nonexistent/unused".into());
-            Foreground::new(run.running, limits).finish().await.cwd()
+            let limits = CaptureLimits::for_foreground(30_000, "/nonexistent/unused".into());
+            ForegroundCommand::new(run.running, limits).finish().await.cwd()
         })
     });
 }
@@ -109,7 +109,7 @@ fn shell_call_true(bencher: Bencher<'_, '_>) {
 fn first_call_with_custodian(bencher: Bencher<'_, '_>) {
     let runtime = runtime();
     let config =
-        ShellConfig { env: env(), session_id: "bench".into(), effort: None, snapshot_file: None, ahead: false };
+        ShellConfig { env: env(), session_id: "bench".into(), effort: None, snapshot_file: None, prestart: false };
     let shell = Shell::find(config).expect("a shell");
     bencher.bench_local(|| {
         let exec = exec();

@@ -2,18 +2,18 @@
 //! below the session's custodian, which takes in every orphan; so the line of parents tells, and no command can forge it.
 
 use crate::custodian;
-use crate::procfs::Process;
+use crate::procfs::ProcessEntry;
 use crate::sandbox::HELPER_ARGUMENT;
 
 /// No line of parents is longer; one that is cannot be trusted to have been read to its end.
 const LONGEST_LINE: usize = 4096;
 
 /// Whether a command of a session started this process, itself or through others. In doubt it did.
-pub fn is_below_a_session() -> bool {
+pub fn is_started_by_session() -> bool {
     let mut pid = i32::try_from(std::process::id()).unwrap_or_default();
     for _ in 0..LONGEST_LINE {
-        let Some(process) = Process::read(pid) else { return true };
-        if is_custody(process.parent) {
+        let Some(process) = ProcessEntry::read(pid) else { return true };
+        if is_custody_process(process.parent) {
             return true;
         }
         match process.parent {
@@ -26,7 +26,7 @@ pub fn is_below_a_session() -> bool {
 }
 
 /// Whether a process looks after the commands of a session.
-fn is_custody(pid: i32) -> bool {
+fn is_custody_process(pid: i32) -> bool {
     let Ok(line) = std::fs::read(format!("/proc/{pid}/cmdline")) else { return false };
     let argument = line.split(|byte| *byte == 0).nth(1).unwrap_or_default();
     [custodian::ARGUMENT, HELPER_ARGUMENT].iter().any(|own| own.as_bytes() == argument)

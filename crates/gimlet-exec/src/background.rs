@@ -9,15 +9,15 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::capture::{Gauge, Progress};
-use crate::foreground::{Finished, Foreground};
+use crate::capture::{CaptureMonitor, OutputProgress};
+use crate::foreground::{FinishedCommand, ForegroundCommand};
 
 /// How a background command is doing.
 #[derive(Debug, Clone, Default)]
 pub enum BackgroundState {
     #[default]
     Running,
-    Ended(Arc<Finished>),
+    Ended(Arc<FinishedCommand>),
 }
 
 /// A command in the background. Dropping it ends the command's whole tree.
@@ -25,7 +25,7 @@ pub enum BackgroundState {
 pub struct BackgroundCommand {
     pid: u32,
     output_file: PathBuf,
-    gauge: Gauge,
+    gauge: CaptureMonitor,
     kills: mpsc::Sender<Duration>,
     state: watch::Receiver<BackgroundState>,
     /// Aborts the task when dropped.
@@ -33,14 +33,14 @@ pub struct BackgroundCommand {
 }
 
 impl BackgroundCommand {
-    pub(crate) fn carry(command: Foreground) -> Self {
+    pub(crate) fn from_foreground(command: ForegroundCommand) -> Self {
         let (kills, kill_requests) = mpsc::channel(1);
         let (publish, state) = watch::channel(BackgroundState::default());
-        let (pid, gauge) = (command.pid(), command.capture().gauge().clone());
+        let (pid, gauge) = (command.pid(), command.capture().monitor().clone());
         let output_file = command.capture().file().to_owned();
         let mut carrier = JoinSet::new();
         carrier.spawn(async move {
-            let finished = carry_to_end(command, kill_requests).await;
+            let finished = run_to_end_or_kill(command, kill_requests).await;
             publish.send_replace(BackgroundState::Ended(Arc::new(finished)));
         });
         Self { pid, output_file, gauge, kills, state, _carrier: carrier }
@@ -56,7 +56,7 @@ impl BackgroundCommand {
     }
 
     /// Where the output stands, with up to that many of its last lines.
-    pub fn progress(&self, lines: usize) -> Progress {
+    pub fn progress(&self, lines: usize) -> OutputProgress {
         self.gauge.progress(lines)
     }
 
@@ -71,7 +71,7 @@ impl BackgroundCommand {
     }
 
     /// Waits for the end; `None` only if the runtime went away first.
-    pub async fn wait(&self) -> Option<Arc<Finished>> {
+    pub async fn wait(&self) -> Option<Arc<FinishedCommand>> {
         let mut state = self.state.clone();
         let ended = state.wait_for(|state| matches!(state, BackgroundState::Ended(_))).await.ok()?;
         match &*ended {
@@ -81,14 +81,17 @@ impl BackgroundCommand {
     }
 
     /// Ends the whole tree: TERM, `grace`, KILL; returns when it is over.
-    pub async fn kill(&self, grace: Duration) -> Option<Arc<Finished>> {
+    pub async fn kill(&self, grace: Duration) -> Option<Arc<FinishedCommand>> {
         // A full channel means that another kill is under way, a closed one that it is over.
         let _ = self.kills.try_send(grace);
         self.wait().await
     }
 }
 
-async fn carry_to_end(mut command: Foreground, mut kill_requests: mpsc::Receiver<Duration>) -> Finished {
+async fn run_to_end_or_kill(
+    mut command: ForegroundCommand,
+    mut kill_requests: mpsc::Receiver<Duration>,
+) -> FinishedCommand {
     let grace = tokio::select! {
         finished = command.finish() => return finished,
         grace = kill_requests.recv() => grace,

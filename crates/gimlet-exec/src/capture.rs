@@ -3,12 +3,12 @@
 //! Memory is bounded whatever is printed. The file is made only when the output outgrows memory or goes to the
 //! background, so an ordinary command touches no disk. Capture never reads from a pipe itself and never kills.
 
-mod spill;
+mod spill_file;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use spill::Spill;
+use spill_file::SpillFile;
 
 /// The most output kept in memory, whatever limit is asked for.
 const MAX_INLINE_BYTES: usize = 256 * 1024;
@@ -30,14 +30,14 @@ pub struct CaptureLimits {
 
 impl CaptureLimits {
     /// The limits of a foreground command: a file of at most 64 MiB, an end at 5 GB.
-    pub fn foreground(inline_bytes: usize, spill_file: PathBuf) -> Self {
+    pub fn for_foreground(inline_bytes: usize, spill_file: PathBuf) -> Self {
         Self { inline_bytes, spill_file, file_bytes: 64 * 1024 * 1024, kill_bytes: 5_000_000_000 }
     }
 }
 
 /// Everything known about a command's output.
 #[derive(Debug, Default)]
-pub struct Captured {
+pub struct CapturedOutput {
     /// All of the output if it stayed within the inline limit, else its beginning.
     pub head: Vec<u8>,
     /// The last bytes, up to 32 KiB; may overlap with the head.
@@ -52,16 +52,16 @@ pub struct Captured {
     pub file_error: Option<std::io::Error>,
 }
 
-impl Captured {
+impl CapturedOutput {
     /// Whether `head` is the whole output.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.head.len() as u64 == self.total_bytes
     }
 }
 
 /// Where a running command's output stands.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Progress {
+pub struct OutputProgress {
     pub total_bytes: u64,
     pub total_lines: u64,
     /// The last lines, oldest first.
@@ -70,14 +70,14 @@ pub struct Progress {
 
 /// Counters and the end of the output, readable while another task captures.
 #[derive(Debug, Default)]
-struct Tally {
+struct OutputTally {
     total_bytes: u64,
     line_ends: u64,
     /// The end of the output; between one and two times [`TAIL_BYTES`] once there was that much.
     tail: Vec<u8>,
 }
 
-impl Tally {
+impl OutputTally {
     fn add(&mut self, chunk: &[u8]) {
         self.total_bytes += chunk.len() as u64;
         self.line_ends += memchr::memchr_iter(b'\n', chunk).count() as u64;
@@ -91,49 +91,49 @@ impl Tally {
     }
 
     /// A last line without an end counts, too.
-    fn lines(&self) -> u64 {
+    fn line_count(&self) -> u64 {
         self.line_ends + u64::from(self.tail.last().is_some_and(|byte| *byte != b'\n'))
     }
 }
 
 /// A view on a capture that another task feeds.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Gauge {
-    tally: Arc<Mutex<Tally>>,
+pub(crate) struct CaptureMonitor {
+    tally: Arc<Mutex<OutputTally>>,
 }
 
-impl Gauge {
-    fn lock(&self) -> MutexGuard<'_, Tally> {
+impl CaptureMonitor {
+    fn lock(&self) -> MutexGuard<'_, OutputTally> {
         // Adding to counters cannot leave them broken, so a panic elsewhere does not matter.
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn progress(&self, lines: usize) -> Progress {
+    pub(crate) fn progress(&self, lines: usize) -> OutputProgress {
         let tally = self.lock();
-        let text = crate::text::for_model(&tally.tail);
+        let text = crate::terminal_text::render_for_model(&tally.tail);
         let mut last_lines: Vec<String> = text.lines().rev().take(lines).map(str::to_owned).collect();
         last_lines.reverse();
-        Progress { total_bytes: tally.total_bytes, total_lines: tally.lines(), last_lines }
+        OutputProgress { total_bytes: tally.total_bytes, total_lines: tally.line_count(), last_lines }
     }
 }
 
 /// Takes output as it comes.
 #[derive(Debug)]
-pub(crate) struct Capture {
+pub(crate) struct OutputCapture {
     limits: CaptureLimits,
     head: Vec<u8>,
-    gauge: Gauge,
-    spill: Spill,
+    gauge: CaptureMonitor,
+    spill: SpillFile,
 }
 
-impl Capture {
+impl OutputCapture {
     pub(crate) fn new(mut limits: CaptureLimits) -> Self {
         limits.inline_bytes = limits.inline_bytes.min(MAX_INLINE_BYTES);
-        let spill = Spill::new(limits.spill_file.clone(), limits.file_bytes);
-        Self { limits, head: Vec::new(), gauge: Gauge::default(), spill }
+        let spill = SpillFile::new(limits.spill_file.clone(), limits.file_bytes);
+        Self { limits, head: Vec::new(), gauge: CaptureMonitor::default(), spill }
     }
 
-    pub(crate) fn gauge(&self) -> &Gauge {
+    pub(crate) fn monitor(&self) -> &CaptureMonitor {
         &self.gauge
     }
 
@@ -143,7 +143,7 @@ impl Capture {
     }
 
     /// Takes one piece of output. Call [`Self::settle`] before the next.
-    pub(crate) fn take(&mut self, chunk: &[u8]) {
+    pub(crate) fn push(&mut self, chunk: &[u8]) {
         let before = {
             let mut tally = self.gauge.lock();
             let before = tally.total_bytes;
@@ -172,8 +172,8 @@ impl Capture {
     }
 
     /// Hands what is waiting to the file. May be dropped and called again without losing or repeating a byte.
-    pub(crate) async fn settle(&mut self) {
-        self.spill.settle().await;
+    pub(crate) async fn flush_to_file(&mut self) {
+        self.spill.flush_pending().await;
     }
 
     pub(crate) fn is_over_limit(&self) -> bool {
@@ -181,15 +181,15 @@ impl Capture {
     }
 
     /// Finishes the file and gives everything away.
-    pub(crate) async fn finish(&mut self) -> Captured {
+    pub(crate) async fn finish(&mut self) -> CapturedOutput {
         self.spill.finish().await;
         let tally = self.gauge.lock();
         let tail = tally.tail.get(tally.tail.len().saturating_sub(TAIL_BYTES)..).unwrap_or_default().to_vec();
-        let (total_bytes, total_lines) = (tally.total_bytes, tally.lines());
+        let (total_bytes, total_lines) = (tally.total_bytes, tally.line_count());
         drop(tally);
-        let (file, file_bytes, file_error) = self.spill.outcome();
+        let (file, file_bytes, file_error) = self.spill.take_outcome();
         let head = std::mem::take(&mut self.head);
-        Captured { head, tail, total_bytes, total_lines, file, file_bytes, file_error }
+        CapturedOutput { head, tail, total_bytes, total_lines, file, file_bytes, file_error }
     }
 }
 
@@ -206,21 +206,21 @@ mod tests {
         }
     }
 
-    async fn feed(capture: &mut Capture, chunks: &[&[u8]]) {
+    async fn push_all(capture: &mut OutputCapture, chunks: &[&[u8]]) {
         for chunk in chunks {
-            capture.take(chunk);
-            capture.settle().await;
+            capture.push(chunk);
+            capture.flush_to_file().await;
         }
     }
 
     #[tokio::test(flavor = "current_thread")]
     async fn short_output_makes_no_file() {
         let dir = tempfile::tempdir().unwrap();
-        let mut capture = Capture::new(limits(&dir));
-        feed(&mut capture, &[b"12345", b"67890"]).await;
+        let mut capture = OutputCapture::new(limits(&dir));
+        push_all(&mut capture, &[b"12345", b"67890"]).await;
         let captured = capture.finish().await;
         assert_eq!(captured.head, b"1234567890");
-        assert!(captured.is_whole() && captured.file.is_none());
+        assert!(captured.is_complete() && captured.file.is_none());
         assert!(!dir.path().join("deep").exists());
     }
 
@@ -228,9 +228,9 @@ mod tests {
     async fn long_output_is_whole_in_a_private_file_and_counted() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
-        let mut capture = Capture::new(limits(&dir));
-        feed(&mut capture, &[b"one\ntwo\n", b"three\nfour"]).await;
-        assert_eq!(capture.gauge().progress(2).last_lines, ["three", "four"]);
+        let mut capture = OutputCapture::new(limits(&dir));
+        push_all(&mut capture, &[b"one\ntwo\n", b"three\nfour"]).await;
+        assert_eq!(capture.monitor().progress(2).last_lines, ["three", "four"]);
         let captured = capture.finish().await;
         assert_eq!((captured.total_bytes, captured.total_lines, captured.file_bytes), (18, 4, 18));
         assert_eq!(captured.head, b"one\ntwo\nth");
@@ -242,11 +242,11 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn the_file_is_cut_and_counting_goes_on_until_the_kill_limit() {
         let dir = tempfile::tempdir().unwrap();
-        let mut capture = Capture::new(limits(&dir));
+        let mut capture = OutputCapture::new(limits(&dir));
         let chunk = [b'x'; 700];
-        feed(&mut capture, &[&chunk, &chunk]).await;
+        push_all(&mut capture, &[&chunk, &chunk]).await;
         assert!(!capture.is_over_limit());
-        feed(&mut capture, &[chunk.as_slice(); 6]).await;
+        push_all(&mut capture, &[chunk.as_slice(); 6]).await;
         assert!(capture.is_over_limit());
         let captured = capture.finish().await;
         assert_eq!((captured.total_bytes, captured.file_bytes), (5600, 1000));
@@ -259,8 +259,8 @@ mod tests {
         let mut limits = limits(&dir);
         limits.spill_file = dir.path().join("taken");
         std::fs::write(&limits.spill_file, "precious").unwrap();
-        let mut capture = Capture::new(limits);
-        feed(&mut capture, &[&[b'x'; 100]]).await;
+        let mut capture = OutputCapture::new(limits);
+        push_all(&mut capture, &[&[b'x'; 100]]).await;
         let captured = capture.finish().await;
         assert_eq!(captured.file_error.unwrap().kind(), std::io::ErrorKind::AlreadyExists);
         assert_eq!(captured.total_bytes, 100);

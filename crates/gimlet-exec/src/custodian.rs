@@ -12,7 +12,7 @@
 //! It is single-threaded, holds no session data, ignores terminal signals and never writes to a terminal or a file.
 
 mod keeper;
-mod spare;
+mod spare_keeper;
 
 pub(crate) use keeper::REPORT_DESCRIPTOR;
 
@@ -25,8 +25,8 @@ use rustix::io::Errno;
 use rustix::net::SocketType;
 use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions};
 
-use crate::{procfs, socket, sys, wire};
-use spare::{Fate, Spare};
+use crate::{custody_wire, message_socket, procfs, sys};
+use spare_keeper::{SpareKeeper, SpareStatus};
 
 /// The first argument that makes the binary a custodian.
 pub(crate) const ARGUMENT: &str = "__custodian";
@@ -52,7 +52,7 @@ const FORCE_LIMIT: Duration = Duration::from_secs(10);
 ///
 /// The helper that puts commands into a sandbox is the same binary too, and becomes one here.
 pub fn run_custodian_if_asked() {
-    crate::sandbox::run_if_asked();
+    crate::sandbox::run_sandbox_helper_if_asked();
     if std::env::args_os().nth(1).is_none_or(|argument| argument != ARGUMENT) {
         return;
     }
@@ -66,9 +66,11 @@ pub fn run_custodian_if_asked() {
 
 /// Runs the custodian in this process, which must be fresh from exec or fork, and never returns.
 ///
-/// It, the keepers and all commands carry `mark` as their limit of file locks; see [`crate::sweep`].
+/// It, the keepers and all commands carry `mark` as their limit of file locks; see [`crate::sweep_orphans`].
 pub(crate) fn become_custodian(orders: impl AsFd, lifeline: impl AsFd, mark: u64) -> ! {
-    let Ok([orders, lifeline]) = sys::keep_only([orders.as_fd(), lifeline.as_fd()]) else { sys::exit_now(1) };
+    let Ok([orders, lifeline]) = sys::keep_only_descriptors([orders.as_fd(), lifeline.as_fd()]) else {
+        sys::exit_now(1)
+    };
     // Each of these is a precaution whose failure (an old kernel) leaves a working, slightly weaker custodian.
     // The name comes first: gimlet takes a child in another session without it for an orphan.
     let _ = rustix::thread::set_name(CUSTODIAN_NAME);
@@ -102,7 +104,7 @@ struct Custodian {
     lifeline: OwnedFd,
     signals: OwnedFd,
     /// Waits for the next order. Without one (the system has no room for it) orders are refused here.
-    spare: Option<Spare>,
+    spare: Option<SpareKeeper>,
     /// All keepers, the spare one among them.
     keepers: Vec<i32>,
     /// Whether a keeper died and left children that may still be alive.
@@ -114,10 +116,10 @@ struct Custodian {
 impl Custodian {
     fn run(&mut self) {
         loop {
-            self.have_spare();
+            self.ensure_spare();
             let (word, end, child) = self.wait_for_events();
             if child {
-                drain(&self.signals);
+                drain_readable(&self.signals);
                 self.reap();
             }
             if end && self.ending.is_none() {
@@ -132,7 +134,7 @@ impl Custodian {
                 self.reap();
             }
             if word && self.ending.is_none() {
-                self.hear_spare();
+                self.check_spare();
             }
             let childless = self.keepers.is_empty() && !self.orphans;
             if self.ending.is_some_and(|force_at| childless || Instant::now() > force_at + FORCE_LIMIT)
@@ -144,11 +146,11 @@ impl Custodian {
     }
 
     /// Forks the next spare if there is none. When that fails the waiting order, if any, is told so.
-    fn have_spare(&mut self) {
+    fn ensure_spare(&mut self) {
         if self.spare.is_some() || self.orders.is_none() || self.ending.is_some() {
             return;
         }
-        match Spare::fork(&mut self.orders, &self.lifeline) {
+        match SpareKeeper::fork(&mut self.orders, &self.lifeline) {
             Ok((spare, pid)) => {
                 self.spare = Some(spare);
                 self.keepers.push(pid);
@@ -157,10 +159,10 @@ impl Custodian {
         }
     }
 
-    fn hear_spare(&mut self) {
-        let Some(fate) = self.spare.as_ref().and_then(Spare::fate) else { return };
+    fn check_spare(&mut self) {
+        let Some(fate) = self.spare.as_ref().and_then(SpareKeeper::status) else { return };
         self.spare = None;
-        if fate == Fate::NoMoreOrders {
+        if fate == SpareStatus::NoMoreOrders {
             self.orders = None;
         }
     }
@@ -169,7 +171,7 @@ impl Custodian {
         let mut polled = vec![PollFd::new(&self.signals, PollFlags::IN)];
         if self.ending.is_none() {
             polled.push(PollFd::new(&self.lifeline, PollFlags::IN));
-            let orders = self.spare.as_ref().map(Spare::leash).or(self.orders.as_ref());
+            let orders = self.spare.as_ref().map(SpareKeeper::leash).or(self.orders.as_ref());
             polled.extend(orders.map(|orders| PollFd::new(orders, PollFlags::IN)));
         }
         let timeout = (self.orphans || self.ending.is_some()).then_some(Duration::from_millis(50));
@@ -182,11 +184,11 @@ impl Custodian {
     /// Takes one order and says that it cannot be carried out.
     fn refuse_order(&mut self, error: &std::io::Error) {
         let Some(orders) = &self.orders else { return };
-        let mut buffer = vec![0; wire::INLINE_ORDER_BYTES + 1024];
-        match socket::receive(orders, &mut buffer) {
+        let mut buffer = vec![0; custody_wire::INLINE_ORDER_BYTES + 1024];
+        match message_socket::receive(orders, &mut buffer) {
             Ok(received) if received.len > 0 => {
                 if let Some(status) = received.descriptors.first() {
-                    keeper::report_failure(status, wire::Stage::Keeper, error);
+                    keeper::report_failure(status, custody_wire::StartStage::Keeper, error);
                 }
             }
             Err(Errno::AGAIN) => {}
@@ -197,8 +199,8 @@ impl Custodian {
     /// How long commands may take to end: what gimlet said with its last word, if it had one.
     fn grace(&self) -> Duration {
         let mut grace = [0; 4];
-        let len = socket::peek(&self.lifeline, &mut grace).unwrap_or_default();
-        wire::decode_grace(grace.get(..len).unwrap_or_default()).unwrap_or(SILENT_END_GRACE)
+        let len = message_socket::peek(&self.lifeline, &mut grace).unwrap_or_default();
+        custody_wire::decode_grace(grace.get(..len).unwrap_or_default()).unwrap_or(SILENT_END_GRACE)
     }
 
     /// Keepers in the list are not buried yet, so their numbers are still theirs.
@@ -237,7 +239,7 @@ fn continue_when_parent_dies() {
 /// Kills every child of this process that is not in `kept`, with all its descendants; says whether there were any.
 fn kill_orphans(kept: &[i32]) -> bool {
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    let processes = procfs::all();
+    let processes = procfs::list_processes();
     let orphans: Vec<i32> = processes
         .iter()
         .filter(|process| process.parent == own && !kept.contains(&process.pid))
@@ -246,7 +248,7 @@ fn kill_orphans(kept: &[i32]) -> bool {
     for process in processes.iter().filter(|process| orphans.contains(&process.pid)) {
         let _ = process.signal(Signal::KILL);
     }
-    for process in procfs::descendants(&processes, &orphans) {
+    for process in procfs::living_descendants(&processes, &orphans) {
         let _ = process.signal(Signal::KILL);
     }
     !orphans.is_empty()
@@ -263,7 +265,7 @@ fn poll(descriptors: &mut [PollFd<'_>], timeout: Option<Duration>) {
 }
 
 /// Reads whatever is there and throws it away; false once the other end is closed.
-fn drain(descriptor: &OwnedFd) -> bool {
+fn drain_readable(descriptor: &OwnedFd) -> bool {
     let mut buffer = [0; 16 * 1024];
     loop {
         match rustix::io::read(descriptor, &mut buffer) {

@@ -3,9 +3,9 @@
 //! [`Exec`] is a cheap handle that every part of a session shares; [`Running`] is one command. Nothing here waits on a
 //! thread: each command has a socket of its own on which its keeper speaks.
 
-mod link;
-mod program;
-mod running;
+mod custodian_link;
+mod program_lookup;
+mod running_command;
 
 use std::ffi::OsString;
 use std::io;
@@ -15,14 +15,14 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::memory::MemoryGroup;
+use crate::custody_wire::{self, OrderWords, StartStage};
+use crate::memory_group::MemoryGroup;
+use crate::orphans::RunRecord;
 use crate::sandbox::Confinement;
-use crate::sweep::RunRecord;
-use crate::wire::{self, OrderWords, Stage};
-use link::Custody;
-pub(crate) use program::{find_in_path, is_runnable};
-pub(crate) use running::reported_directory;
-pub use running::{Exit, Running};
+use custodian_link::CustodyHandles;
+pub(crate) use program_lookup::{find_in_path, is_runnable};
+pub(crate) use running_command::parse_reported_directory;
+pub use running_command::{CommandExit, RunningCommand};
 
 /// The variable that every command carries, so that a later start can find what an earlier one lost.
 pub(crate) const MARKER_VARIABLE: &str = "GIMLET_CUSTODY";
@@ -44,13 +44,13 @@ pub struct ExecConfig {
     pub custodian: CustodianProgram,
     /// Names the session in the environment of its commands.
     pub session_marker: String,
-    /// Where a small record of this run lies while it has commands, for [`crate::sweep`]. Without it nothing is written.
+    /// Where a small record of this run lies while it has commands, for [`crate::sweep_orphans`]. Without it nothing is written.
     pub runtime_dir: Option<PathBuf>,
 }
 
 /// Standard input of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Stdin {
+pub enum StdinMode {
     /// `/dev/null`.
     #[default]
     Null,
@@ -60,7 +60,7 @@ pub enum Stdin {
 
 /// Where standard output and standard error go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Streams {
+pub enum StreamMode {
     /// Into one pipe, interleaved as they were written.
     #[default]
     Merged,
@@ -70,9 +70,9 @@ pub enum Streams {
 
 /// Who says in which directory a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum DirectoryReport {
+pub enum DirectoryReporter {
     #[default]
-    Nobody,
+    Disabled,
     /// The keeper, which shares its working directory with the command. Nothing of it is visible to the command, and
     /// only a change of directory changes it. A program that the system would run as another user runs as this one.
     Keeper,
@@ -82,7 +82,7 @@ pub enum DirectoryReport {
 
 /// A program to start.
 #[derive(Debug, Clone)]
-pub struct Spawn {
+pub struct SpawnRequest {
     /// A path, or a name to be found in the `PATH` of `env`.
     pub program: OsString,
     /// The arguments after the program's own name.
@@ -90,9 +90,9 @@ pub struct Spawn {
     pub cwd: PathBuf,
     /// The whole environment; nothing is inherited besides the custody marker.
     pub env: Vec<(OsString, OsString)>,
-    pub stdin: Stdin,
-    pub streams: Streams,
-    pub report: DirectoryReport,
+    pub stdin: StdinMode,
+    pub streams: StreamMode,
+    pub report: DirectoryReporter,
     /// What the program and all that it starts are held to.
     pub confinement: Option<Arc<Confinement>>,
 }
@@ -127,15 +127,15 @@ pub enum ExecError {
 /// A handle for starting processes that end with the session. Cheap to clone; starts nothing by itself.
 #[derive(Debug, Clone)]
 pub struct Exec {
-    shared: Arc<Shared>,
+    shared: Arc<ExecState>,
 }
 
 /// What the handle and every running command share; its end is the end of all of them.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ExecState {
     config: ExecConfig,
     run: RunRecord,
-    custody: Mutex<Custody>,
+    custody: Mutex<CustodyHandles>,
     /// Held by whoever ends everything.
     ending: tokio::sync::Mutex<()>,
     /// Files that are of use to this session's commands only.
@@ -146,38 +146,38 @@ pub(crate) struct Shared {
 
 impl Exec {
     pub fn new(config: ExecConfig) -> Self {
-        let run = RunRecord::of_this_process(&config.session_marker);
+        let run = RunRecord::for_this_process(&config.session_marker);
         let (custody, ending, temporary, memory) = Default::default();
-        Self { shared: Arc::new(Shared { config, run, custody, ending, temporary, memory }) }
+        Self { shared: Arc::new(ExecState { config, run, custody, ending, temporary, memory }) }
     }
 
     /// Has all commands from the first one on share the memory of this group. To be called before anything is started.
-    pub fn share_memory(&self, group: MemoryGroup) {
+    pub fn use_memory_group(&self, group: MemoryGroup) {
         // A second group would leave what runs in the first.
         drop(self.shared.memory.set(group));
     }
 
     /// Starts the custodian in the background if there is none, so that the first command need not wait for it. Where
     /// that fails, the first command tries again and says what is wrong.
-    pub fn make_ready(&self) {
+    pub fn prestart_custodian(&self) {
         if self.custodian_pid().is_none() {
             let shared = Arc::clone(&self.shared);
-            tokio::task::spawn_blocking(move || drop(shared.lock().ensure(shared.custodian())));
+            tokio::task::spawn_blocking(move || drop(shared.lock_custody().ensure_link(shared.custodian_start())));
         }
     }
 
     /// Starts a program in a session of its own, under custody. A custodian that was killed is replaced once.
-    pub async fn spawn(&self, spawn: Spawn) -> Result<Running, ExecError> {
-        let program = program::resolve(&spawn)?;
+    pub async fn spawn(&self, spawn: SpawnRequest) -> Result<RunningCommand, ExecError> {
+        let program = program_lookup::resolve_program(&spawn)?;
         let mut env = spawn.env;
         env.retain(|(name, _)| name != MARKER_VARIABLE);
         env.push((MARKER_VARIABLE.into(), self.shared.run.marker().into()));
         let args: Vec<OsString> = std::iter::once(spawn.program.clone()).chain(spawn.args).collect();
-        let order = Order { name: spawn.program, program, args, cwd: spawn.cwd, env, ..Order::default() };
-        let order = Order { stdin: spawn.stdin, streams: spawn.streams, report: spawn.report, ..order };
-        let order = Order { confinement: spawn.confinement, ..order };
-        match self.shared.start(&order).await {
-            Err(ExecError::CustodianDied) => self.shared.start(&order).await,
+        let order = SpawnOrder { name: spawn.program, program, args, cwd: spawn.cwd, env, ..SpawnOrder::default() };
+        let order = SpawnOrder { stdin: spawn.stdin, streams: spawn.streams, report: spawn.report, ..order };
+        let order = SpawnOrder { confinement: spawn.confinement, ..order };
+        match self.shared.start_command(&order).await {
+            Err(ExecError::CustodianDied) => self.shared.start_command(&order).await,
             outcome => outcome,
         }
     }
@@ -191,13 +191,13 @@ impl Exec {
         #[allow(clippy::disallowed_methods, reason = "it has to outlive whoever called it, and ends by itself")]
         let ended = tokio::spawn(async move {
             let _turn = shared.ending.lock().await;
-            let ending = shared.lock().begin_shutdown(grace);
+            let ending = shared.lock_custody().begin_shutdown(grace);
             if let Some(ending) = ending {
                 ending.wait(grace, &shared.run).await;
             }
-            shared.remove_temporary();
+            shared.remove_temporary_files();
             shared.remove_memory_group().await;
-            let record = shared.lock().take_record();
+            let record = shared.lock_custody().take_record();
             if let Some(record) = record {
                 record.remove();
             }
@@ -208,67 +208,67 @@ impl Exec {
 
     /// Has a file removed by [`Self::shutdown`], or when the last handle and the last command are gone.
     pub(crate) fn remove_at_end(&self, file: PathBuf) {
-        self.shared.temporary().push(file);
+        self.shared.lock_temporary().push(file);
     }
 
     /// The custodian's process number while there is one, for diagnostics.
     pub fn custodian_pid(&self) -> Option<u32> {
-        self.shared.lock().custodian_pid()
+        self.shared.lock_custody().custodian_pid()
     }
 }
 
 /// A spawn whose program has been found.
 #[derive(Debug, Default)]
-pub(crate) struct Order {
+pub(crate) struct SpawnOrder {
     /// As the caller wrote it, for messages.
     name: OsString,
     program: PathBuf,
     args: Vec<OsString>,
     cwd: PathBuf,
     env: Vec<(OsString, OsString)>,
-    stdin: Stdin,
-    streams: Streams,
-    report: DirectoryReport,
+    stdin: StdinMode,
+    streams: StreamMode,
+    report: DirectoryReporter,
     confinement: Option<Arc<Confinement>>,
 }
 
-impl Order {
-    fn words(&self) -> OrderWords<'_> {
+impl SpawnOrder {
+    fn to_words(&self) -> OrderWords<'_> {
         OrderWords { program: self.program.as_os_str(), cwd: self.cwd.as_os_str(), args: &self.args, env: &self.env }
     }
 
-    fn failed(&self, stage: Stage, errno: i32) -> ExecError {
+    fn start_error(&self, stage: StartStage, errno: i32) -> ExecError {
         let source = io::Error::from_raw_os_error(errno);
         let program = self.name.clone();
         match stage {
-            Stage::Keeper => ExecError::Keeper { program, source },
-            Stage::Cwd => ExecError::Cwd { program, cwd: self.cwd.clone(), source },
-            Stage::Program => ExecError::Program { program, source },
+            StartStage::Keeper => ExecError::Keeper { program, source },
+            StartStage::Cwd => ExecError::Cwd { program, cwd: self.cwd.clone(), source },
+            StartStage::Program => ExecError::Program { program, source },
         }
     }
 
-    fn no_pipe(&self, source: impl Into<io::Error>) -> ExecError {
+    fn pipe_error(&self, source: impl Into<io::Error>) -> ExecError {
         ExecError::Pipe { program: self.name.clone(), source: source.into() }
     }
 }
 
-impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Custody> {
+impl ExecState {
+    fn lock_custody(&self) -> std::sync::MutexGuard<'_, CustodyHandles> {
         // No code that holds the lock can leave the custody half changed, so a panic elsewhere does not spoil it.
         self.custody.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn custodian(&self) -> link::Start<'_> {
-        link::Start { config: &self.config, run: &self.run, memory: self.memory.get() }
+    fn custodian_start(&self) -> custodian_link::CustodianStart<'_> {
+        custodian_link::CustodianStart { config: &self.config, run: &self.run, memory: self.memory.get() }
     }
 
-    fn temporary(&self) -> std::sync::MutexGuard<'_, Vec<PathBuf>> {
+    fn lock_temporary(&self) -> std::sync::MutexGuard<'_, Vec<PathBuf>> {
         // A list of names cannot be half changed.
         self.temporary.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remove_temporary(&self) {
-        for file in self.temporary().drain(..) {
+    fn remove_temporary_files(&self) {
+        for file in self.lock_temporary().drain(..) {
             // It may never have been made, or be gone already.
             drop(std::fs::remove_file(file));
         }
@@ -285,23 +285,23 @@ impl Shared {
         }
     }
 
-    async fn start(self: &Arc<Self>, order: &Order) -> Result<Running, ExecError> {
-        let message = wire::encode_order(&order.words(), running::parts_of(order))
+    async fn start_command(self: &Arc<Self>, order: &SpawnOrder) -> Result<RunningCommand, ExecError> {
+        let message = custody_wire::encode_order(&order.to_words(), running_command::descriptors_for(order))
             .map_err(|_| ExecError::Nul { program: order.name.clone() })?;
-        let (starting, far) = running::open(order)?;
-        let parcel = running::pack(order, &message, &far)?;
+        let (starting, far) = running_command::open_order_pipes(order)?;
+        let parcel = running_command::build_order_message(order, &message, &far)?;
         let mut waited = Duration::ZERO;
         loop {
-            let sent = self.lock().send(self.custodian(), parcel.message(), &parcel.descriptors());
+            let sent = self.lock_custody().send_order(self.custodian_start(), parcel.message(), &parcel.descriptors());
             match sent {
                 Ok(()) => break,
                 // The custodian is momentarily behind; its socket holds dozens of orders.
-                Err(link::SendError::Full) if waited < link::STUCK_AFTER => {
+                Err(custodian_link::OrderSendError::Full) if waited < custodian_link::STUCK_AFTER => {
                     tokio::time::sleep(Duration::from_millis(2)).await;
                     waited += Duration::from_millis(2);
                 }
-                Err(link::SendError::Full) => return Err(ExecError::CustodianStuck),
-                Err(link::SendError::Failed(error)) => return Err(error),
+                Err(custodian_link::OrderSendError::Full) => return Err(ExecError::CustodianStuck),
+                Err(custodian_link::OrderSendError::Failed(error)) => return Err(error),
             }
         }
         drop(parcel);
@@ -311,22 +311,22 @@ impl Shared {
 
     /// A keeper was killed. Its orphans fall to the custodian, which ends them, or to gimlet when that was killed, too.
     async fn clean_up_after_keeper(&self, keeper: i32) {
-        link::wait_for_death(keeper).await;
-        let dying_custodian = self.lock().dying_custodian();
+        custodian_link::wait_for_death(keeper).await;
+        let dying_custodian = self.lock_custody().dying_custodian();
         if let Some(custodian) = dying_custodian {
-            link::wait_for_death(custodian).await;
+            custodian_link::wait_for_death(custodian).await;
         }
-        link::bury_strays();
+        custodian_link::reap_orphans();
     }
 }
 
-impl Drop for Shared {
+impl Drop for ExecState {
     fn drop(&mut self) {
-        self.remove_temporary();
+        self.remove_temporary_files();
     }
 }
 
-impl From<Errno> for link::SendError {
+impl From<Errno> for custodian_link::OrderSendError {
     fn from(error: Errno) -> Self {
         match error {
             Errno::AGAIN => Self::Full,

@@ -1,6 +1,6 @@
 //! A command that somebody waits for: its output is taken as it comes, its end is told once.
 //!
-//! Time limits belong to the caller, who drops [`Foreground::finish`] when time is up and then either kills the command
+//! Time limits belong to the caller, who drops [`ForegroundCommand::wait_for_output`] when time is up and then either kills the command
 //! or moves it to the background; nothing is lost by that.
 
 use std::path::PathBuf;
@@ -10,8 +10,8 @@ use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
 use crate::background::BackgroundCommand;
-use crate::capture::{Capture, CaptureLimits, Captured, Progress};
-use crate::exec::{ExecError, Exit, Running};
+use crate::capture::{CaptureLimits, CapturedOutput, OutputCapture, OutputProgress};
+use crate::exec::{CommandExit, ExecError, RunningCommand};
 
 /// How long after a command's exit its pipe may still be read, when something else holds it open.
 const DRAIN_LIMIT: Duration = Duration::from_millis(500);
@@ -24,11 +24,11 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// Why a command is over.
 #[derive(Debug)]
-pub enum Ended {
+pub enum CommandEnd {
     /// By itself, with a code or by a signal that was not ours.
-    Exited(Exit),
-    /// By [`Foreground::kill`] or its background form.
-    Killed(Option<Exit>),
+    Exited(CommandExit),
+    /// By [`ForegroundCommand::kill`] or its background form.
+    Killed(Option<CommandExit>),
     /// It printed more than the limit and was killed.
     OutputLimit { limit_bytes: u64 },
     /// It was killed because the process that kept it was.
@@ -37,49 +37,56 @@ pub enum Ended {
 
 /// A command that is over.
 #[derive(Debug)]
-pub struct Finished {
-    pub ended: Ended,
-    pub output: Captured,
+pub struct FinishedCommand {
+    pub end: CommandEnd,
+    pub output: CapturedOutput,
     /// What the command wrote to its report descriptor.
     pub report: Vec<u8>,
 }
 
-impl Finished {
+impl FinishedCommand {
     /// The directory a shell command ended in, if it could say so.
     pub fn cwd(&self) -> Option<PathBuf> {
-        crate::exec::reported_directory(&self.report)
+        crate::exec::parse_reported_directory(&self.report)
     }
 }
 
 /// A running command and what it printed so far. Dropping it ends the command's whole tree.
 #[derive(Debug)]
-pub struct Foreground {
-    running: Running,
+pub struct ForegroundCommand {
+    running: RunningCommand,
     pipe: Option<pipe::Receiver>,
-    capture: Capture,
+    capture: OutputCapture,
     limit_bytes: u64,
     buffer: Vec<u8>,
-    drain: Option<Drain>,
+    drain: Option<DrainWindow>,
 }
 
 /// The short time after a command's exit.
 #[derive(Debug)]
-struct Drain {
+struct DrainWindow {
     ends_at: Instant,
     last_output_at: Instant,
 }
 
-impl Drain {
+impl DrainWindow {
     fn deadline(&self) -> Instant {
         self.ends_at.min(self.last_output_at + DRAIN_QUIET)
     }
 }
 
-impl Foreground {
-    pub fn new(mut running: Running, limits: CaptureLimits) -> Self {
+impl ForegroundCommand {
+    pub fn new(mut running: RunningCommand, limits: CaptureLimits) -> Self {
         let pipe = running.output.take();
         let limit_bytes = limits.kill_bytes;
-        Self { running, pipe, capture: Capture::new(limits), limit_bytes, buffer: vec![0; READ_BYTES], drain: None }
+        Self {
+            running,
+            pipe,
+            capture: OutputCapture::new(limits),
+            limit_bytes,
+            buffer: vec![0; READ_BYTES],
+            drain: None,
+        }
     }
 
     pub fn pid(&self) -> u32 {
@@ -87,23 +94,23 @@ impl Foreground {
     }
 
     /// Where the output stands, with up to that many of its last lines.
-    pub fn progress(&self, lines: usize) -> Progress {
-        self.capture.gauge().progress(lines)
+    pub fn progress(&self, lines: usize) -> OutputProgress {
+        self.capture.monitor().progress(lines)
     }
 
     /// Waits for the command's end. May be dropped and called again until it has returned once.
     ///
     /// What the command left in the background lives on until the session ends.
-    pub async fn finish(&mut self) -> Finished {
+    pub async fn finish(&mut self) -> FinishedCommand {
         let ended = self.run_to_end().await;
-        self.conclude(ended).await
+        self.collect_result(ended).await
     }
 
     /// Ends the whole tree: TERM, `grace`, KILL. Output printed meanwhile is still taken.
-    pub async fn kill(&mut self, grace: Duration) -> Finished {
+    pub async fn kill(&mut self, grace: Duration) -> FinishedCommand {
         self.kill_and_read(grace).await;
-        let ended = Ended::Killed(self.running.exit());
-        self.conclude(ended).await
+        let ended = CommandEnd::Killed(self.running.exit());
+        self.collect_result(ended).await
     }
 
     /// Moves the command to the background: from now on its output goes to the file, all of it, and nobody waits. The
@@ -112,31 +119,31 @@ impl Foreground {
     /// Must be called within the runtime that is to carry it.
     pub fn into_background(mut self) -> BackgroundCommand {
         self.capture.move_to_file(self.limit_bytes);
-        BackgroundCommand::carry(self)
+        BackgroundCommand::from_foreground(self)
     }
 
-    pub(crate) fn capture(&self) -> &Capture {
+    pub(crate) fn capture(&self) -> &OutputCapture {
         &self.capture
     }
 
-    async fn run_to_end(&mut self) -> Ended {
+    async fn run_to_end(&mut self) -> CommandEnd {
         loop {
-            self.capture.settle().await;
+            self.capture.flush_to_file().await;
             if self.capture.is_over_limit() {
                 self.kill_and_read(OVER_LIMIT_GRACE).await;
-                return Ended::OutputLimit { limit_bytes: self.limit_bytes };
+                return CommandEnd::OutputLimit { limit_bytes: self.limit_bytes };
             }
             if let (Some(exit), None) = (self.running.exit(), &self.pipe) {
-                return Ended::Exited(exit);
+                return CommandEnd::Exited(exit);
             }
             let Self { running, pipe, capture, buffer, drain, .. } = self;
-            let deadline = drain.as_ref().map(Drain::deadline);
+            let deadline = drain.as_ref().map(DrainWindow::deadline);
             tokio::select! {
                 biased;
                 len = read_some(pipe.as_ref(), buffer), if pipe.is_some() => match len {
                     0 => *pipe = None,
                     len => {
-                        capture.take(buffer.get(..len).unwrap_or_default());
+                        capture.push(buffer.get(..len).unwrap_or_default());
                         if let Some(drain) = drain {
                             drain.last_output_at = Instant::now();
                         }
@@ -145,13 +152,13 @@ impl Foreground {
                 exit = running.wait(), if drain.is_none() => match exit {
                     Ok(_) => {
                         let now = Instant::now();
-                        *drain = Some(Drain { ends_at: now + DRAIN_LIMIT, last_output_at: now });
+                        *drain = Some(DrainWindow { ends_at: now + DRAIN_LIMIT, last_output_at: now });
                     }
-                    Err(error) => return Ended::KeeperDied(error),
+                    Err(error) => return CommandEnd::KeeperDied(error),
                 },
                 () = sleep_until(deadline), if deadline.is_some() => {
                     if let Some(exit) = running.exit() {
-                        return Ended::Exited(exit);
+                        return CommandEnd::Exited(exit);
                     }
                 }
             }
@@ -171,8 +178,8 @@ impl Foreground {
                     // A command that is being killed for its output may go on printing; none of that is wanted.
                     _ if capture.is_over_limit() => {}
                     len => {
-                        capture.take(buffer.get(..len).unwrap_or_default());
-                        capture.settle().await;
+                        capture.push(buffer.get(..len).unwrap_or_default());
+                        capture.flush_to_file().await;
                     }
                 },
             }
@@ -183,16 +190,16 @@ impl Foreground {
             if len == 0 || self.capture.is_over_limit() || Instant::now() > latest {
                 break;
             }
-            self.capture.take(self.buffer.get(..len).unwrap_or_default());
-            self.capture.settle().await;
+            self.capture.push(self.buffer.get(..len).unwrap_or_default());
+            self.capture.flush_to_file().await;
         }
     }
 
-    async fn conclude(&mut self, ended: Ended) -> Finished {
+    async fn collect_result(&mut self, ended: CommandEnd) -> FinishedCommand {
         let report = self.running.take_report();
         self.running.output = self.pipe.take();
-        self.running.release_in_place();
-        Finished { ended, output: self.capture.finish().await, report }
+        self.running.detach_pipes_to_keeper();
+        FinishedCommand { end: ended, output: self.capture.finish().await, report }
     }
 }
 

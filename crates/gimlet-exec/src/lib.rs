@@ -13,38 +13,42 @@ compile_error!("gimlet runs on Linux only: custody of processes needs subreapers
 mod ancestry;
 mod background;
 mod capture;
-mod conceal;
 mod custodian;
-mod errand;
+mod custody_wire;
 mod exec;
 mod foreground;
-mod memory;
+mod helper_command;
+mod hide_credentials;
+mod memory_group;
+mod message_socket;
+mod orphans;
 mod procfs;
 mod sandbox;
 mod shell;
-mod socket;
-mod sweep;
 mod sys;
-mod text;
-mod wire;
+mod terminal_text;
 
-pub use ancestry::is_below_a_session;
+pub use ancestry::is_started_by_session;
 pub use background::{BackgroundCommand, BackgroundState};
-pub use capture::{CaptureLimits, Captured, Progress};
-pub use conceal::{conceal_credentials, forbid_inspection};
+pub use capture::{CaptureLimits, CapturedOutput, OutputProgress};
 pub use custodian::run_custodian_if_asked;
-pub use errand::{Errand, ErrandError, KILL_GRACE};
-pub use exec::{CustodianProgram, DirectoryReport, Exec, ExecConfig, ExecError, Exit, Running, Spawn, Stdin, Streams};
-pub use foreground::{Ended, Finished, Foreground};
-pub use memory::{MemoryGroup, MemoryGroupError, parse_memory_limit};
+pub use exec::{
+    CommandExit, CustodianProgram, DirectoryReporter, Exec, ExecConfig, ExecError, RunningCommand, SpawnRequest,
+    StdinMode, StreamMode,
+};
+pub use foreground::{CommandEnd, FinishedCommand, ForegroundCommand};
+pub use helper_command::{HelperCommand, HelperCommandError, KILL_GRACE};
+pub use hide_credentials::{forbid_inspection, hide_credentials};
+pub use memory_group::{MemoryGroup, MemoryGroupError, parse_memory_limit};
+pub use orphans::{SweepError, SweepReport, sweep_orphans};
 pub use sandbox::{
-    Aftermath, Available, Backend, Bubblewrap, Census, Confinement, ConfinementSpec, Guard, HostAnswer, HostJudge,
-    Layer, PROTECTED_IN_CLAUDE, ProbeOptions, Proxy, ProxyConfig, ProxyError, Reason, Refusal, Resolver,
-    SANDBOX_SETUP_FAILED, Sandbox, SandboxError, SandboxPlace, Upstream, WEB_PORTS, can_confine, default_sandbox,
-    is_host_pattern, probe, violations,
+    BubblewrapChoice, Confinement, ConfinementSpec, HostDecision, HostJudge, HostResolver, PROTECTED_IN_CLAUDE,
+    ProbeOptions, ProxyConfig, ProxyError, ProxyRefusal, RefusalReason, RepoScanner, SANDBOX_SETUP_FAILED, Sandbox,
+    SandboxBackend, SandboxError, SandboxLayer, SandboxOutcome, SandboxPlace, SandboxProxy, SandboxSupport,
+    TamperGuard, UpstreamProxies, WEB_PORTS, can_confine, default_sandbox_spec, find_violations, is_host_pattern,
+    probe_sandbox,
 };
 pub use shell::{
     Shell, ShellCommand, ShellConfig, ShellError, ShellRun, is_credential_name, known_environment, runs_zsh,
 };
-pub use sweep::{SweepError, Swept, sweep};
-pub use text::for_model;
+pub use terminal_text::render_for_model;

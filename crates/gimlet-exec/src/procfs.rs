@@ -8,7 +8,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 /// One process at one moment. Number and start time together name it for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Process {
+pub(crate) struct ProcessEntry {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     pub(crate) group: i32,
@@ -18,7 +18,7 @@ pub(crate) struct Process {
     pub(crate) zombie: bool,
 }
 
-impl Process {
+impl ProcessEntry {
     /// The process with this number, if there is one.
     pub(crate) fn read(pid: i32) -> Option<Self> {
         parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
@@ -38,7 +38,7 @@ impl Process {
     }
 
     /// The value of an environment variable that the process was started with.
-    pub(crate) fn initial_variable(&self, name: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn initial_env_var(&self, name: &[u8]) -> Option<Vec<u8>> {
         let environ = fs::read(format!("/proc/{}/environ", self.pid)).ok()?;
         environ
             .split(|byte| *byte == 0)
@@ -60,22 +60,22 @@ impl Process {
 }
 
 /// Every process that can be seen.
-pub(crate) fn all() -> Vec<Process> {
+pub(crate) fn list_processes() -> Vec<ProcessEntry> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()))
-        .filter_map(Process::read)
+        .filter_map(ProcessEntry::read)
         .collect()
 }
 
 /// All of `processes` that descend from one of `roots`, the roots themselves left out, zombies left out.
-pub(crate) fn descendants(processes: &[Process], roots: &[i32]) -> Vec<Process> {
-    let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
+pub(crate) fn living_descendants(processes: &[ProcessEntry], roots: &[i32]) -> Vec<ProcessEntry> {
+    let mut children: HashMap<i32, Vec<ProcessEntry>> = HashMap::new();
     for process in processes {
         children.entry(process.parent).or_default().push(*process);
     }
-    let mut found: Vec<Process> = Vec::new();
+    let mut found: Vec<ProcessEntry> = Vec::new();
     let mut parents = roots.to_vec();
     while let Some(parent) = parents.pop() {
         // Taken out, so that a table read while processes moved cannot lead in circles.
@@ -89,7 +89,7 @@ pub(crate) fn descendants(processes: &[Process], roots: &[i32]) -> Vec<Process> 
 }
 
 /// Reads the fields that matter from `/proc/PID/stat`. The name in parentheses may itself hold parentheses and spaces.
-fn parse_stat(stat: &[u8]) -> Option<Process> {
+fn parse_stat(stat: &[u8]) -> Option<ProcessEntry> {
     let (head, tail) = stat.split_at(memchr::memrchr(b')', stat)?);
     let pid = std::str::from_utf8(head.get(..memchr::memchr(b' ', head)?)?).ok()?.parse().ok()?;
     let mut fields = std::str::from_utf8(tail.get(2..)?).ok()?.split_ascii_whitespace();
@@ -99,7 +99,7 @@ fn parse_stat(stat: &[u8]) -> Option<Process> {
     let session = fields.next()?.parse().ok()?;
     // Field 22 of the line; session is field 6.
     let started = fields.nth(15)?.parse().ok()?;
-    Some(Process { pid, parent, group, session, started, zombie })
+    Some(ProcessEntry { pid, parent, group, session, started, zombie })
 }
 
 #[cfg(test)]
@@ -109,23 +109,23 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_does_not_shift_the_fields() {
         let line = b"42 (a) b (c)) S 7 8 9 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 123456 1 2 3";
-        let process = Process { pid: 42, parent: 7, group: 8, session: 9, started: 123_456, zombie: false };
+        let process = ProcessEntry { pid: 42, parent: 7, group: 8, session: 9, started: 123_456, zombie: false };
         assert_eq!(parse_stat(line), Some(process));
     }
 
     #[test]
     fn this_process_can_read_itself() {
         let own = std::process::id() as i32;
-        let process = Process::read(own).unwrap();
+        let process = ProcessEntry::read(own).unwrap();
         assert_eq!(process.pid, own);
         assert!(!process.zombie && process.started > 0);
     }
 
     #[test]
     fn descendants_cross_generations_and_skip_zombies() {
-        let process = |pid, parent, zombie| Process { pid, parent, group: pid, session: pid, started: 1, zombie };
+        let process = |pid, parent, zombie| ProcessEntry { pid, parent, group: pid, session: pid, started: 1, zombie };
         let table = [process(2, 1, false), process(3, 2, true), process(4, 3, false), process(5, 9, false)];
-        let pids: Vec<i32> = descendants(&table, &[1]).iter().map(|process| process.pid).collect();
+        let pids: Vec<i32> = living_descendants(&table, &[1]).iter().map(|process| process.pid).collect();
         assert_eq!(pids, [2, 4]);
     }
 }

@@ -6,56 +6,56 @@
 //!
 //! Linux only. What can be had is found out by [`probe`]; nothing here decides whether a command has to be sandboxed.
 
+mod bounded_read;
 mod bubblewrap;
-mod census;
 mod confinement;
-mod credentials;
-mod defaults;
-mod environment;
-mod fellows;
-mod git_places;
-mod gitconfig;
-mod guard;
-mod helper;
-mod kernel;
+mod credential_stores;
+mod default_spec;
+mod dir_handle;
+mod git_config_check;
+mod git_config_refs;
 mod landlock;
-mod leads;
+mod launch_plan;
 mod mounts;
-mod noting;
-mod plan;
+mod path_state;
 mod probe;
+mod protected_path;
 mod proxy;
-mod reach;
-mod relay;
+mod proxy_relay;
+mod repo_scan;
+mod repository_paths;
+mod restore_log;
+mod sandbox_env;
+mod sandbox_helper;
+mod sandbox_syscalls;
 mod seccomp;
-mod small;
-mod state;
+mod snapshot_builder;
+mod symlinks;
+mod tamper_guard;
 mod violations;
-mod watched;
-mod way;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use gimlet_proto::{SandboxNetwork, SandboxSpec};
+use gimlet_proto::{NetworkAccess, SandboxSpec};
 
-use crate::exec::{Spawn, find_in_path};
-pub use census::Census;
+use crate::exec::{SpawnRequest, find_in_path};
 pub(crate) use confinement::enforce as enforce_confinement;
 pub use confinement::{Confinement, ConfinementSpec, can_confine};
-pub use defaults::{PROTECTED_IN_CLAUDE, SandboxPlace, default_sandbox};
-pub(crate) use environment::has_credentials;
-pub use guard::Guard;
-pub use helper::SETUP_FAILED as SANDBOX_SETUP_FAILED;
-pub(crate) use helper::{ARGUMENT as HELPER_ARGUMENT, run_if_asked};
-use plan::{Plan, Walls};
-pub use probe::{Available, Backend, Bubblewrap, Layer, ProbeOptions, probe};
+pub use default_spec::{PROTECTED_IN_CLAUDE, SandboxPlace, default_sandbox_spec};
+use launch_plan::{MountBackend, SandboxLaunchPlan};
+pub use probe::{BubblewrapChoice, ProbeOptions, SandboxBackend, SandboxLayer, SandboxSupport, probe_sandbox};
 pub use proxy::{
-    HostAnswer, HostJudge, Proxy, ProxyConfig, ProxyError, Reason, Refusal, Resolver, Upstream, WEB_PORTS,
-    is_host_pattern,
+    HostDecision, HostJudge, HostResolver, ProxyConfig, ProxyError, ProxyRefusal, RefusalReason, SandboxProxy,
+    UpstreamProxies, WEB_PORTS, is_host_pattern,
 };
-use seccomp::{Inet, Sockets};
-pub use violations::{Aftermath, violations};
+pub use repo_scan::RepoScanner;
+pub(crate) use sandbox_env::has_credentials;
+pub use sandbox_helper::SETUP_FAILED as SANDBOX_SETUP_FAILED;
+pub(crate) use sandbox_helper::{ARGUMENT as HELPER_ARGUMENT, run_sandbox_helper_if_asked};
+use seccomp::{InetAccess, SocketAccess};
+pub use tamper_guard::TamperGuard;
+pub use violations::{SandboxOutcome, find_violations};
 
 /// Why a command cannot be put into a sandbox.
 #[derive(Debug, thiserror::Error)]
@@ -65,38 +65,42 @@ pub enum SandboxError {
     #[error("the sandbox reaches allowed hosts through a proxy, and none is running")]
     NoProxy,
     #[error("without a network namespace a command cannot be held to the allowed hosts")]
-    NoNetworkWall,
+    NoNetworkIsolation,
     #[error("cannot start {program:?}: there is no such program in PATH")]
     NotFound { program: OsString },
     #[error("bubblewrap at {path} is in a folder that the command may write", path = path.display())]
-    BubblewrapInReach { path: PathBuf },
+    BubblewrapWritable { path: PathBuf },
 }
 
 /// Walls around commands, as one spec wants them and this machine can build them.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     spec: SandboxSpec,
-    available: Available,
+    available: SandboxSupport,
     proxy_socket: Option<PathBuf>,
 }
 
 impl Sandbox {
     /// `proxy_socket` is where gimlet's proxy listens; needed for a spec whose network is not off.
-    pub fn new(spec: SandboxSpec, available: Available, proxy_socket: Option<PathBuf>) -> Result<Self, SandboxError> {
-        let wants_proxy = spec.network != SandboxNetwork::Off;
+    pub fn new(
+        spec: SandboxSpec,
+        available: SandboxSupport,
+        proxy_socket: Option<PathBuf>,
+    ) -> Result<Self, SandboxError> {
+        let wants_proxy = spec.network != NetworkAccess::Off;
         match &available.backend {
-            Backend::None { why } => return Err(SandboxError::Unavailable { why: why.clone() }),
-            Backend::Bubblewrap { path } if is_in(path, &spec.write) => {
-                return Err(SandboxError::BubblewrapInReach { path: path.clone() });
+            SandboxBackend::None { why } => return Err(SandboxError::Unavailable { why: why.clone() }),
+            SandboxBackend::Bubblewrap { path } if is_inside_any(path, &spec.write) => {
+                return Err(SandboxError::BubblewrapWritable { path: path.clone() });
             }
             // Landlock knows ports but no addresses: who may connect to the proxy's port could do so anywhere.
-            Backend::Landlock if wants_proxy => return Err(SandboxError::NoNetworkWall),
-            Backend::Bubblewrap { .. } | Backend::Namespaces | Backend::Landlock => {}
+            SandboxBackend::Landlock if wants_proxy => return Err(SandboxError::NoNetworkIsolation),
+            SandboxBackend::Bubblewrap { .. } | SandboxBackend::Namespaces | SandboxBackend::Landlock => {}
         }
         if wants_proxy && proxy_socket.is_none() {
             return Err(SandboxError::NoProxy);
         }
-        Ok(Self { spec: look_up(spec), available, proxy_socket })
+        Ok(Self { spec: resolve_spec_symlinks(spec), available, proxy_socket })
     }
 
     /// What it was made from, with links followed in what may be written or read.
@@ -104,60 +108,60 @@ impl Sandbox {
         &self.spec
     }
 
-    pub fn available(&self) -> &Available {
+    pub fn support(&self) -> &SandboxSupport {
         &self.available
     }
 
     /// The same walls, which hold these paths as they are as well.
-    pub fn holding(&self, paths: &[PathBuf]) -> Self {
+    pub fn with_read_only_paths(&self, paths: &[PathBuf]) -> Self {
         let mut sandbox = self.clone();
         sandbox.spec.deny_write.extend_from_slice(paths);
         sandbox
     }
 
     /// The same walls, in which these paths cannot be read either.
-    pub fn closing(mut self, paths: &[PathBuf]) -> Self {
+    pub fn with_unreadable_paths(mut self, paths: &[PathBuf]) -> Self {
         self.spec.deny_read.extend_from_slice(paths);
         self
     }
 
     /// The same command inside the sandbox. `needed` are files that it reads wherever they are.
-    pub fn wrap(&self, spawn: Spawn, needed: &[&Path]) -> Result<Spawn, SandboxError> {
+    pub fn wrap_spawn(&self, spawn: SpawnRequest, needed: &[&Path]) -> Result<SpawnRequest, SandboxError> {
         let path = spawn.env.iter().rfind(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
         let program = find_in_path(&spawn.program, path, &spawn.cwd)
             .ok_or_else(|| SandboxError::NotFound { program: spawn.program.clone() })?;
-        let split = environment::prepare(spawn.env, &self.spec);
+        let split = sandbox_env::split_environment(spawn.env, &self.spec);
         let mut env = split.env;
-        env.retain(|(name, _)| !environment::is_proxy_name(name));
-        let mut plan = self.plan(spawn.cwd.clone(), program);
+        env.retain(|(name, _)| !sandbox_env::is_proxy_name(name));
+        let mut plan = self.build_plan(spawn.cwd.clone(), program);
         plan.env = split.held_back;
         plan.args = std::iter::once(spawn.program).chain(spawn.args).collect();
-        plan.allow_read.extend(needed.iter().map(|path| real(path)));
-        let mut args: Vec<OsString> = vec![helper::ARGUMENT.into(), helper::OUTER.into()];
+        plan.allow_read.extend(needed.iter().map(|path| resolve_existing_prefix(path)));
+        let mut args: Vec<OsString> = vec![sandbox_helper::ARGUMENT.into(), sandbox_helper::OUTER.into()];
         args.extend(plan.encode());
-        Ok(Spawn { program: probe::OWN_IMAGE.into(), args, env, ..spawn })
+        Ok(SpawnRequest { program: probe::OWN_IMAGE.into(), args, env, ..spawn })
     }
 
-    fn plan(&self, cwd: PathBuf, program: PathBuf) -> Plan {
+    fn build_plan(&self, cwd: PathBuf, program: PathBuf) -> SandboxLaunchPlan {
         let walls = match &self.available.backend {
-            Backend::Bubblewrap { path } => Walls::Bubblewrap(path.clone()),
-            Backend::Namespaces => Walls::Own,
-            Backend::Landlock | Backend::None { .. } => Walls::Absent,
+            SandboxBackend::Bubblewrap { path } => MountBackend::Bubblewrap(path.clone()),
+            SandboxBackend::Namespaces => MountBackend::OwnNamespaces,
+            SandboxBackend::Landlock | SandboxBackend::None { .. } => MountBackend::Absent,
         };
         let spec = &self.spec;
-        let proxy = self.proxy_socket.clone().filter(|_| spec.network != SandboxNetwork::Off);
+        let proxy = self.proxy_socket.clone().filter(|_| spec.network != NetworkAccess::Off);
         // Without a namespace "local" would be the whole machine.
-        let is_apart = walls != Walls::Absent;
-        let inet = if is_apart && (proxy.is_some() || spec.local_sockets) { Inet::Any } else { Inet::None };
-        Plan {
-            walls,
+        let is_apart = walls != MountBackend::Absent;
+        let inet = if is_apart && (proxy.is_some() || spec.local_sockets) { InetAccess::Any } else { InetAccess::None };
+        SandboxLaunchPlan {
+            mount_backend: walls,
             landlock: self.available.landlock_abi > 0,
             files_open: spec.files_open,
             write: spec.write.iter().chain(&spec.temp_dir).cloned().collect(),
             deny_write: spec.deny_write.iter().chain(&spec.own).cloned().collect(),
             deny_read: spec.deny_read.clone(),
             allow_read: spec.allow_read.clone(),
-            sockets: Sockets { inet, unix: spec.unix_sockets },
+            sockets: SocketAccess { inet, unix: spec.unix_sockets },
             proxy,
             max_processes: spec.max_processes,
             max_memory: spec.max_memory,
@@ -171,8 +175,9 @@ impl Sandbox {
 
 /// Follows links now, once and for all: whoever may write a folder could replace what lies in it by a link before the
 /// next command, and would get whatever that leads to.
-fn look_up(mut spec: SandboxSpec) -> SandboxSpec {
-    let led: Vec<(PathBuf, PathBuf)> = spec.write.iter().map(|path| (path.clone(), real(path))).collect();
+fn resolve_spec_symlinks(mut spec: SandboxSpec) -> SandboxSpec {
+    let led: Vec<(PathBuf, PathBuf)> =
+        spec.write.iter().map(|path| (path.clone(), resolve_existing_prefix(path))).collect();
     for (spelled, real) in led.iter().filter(|(spelled, real)| spelled != real) {
         // What is closed or held there is so under either name.
         for list in [&mut spec.deny_write, &mut spec.deny_read] {
@@ -182,13 +187,13 @@ fn look_up(mut spec: SandboxSpec) -> SandboxSpec {
         }
     }
     spec.write = led.into_iter().map(|(_, real)| real).collect();
-    spec.allow_read = spec.allow_read.iter().map(|path| real(path)).collect();
-    spec.temp_dir = spec.temp_dir.map(|path| real(&path));
+    spec.allow_read = spec.allow_read.iter().map(|path| resolve_existing_prefix(path)).collect();
+    spec.temp_dir = spec.temp_dir.map(|path| resolve_existing_prefix(&path));
     spec
 }
 
 /// A path without links; one that is not there goes through its deepest ancestor that is.
-fn real(path: &Path) -> PathBuf {
+fn resolve_existing_prefix(path: &Path) -> PathBuf {
     let there = path.ancestors().find_map(|ancestor| Some((ancestor, ancestor.canonicalize().ok()?)));
     match there.and_then(|(ancestor, real)| Some((path.strip_prefix(ancestor).ok()?, real))) {
         Some((rest, real)) if rest.as_os_str().is_empty() => real,
@@ -197,6 +202,6 @@ fn real(path: &Path) -> PathBuf {
     }
 }
 
-fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
+fn is_inside_any(path: &Path, folders: &[PathBuf]) -> bool {
     folders.iter().any(|folder| path.starts_with(folder))
 }

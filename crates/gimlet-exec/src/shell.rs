@@ -4,10 +4,10 @@
 //! arguments, or on the standard input of a shell that waits for them. What surrounds it is a constant line that runs it
 //! with `eval`. Where the shell ended up is known to its keeper, without the shell's help.
 
-mod environment;
-mod snapshot;
-mod waiting;
-mod wrapper;
+mod command_env;
+mod prestarted_shell;
+mod shell_snapshot;
+mod shell_wrapper;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -16,13 +16,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use gimlet_proto::Env;
 
-use crate::exec::{DirectoryReport, Exec, ExecError, Running, Spawn, Stdin, Streams, find_in_path, is_runnable};
+use crate::exec::{
+    DirectoryReporter, Exec, ExecError, RunningCommand, SpawnRequest, StdinMode, StreamMode, find_in_path, is_runnable,
+};
 use crate::sandbox::{Confinement, Sandbox, SandboxError};
-pub(crate) use environment::for_errands as errand_environment;
-pub use environment::is_credential_name;
-use snapshot::Snapshot;
-use waiting::{Environment, Surroundings, Waiting};
-use wrapper::Language;
+pub(crate) use command_env::for_helper_commands as errand_environment;
+pub use command_env::is_credential_name;
+use prestarted_shell::{PrestartedShell, SharedEnvironment, ShellContext};
+use shell_snapshot::ShellSnapshot;
+use shell_wrapper::ShellLanguage;
 
 /// The kernel's limit for one argument, its terminator included.
 const MAX_ARGUMENT_BYTES: usize = 128 * 1024;
@@ -39,7 +41,7 @@ pub struct ShellConfig {
     /// this process is added to the name. Without it commands run in a plain shell.
     pub snapshot_file: Option<PathBuf>,
     /// Whether a shell may be started before there is a command for it.
-    pub ahead: bool,
+    pub prestart: bool,
 }
 
 /// One command.
@@ -54,7 +56,7 @@ pub struct ShellCommand<'a> {
 /// A command that was started.
 #[derive(Debug)]
 pub struct ShellRun {
-    pub running: Running,
+    pub running: RunningCommand,
     /// The directory it really started in.
     pub cwd: PathBuf,
     /// The wanted directory, when it was gone and `cwd` is its nearest existing parent.
@@ -82,30 +84,30 @@ pub enum ShellError {
 #[derive(Debug)]
 pub struct Shell {
     path: PathBuf,
-    language: Language,
-    env: Mutex<Environment>,
+    language: ShellLanguage,
+    env: Mutex<SharedEnvironment>,
     session_id: String,
     effort: Option<String>,
     prefix: Vec<OsString>,
     env_file: Option<PathBuf>,
-    snapshot: Snapshot,
-    ahead: bool,
-    waiting: Waiting,
-    waiting_confined: Waiting,
+    snapshot: ShellSnapshot,
+    prestart: bool,
+    prestarted: PrestartedShell,
+    prestarted_confined: PrestartedShell,
     confined_env: Mutex<Option<ConfinedEnvironment>>,
 }
 
 /// The environment of confined commands, with what it was made from.
 #[derive(Debug)]
 struct ConfinedEnvironment {
-    base: Environment,
+    base: SharedEnvironment,
     temp_dir: PathBuf,
-    environment: Environment,
+    environment: SharedEnvironment,
 }
 
 /// Where a command runs.
 #[derive(Debug, Clone, Copy)]
-enum Placement<'a> {
+enum CommandPlacement<'a> {
     /// As the user's own commands do.
     Open,
     Sandboxed(&'a Sandbox),
@@ -117,23 +119,25 @@ impl Shell {
     pub fn find(config: ShellConfig) -> Result<Self, ShellError> {
         let (path, language) = find_shell(&config.env)?;
         let snapshot = match language {
-            Language::Bash => Snapshot::new(config.snapshot_file, config.env.exact("HOME").map(PathBuf::from)),
-            Language::Zsh => Snapshot::never(),
+            ShellLanguage::Bash => {
+                ShellSnapshot::new(config.snapshot_file, config.env.exact("HOME").map(PathBuf::from))
+            }
+            ShellLanguage::Zsh => ShellSnapshot::disabled(),
         };
         Ok(Self {
             prefix: config.env.get("CLAUDE_CODE_SHELL_PREFIX").map(split_prefix).unwrap_or_default(),
             env_file: config.env.get("CLAUDE_ENV_FILE").map(PathBuf::from),
             env: Mutex::new(
-                environment::for_commands(&config.env, &config.session_id, config.effort.as_deref()).into(),
+                command_env::for_commands(&config.env, &config.session_id, config.effort.as_deref()).into(),
             ),
             session_id: config.session_id,
             effort: config.effort,
             path,
             language,
             snapshot,
-            ahead: config.ahead,
-            waiting: Waiting::default(),
-            waiting_confined: Waiting::default(),
+            prestart: config.prestart,
+            prestarted: PrestartedShell::default(),
+            prestarted_confined: PrestartedShell::default(),
             confined_env: Mutex::default(),
         })
     }
@@ -145,7 +149,7 @@ impl Shell {
 
     /// Whether it is a zsh, which reads some texts otherwise than bash.
     pub fn is_zsh(&self) -> bool {
-        self.language == Language::Zsh
+        self.language == ShellLanguage::Zsh
     }
 
     /// The environment that every command gets, for other children of the session.
@@ -163,53 +167,53 @@ impl Shell {
     /// Returns the environment of commands where nothing but bash adds variables to it. `None` when others may: a file
     /// that is read before each command, a program that starts the shell, or a shell whose own variables nobody has listed.
     pub fn known_environment(&self) -> Option<Arc<[(OsString, OsString)]>> {
-        let plain = self.language == Language::Bash && self.prefix.is_empty() && self.env_file.is_none();
+        let plain = self.language == ShellLanguage::Bash && self.prefix.is_empty() && self.env_file.is_none();
         plain.then(|| self.environment())
     }
 
     /// Gives the commands from now on what belongs into theirs of this environment.
     pub fn set_environment(&self, env: &Env) {
-        let env = environment::for_commands(env, &self.session_id, self.effort.as_deref());
+        let env = command_env::for_commands(env, &self.session_id, self.effort.as_deref());
         *self.env.lock().unwrap_or_else(PoisonError::into_inner) = env.into();
     }
 
     /// Has a shell ready for a command that is about to come; it is started beside.
-    pub fn prepare(&self, exec: &Exec) {
-        if self.may_wait() {
-            self.waiting.prepare(exec, &self.path, &self.open_surroundings());
+    pub fn prestart_shell(&self, exec: &Exec) {
+        if self.can_prestart() {
+            self.prestarted.ensure_started(exec, &self.path, &self.open_context());
         }
     }
 
     /// The same for a command that will be confined.
-    pub fn prepare_confined(&self, exec: &Exec, confinement: &Arc<Confinement>) {
-        if self.may_wait() {
-            self.waiting_confined.prepare(exec, &self.path, &self.confined_surroundings(confinement));
+    pub fn prestart_confined_shell(&self, exec: &Exec, confinement: &Arc<Confinement>) {
+        if self.can_prestart() {
+            self.prestarted_confined.ensure_started(exec, &self.path, &self.confined_context(confinement));
         }
     }
 
     /// Whether a shell can be started before its command is known.
-    fn may_wait(&self) -> bool {
-        self.ahead && self.language == Language::Bash && self.prefix.is_empty()
+    fn can_prestart(&self) -> bool {
+        self.prestart && self.language == ShellLanguage::Bash && self.prefix.is_empty()
     }
 
     /// Why commands run without what the user's start-up file defines, if something went wrong; told once.
-    pub fn take_trouble(&self) -> Option<String> {
-        self.snapshot.take_trouble()
+    pub fn take_snapshot_error(&self) -> Option<String> {
+        self.snapshot.take_error()
     }
 
     /// Starts a command. The first one may wait for the snapshot of the user's start-up file.
     pub async fn start(&self, exec: &Exec, command: ShellCommand<'_>) -> Result<ShellRun, ShellError> {
-        self.start_placed(exec, command, Placement::Open).await
+        self.start_placed(exec, command, CommandPlacement::Open).await
     }
 
     /// Starts a command inside a sandbox.
-    pub async fn start_in(
+    pub async fn start_sandboxed(
         &self,
         exec: &Exec,
         command: ShellCommand<'_>,
         sandbox: &Sandbox,
     ) -> Result<ShellRun, ShellError> {
-        self.start_placed(exec, command, Placement::Sandboxed(sandbox)).await
+        self.start_placed(exec, command, CommandPlacement::Sandboxed(sandbox)).await
     }
 
     /// Starts a command that is held to a confinement, with an environment that has no credentials.
@@ -219,73 +223,73 @@ impl Shell {
         command: ShellCommand<'_>,
         confinement: &Arc<Confinement>,
     ) -> Result<ShellRun, ShellError> {
-        self.start_placed(exec, command, Placement::Confined(confinement)).await
+        self.start_placed(exec, command, CommandPlacement::Confined(confinement)).await
     }
 
     async fn start_placed(
         &self,
         exec: &Exec,
         command: ShellCommand<'_>,
-        placement: Placement<'_>,
+        placement: CommandPlacement<'_>,
     ) -> Result<ShellRun, ShellError> {
         let limit = MAX_ARGUMENT_BYTES - 1;
         if command.text.len() > limit {
             return Err(ShellError::TooLong { bytes: command.text.len(), limit });
         }
-        let snapshot = self.snapshot.get(exec, &self.path, &self.environment()).await;
+        let snapshot = self.snapshot.get_or_take(exec, &self.path, &self.environment()).await;
         let surroundings = match placement {
-            Placement::Open | Placement::Sandboxed(_) => self.open_surroundings(),
-            Placement::Confined(confinement) => self.confined_surroundings(confinement),
+            CommandPlacement::Open | CommandPlacement::Sandboxed(_) => self.open_context(),
+            CommandPlacement::Confined(confinement) => self.confined_context(confinement),
         };
         let env_file = self.env_file.as_deref().filter(|file| file.exists());
         let (cwd, vanished_cwd) = nearest_directory(command.cwd);
         let waiting = match placement {
-            Placement::Open => Some(&self.waiting),
-            Placement::Confined(_) => Some(&self.waiting_confined),
-            Placement::Sandboxed(_) => None,
+            CommandPlacement::Open => Some(&self.prestarted),
+            CommandPlacement::Confined(_) => Some(&self.prestarted_confined),
+            CommandPlacement::Sandboxed(_) => None,
         };
         if let Some(waiting) = waiting
             && command.env.is_empty()
-            && self.may_wait()
-            && may_enter(&cwd)
+            && self.can_prestart()
+            && can_enter(&cwd)
         {
-            let order = wrapper::order(&cwd, command.text, snapshot, env_file);
-            let running = waiting.take(&surroundings, &order).await;
-            waiting.prepare(exec, &self.path, &surroundings);
+            let order = shell_wrapper::encode_waiting_order(&cwd, command.text, snapshot, env_file);
+            let running = waiting.send_order(&surroundings, &order).await;
+            waiting.ensure_started(exec, &self.path, &surroundings);
             if let Some(running) = running {
                 return Ok(ShellRun { running, cwd, vanished_cwd });
             }
         }
-        let args = wrapper::arguments(self.language, command.text, snapshot, env_file);
-        let (program, args) = self.behind_prefix(args)?;
+        let args = shell_wrapper::wrapper_arguments(self.language, command.text, snapshot, env_file);
+        let (program, args) = self.apply_prefix(args)?;
         let mut env = surroundings.environment.to_vec();
         env.retain(|(name, _)| name != "PWD" && !command.env.iter().any(|(own, _)| own == name));
         env.push(("PWD".into(), cwd.clone().into()));
         env.extend(command.env);
-        let report = if self.prefix.is_empty() || !changes_user(&program, &env) {
-            DirectoryReport::Keeper
+        let report = if self.prefix.is_empty() || !runs_as_other_user(&program, &env) {
+            DirectoryReporter::Keeper
         } else {
-            DirectoryReport::Nobody
+            DirectoryReporter::Disabled
         };
-        let (stdin, streams, confinement) = (Stdin::Null, Streams::Merged, surroundings.confinement);
-        let spawn = Spawn { program, args, cwd: cwd.clone(), env, stdin, streams, report, confinement };
+        let (stdin, streams, confinement) = (StdinMode::Null, StreamMode::Merged, surroundings.confinement);
+        let spawn = SpawnRequest { program, args, cwd: cwd.clone(), env, stdin, streams, report, confinement };
         let spawn = match placement {
-            Placement::Sandboxed(sandbox) => {
+            CommandPlacement::Sandboxed(sandbox) => {
                 let needed: Vec<&Path> = [snapshot, env_file].into_iter().flatten().collect();
-                sandbox.wrap(Spawn { report: DirectoryReport::Program, ..spawn }, &needed)?
+                sandbox.wrap_spawn(SpawnRequest { report: DirectoryReporter::Program, ..spawn }, &needed)?
             }
-            Placement::Open | Placement::Confined(_) => spawn,
+            CommandPlacement::Open | CommandPlacement::Confined(_) => spawn,
         };
         let running = exec.spawn(spawn).await?;
         Ok(ShellRun { running, cwd, vanished_cwd })
     }
 
-    fn open_surroundings(&self) -> Surroundings {
-        Surroundings { environment: self.environment(), confinement: None }
+    fn open_context(&self) -> ShellContext {
+        ShellContext { environment: self.environment(), confinement: None }
     }
 
     /// The environment without credentials, kept for as long as the environment that it comes from.
-    fn confined_surroundings(&self, confinement: &Arc<Confinement>) -> Surroundings {
+    fn confined_context(&self, confinement: &Arc<Confinement>) -> ShellContext {
         let base = self.environment();
         let mut known = self.confined_env.lock().unwrap_or_else(PoisonError::into_inner);
         let environment = match &*known {
@@ -294,22 +298,22 @@ impl Shell {
             }
             _ => {
                 let temp_dir = confinement.temp_dir();
-                let environment: Environment = environment::for_confined(&base, temp_dir).into();
+                let environment: SharedEnvironment = command_env::for_confined(&base, temp_dir).into();
                 let temp_dir = temp_dir.to_owned();
                 *known = Some(ConfinedEnvironment { base, temp_dir, environment: Arc::clone(&environment) });
                 environment
             }
         };
-        Surroundings { environment, confinement: Some(Arc::clone(confinement)) }
+        ShellContext { environment, confinement: Some(Arc::clone(confinement)) }
     }
 
     /// The shell itself, or the user's wrapper with the whole invocation as one quoted argument.
-    fn behind_prefix(&self, args: Vec<OsString>) -> Result<(OsString, Vec<OsString>), ShellError> {
+    fn apply_prefix(&self, args: Vec<OsString>) -> Result<(OsString, Vec<OsString>), ShellError> {
         let Some((program, first)) = self.prefix.split_first() else {
             return Ok((self.path.clone().into_os_string(), args));
         };
         let words = std::iter::once(self.path.as_os_str()).chain(args.iter().map(OsString::as_os_str));
-        let invocation = wrapper::quote(words);
+        let invocation = shell_wrapper::quote_words(words);
         let limit = MAX_ARGUMENT_BYTES - 1;
         if invocation.len() > limit {
             return Err(ShellError::TooLong { bytes: invocation.len(), limit });
@@ -323,31 +327,31 @@ impl Shell {
 pub fn known_environment(env: &Env) -> Option<Vec<(OsString, OsString)>> {
     let adds = ["CLAUDE_ENV_FILE", "CLAUDE_CODE_SHELL_PREFIX"];
     let plain = !runs_zsh(env) && adds.iter().all(|name| env.get(name).is_none());
-    plain.then(|| environment::for_commands(env, "", Some("")))
+    plain.then(|| command_env::for_commands(env, "", Some("")))
 }
 
 /// Whether a session with this environment has its commands run by zsh.
 pub fn runs_zsh(env: &Env) -> bool {
-    find_shell(env).is_ok_and(|(_, language)| language == Language::Zsh)
+    find_shell(env).is_ok_and(|(_, language)| language == ShellLanguage::Zsh)
 }
 
 /// The shell that the user named, else their bash, else any bash. Another login shell is not an error: the analyser
 /// reads bash, so bash runs the commands.
-fn find_shell(env: &Env) -> Result<(PathBuf, Language), ShellError> {
+fn find_shell(env: &Env) -> Result<(PathBuf, ShellLanguage), ShellError> {
     if let Some(named) = env.get("CLAUDE_CODE_SHELL") {
         let path = PathBuf::from(named);
-        let language = Language::of(&path).filter(|_| is_runnable(&path));
+        let language = ShellLanguage::from_path(&path).filter(|_| is_runnable(&path));
         return match language {
             Some(language) => Ok((path, language)),
             None => Err(ShellError::Unsupported { name: "CLAUDE_CODE_SHELL", path }),
         };
     }
     let login = env.exact("SHELL").map(PathBuf::from);
-    let login = login.filter(|path| Language::of(path) == Some(Language::Bash) && is_runnable(path));
+    let login = login.filter(|path| ShellLanguage::from_path(path) == Some(ShellLanguage::Bash) && is_runnable(path));
     let search = || find_in_path("bash".as_ref(), env.exact("PATH").map(AsRef::as_ref), Path::new("/"));
     let usual = || ["/bin/bash", "/usr/bin/bash"].map(PathBuf::from).into_iter().find(|path| is_runnable(path));
     // The system's own before whatever PATH names first: a folder of the project may be among them.
-    login.or_else(usual).or_else(search).map(|path| (path, Language::Bash)).ok_or(ShellError::NoShell)
+    login.or_else(usual).or_else(search).map(|path| (path, ShellLanguage::Bash)).ok_or(ShellError::NoShell)
 }
 
 /// A prefix is a program, or a program with arguments; a path with spaces that exists is a program.
@@ -359,7 +363,7 @@ fn split_prefix(prefix: &str) -> Vec<OsString> {
 }
 
 /// Whether the system runs a program as another user than whoever starts it. It does not where the directory is shared.
-fn changes_user(program: &OsStr, env: &[(OsString, OsString)]) -> bool {
+fn runs_as_other_user(program: &OsStr, env: &[(OsString, OsString)]) -> bool {
     use std::os::unix::fs::PermissionsExt;
     const SET_USER_OR_GROUP: u32 = 0o6000;
     let path = env.iter().rfind(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
@@ -368,7 +372,7 @@ fn changes_user(program: &OsStr, env: &[(OsString, OsString)]) -> bool {
     metadata.is_ok_and(|metadata| metadata.permissions().mode() & SET_USER_OR_GROUP != 0)
 }
 
-fn may_enter(directory: &Path) -> bool {
+fn can_enter(directory: &Path) -> bool {
     rustix::fs::access(directory, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
@@ -396,7 +400,7 @@ mod tests {
     #[test]
     fn only_a_named_shell_may_be_other_than_bash_and_fish_is_refused() {
         let found = find_shell(&Env::default().with("SHELL", "/usr/bin/fish").with("PATH", "/usr/bin:/bin")).unwrap();
-        assert_eq!(found.1, Language::Bash);
+        assert_eq!(found.1, ShellLanguage::Bash);
         assert!(matches!(
             find_shell(&Env::default().with("CLAUDE_CODE_SHELL", "/bin/cat")),
             Err(ShellError::Unsupported { .. })

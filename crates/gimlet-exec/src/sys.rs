@@ -14,7 +14,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// Which side of a `fork` the caller woke up on.
-pub(crate) enum Fork {
+pub(crate) enum ForkSide {
     Parent(i32),
     Child,
 }
@@ -23,22 +23,22 @@ pub(crate) enum Fork {
 ///
 /// The child has only the calling thread. It may use the allocator (the C library makes that safe after a fork) but
 /// must not touch a lock that another thread could have held, and must leave through [`exit_now`].
-pub(crate) fn fork() -> io::Result<Fork> {
+pub(crate) fn fork() -> io::Result<ForkSide> {
     // SAFETY: the callers are the single-threaded custodian and the fork form of its start; both children run only the
     // loops of this crate, which take no lock of the parent, and end with `_exit`.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
-        0 => Ok(Fork::Child),
-        pid => Ok(Fork::Parent(pid)),
+        0 => Ok(ForkSide::Child),
+        pid => Ok(ForkSide::Parent(pid)),
     }
 }
 
 /// Splits the process in two that share their working directory, their root and their file mode mask: when one of them
 /// changes its directory, the other one is there, too, also after the new program was started.
 ///
-/// The same promises as for [`fork`] hold; besides, the process must have a single thread, because the C library does
+/// The same promises as for [`fork_custodian`] hold; besides, the process must have a single thread, because the C library does
 /// not know of this fork.
-pub(crate) fn fork_sharing_directory() -> io::Result<Fork> {
+pub(crate) fn fork_sharing_directory() -> io::Result<ForkSide> {
     let none = 0_usize;
     // SAFETY: without CLONE_VM and with no stack of its own the call behaves like `fork`: the child runs on a copy of
     // this memory. The callers are single-threaded, so no lock of the C library can be held by another thread.
@@ -47,8 +47,8 @@ pub(crate) fn fork_sharing_directory() -> io::Result<Fork> {
         libc::syscall(libc::SYS_clone, flags, none, none, none, none)
     };
     match i32::try_from(answer) {
-        Ok(0) => Ok(Fork::Child),
-        Ok(pid) if pid > 0 => Ok(Fork::Parent(pid)),
+        Ok(0) => Ok(ForkSide::Child),
+        Ok(pid) if pid > 0 => Ok(ForkSide::Parent(pid)),
         _ => Err(io::Error::last_os_error()),
     }
 }
@@ -69,7 +69,7 @@ pub(crate) fn exit_now(code: i32) -> ! {
 }
 
 /// What a new program starts with: itself, its arguments, its environment and its descriptors.
-pub(crate) struct Image<'a> {
+pub(crate) struct ProgramImage<'a> {
     pub(crate) program: &'a CStr,
     pub(crate) args: &'a [&'a CStr],
     pub(crate) env: &'a [&'a CStr],
@@ -81,7 +81,7 @@ pub(crate) struct Image<'a> {
 ///
 /// The child shares memory with its parent until it runs the new program, so nothing is copied, and a failure to run it
 /// comes back here as the error.
-pub(crate) fn spawn(image: &Image<'_>) -> io::Result<i32> {
+pub(crate) fn spawn_image(image: &ProgramImage<'_>) -> io::Result<i32> {
     let args = null_terminated(image.args);
     let env = null_terminated(image.env);
     let mut pid = 0;
@@ -89,20 +89,20 @@ pub(crate) fn spawn(image: &Image<'_>) -> io::Result<i32> {
     // over (program, arrays, strings) outlives the call; signal sets are initialised by sigfillset and sigemptyset.
     unsafe {
         let mut actions = MaybeUninit::<libc::posix_spawn_file_actions_t>::uninit();
-        check(libc::posix_spawn_file_actions_init(actions.as_mut_ptr()))?;
+        check_errno(libc::posix_spawn_file_actions_init(actions.as_mut_ptr()))?;
         let mut attributes = MaybeUninit::<libc::posix_spawnattr_t>::uninit();
-        check(libc::posix_spawnattr_init(attributes.as_mut_ptr()))?;
+        check_errno(libc::posix_spawnattr_init(attributes.as_mut_ptr()))?;
         for (from, to) in image.descriptors {
-            check(libc::posix_spawn_file_actions_adddup2(actions.as_mut_ptr(), from.as_raw_fd(), *to))?;
+            check_errno(libc::posix_spawn_file_actions_adddup2(actions.as_mut_ptr(), from.as_raw_fd(), *to))?;
         }
         let mut signals = MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigfillset(signals.as_mut_ptr());
-        check(libc::posix_spawnattr_setsigdefault(attributes.as_mut_ptr(), signals.as_ptr()))?;
+        check_errno(libc::posix_spawnattr_setsigdefault(attributes.as_mut_ptr(), signals.as_ptr()))?;
         libc::sigemptyset(signals.as_mut_ptr());
-        check(libc::posix_spawnattr_setsigmask(attributes.as_mut_ptr(), signals.as_ptr()))?;
+        check_errno(libc::posix_spawnattr_setsigmask(attributes.as_mut_ptr(), signals.as_ptr()))?;
         let signals = libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
         let flags = libc::POSIX_SPAWN_SETSID | signals as libc::c_short;
-        check(libc::posix_spawnattr_setflags(attributes.as_mut_ptr(), flags))?;
+        check_errno(libc::posix_spawnattr_setflags(attributes.as_mut_ptr(), flags))?;
         let outcome = libc::posix_spawn(
             &raw mut pid,
             image.program.as_ptr(),
@@ -113,14 +113,14 @@ pub(crate) fn spawn(image: &Image<'_>) -> io::Result<i32> {
         );
         libc::posix_spawn_file_actions_destroy(actions.as_mut_ptr());
         libc::posix_spawnattr_destroy(attributes.as_mut_ptr());
-        check(outcome)?;
+        check_errno(outcome)?;
     }
     Ok(pid)
 }
 
 /// Becomes a new program with an empty signal mask, default dispositions and exactly the given descriptors besides those
 /// that close by themselves. Returns only when that failed.
-pub(crate) fn become_image(image: &Image<'_>) -> io::Error {
+pub(crate) fn exec_image(image: &ProgramImage<'_>) -> io::Error {
     let args = null_terminated(image.args);
     let env = null_terminated(image.env);
     // SAFETY: as in `spawn`: every pointer outlives the call and the set is initialised before use. The descriptors are
@@ -148,7 +148,7 @@ fn null_terminated(strings: &[&CStr]) -> Vec<*const c_char> {
 }
 
 /// The `posix_spawn` family returns the error number instead of setting `errno`.
-fn check(code: i32) -> io::Result<()> {
+fn check_errno(code: i32) -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
 }
 
@@ -202,7 +202,7 @@ pub(crate) const FIRST_OWN_DESCRIPTOR: RawFd = 10;
 ///
 /// Every other descriptor of the process is closed behind the back of whoever owned it, so only a process that runs
 /// nothing but this crate's loops (fresh from exec or fork) may call this.
-pub(crate) fn keep_only<const N: usize>(kept: [BorrowedFd<'_>; N]) -> io::Result<[OwnedFd; N]> {
+pub(crate) fn keep_only_descriptors<const N: usize>(kept: [BorrowedFd<'_>; N]) -> io::Result<[OwnedFd; N]> {
     // First up and out of the way, then down into one block, so that the two moves cannot overwrite each other.
     let staged: Vec<OwnedFd> = kept.iter().map(|fd| duplicate_from(fd.as_raw_fd(), 64)).collect::<io::Result<_>>()?;
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
@@ -241,7 +241,7 @@ fn duplicate_from(fd: RawFd, lowest: RawFd) -> io::Result<OwnedFd> {
 }
 
 /// Lets the runtime wait until a descriptor can be read. Must be called within a runtime.
-pub(crate) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+pub(crate) fn watch_readable(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is open, stays open while it is owned, and always names the same descriptor.
     Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
 }

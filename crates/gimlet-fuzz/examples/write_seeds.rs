@@ -9,19 +9,19 @@ fn main() -> io::Result<()> {
     let Some(folder) = std::env::args_os().nth(1).map(PathBuf::from) else {
         return Err(io::Error::other("usage: write_seeds FOLDER"));
     };
-    gimlet_fuzz::TARGETS.iter().try_for_each(|target| write(&folder.join(target.name), target))
+    gimlet_fuzz::TARGETS.iter().try_for_each(|target| write_target(&folder.join(target.name), target))
 }
 
-fn write(folder: &Path, target: &gimlet_fuzz::Target) -> io::Result<()> {
+fn write_target(folder: &Path, target: &gimlet_fuzz::FuzzTarget) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     for (number, seed) in (target.seeds)().iter().enumerate() {
         std::fs::write(folder.join(format!("seed-{number:04}")), seed)?;
     }
-    std::fs::write(folder.with_extension("dict"), dictionary(target.words))
+    std::fs::write(folder.with_extension("dict"), format_dictionary(target.words))
 }
 
 /// The fuzzer's form: a quoted text on each line.
-fn dictionary(words: &[&str]) -> String {
+fn format_dictionary(words: &[&str]) -> String {
     let mut lines = String::new();
     for word in words {
         lines.push('"');

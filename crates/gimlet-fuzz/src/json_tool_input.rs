@@ -6,16 +6,16 @@
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-use gimlet_core::tool::{AnyTool, PathContext, Prepared};
-use gimlet_policy::{Call, Followed, NeedFacts, RuleSet, World, decide};
-use gimlet_proto::{Env, Need};
+use gimlet_core::tool::{AnyTool, PathContext, PreparedCall};
+use gimlet_policy::{DecisionContext, FollowedPath, NeedFacts, ProposedCall, RuleSet, decide};
+use gimlet_proto::{AccessNeed, Env};
 use serde_json::Value;
 
-use crate::Target;
-use crate::fields::{join, texts};
+use crate::FuzzTarget;
+use crate::input_fields::{join_fields, split_texts};
 
 /// Fields: the name of a tool, the input.
-pub const TARGET: Target = Target { name: "json_tool_input", run, seeds, words: WORDS };
+pub const TARGET: FuzzTarget = FuzzTarget { name: "json_tool_input", run, seeds, words: WORDS };
 
 const WORDS: &[&str] = &[
     "Bash",
@@ -63,15 +63,15 @@ const WORDS: &[&str] = &[
 ];
 
 fn run(data: &[u8]) {
-    let Some([name, input]) = texts::<2>(data) else { return };
+    let Some([name, input]) = split_texts::<2>(data) else { return };
     let Ok(input) = serde_json::from_str::<Value>(input) else { return };
-    let paths = paths();
+    let paths = path_context();
     for tool in gimlet_tools::builtin().into_iter().filter(|tool| name.is_empty() || tool.name() == name) {
         let (first, second) = (tool.prepare(input.clone(), &paths), tool.prepare(input.clone(), &paths));
         match (first, second) {
             (Ok(first), Ok(second)) => {
-                assert_eq!(seen(&first), seen(&second), "the same input gives the same call");
-                check(tool, &first, &paths);
+                assert_eq!(visible_parts(&first), visible_parts(&second), "the same input gives the same call");
+                check_prepared(tool, &first, &paths);
             }
             (Err(first), Err(second)) => {
                 assert_eq!(first.to_string(), second.to_string(), "the same input gives the same refusal");
@@ -82,55 +82,57 @@ fn run(data: &[u8]) {
     }
 }
 
-fn check(tool: &dyn AnyTool, prepared: &Prepared, paths: &PathContext) {
+fn check_prepared(tool: &dyn AnyTool, prepared: &PreparedCall, paths: &PathContext) {
     let properties = tool.schema().get("properties").and_then(Value::as_object);
     // Some tools take whatever is given beside their own parameters and pass over it.
     let strict = tool.schema().get("additionalProperties") == Some(&Value::Bool(false));
     let unknown = prepared.given.keys().find(|key| properties.is_some_and(|known| !known.contains_key(*key)));
     assert_eq!(unknown.filter(|_| strict), None, "a parameter that the schema does not have");
     for need in &prepared.needs {
-        if let Need::Read(path) | Need::Write(path) = need {
-            assert!(is_plain(path), "{} is not an absolute path without detours", path.display());
+        if let AccessNeed::Read(path) | AccessNeed::Write(path) = need {
+            assert!(is_plain_absolute(path), "{} is not an absolute path without detours", path.display());
         }
     }
     match tool.prepare(prepared.input.clone(), paths) {
-        Ok(again) => assert_eq!(seen(&again), seen(prepared), "a prepared input is settled"),
+        Ok(again) => assert_eq!(visible_parts(&again), visible_parts(prepared), "a prepared input is settled"),
         Err(error) => panic!("a prepared input is refused: {error}\n{}", prepared.input),
     }
-    decided(tool.name(), prepared);
+    check_decision(tool.name(), prepared);
 }
 
 /// The parts of a prepared call that others act on.
-fn seen(prepared: &Prepared) -> (&Value, &[Need], bool, bool, bool, &str) {
-    let Prepared { input, needs, read_only, destructive, concurrency_safe, description, .. } = prepared;
+fn visible_parts(prepared: &PreparedCall) -> (&Value, &[AccessNeed], bool, bool, bool, &str) {
+    let PreparedCall { input, needs, read_only, destructive, concurrency_safe, description, .. } = prepared;
     (input, needs, *read_only, *destructive, *concurrency_safe, description)
 }
 
-fn is_plain(path: &Path) -> bool {
+fn is_plain_absolute(path: &Path) -> bool {
     path.is_absolute() && !path.components().any(|part| matches!(part, Component::ParentDir | Component::CurDir))
 }
 
 /// A verdict is found for any call; a call that only reads needs nothing to be written.
-fn decided(tool: &str, prepared: &Prepared) {
-    let writes = prepared.needs.iter().any(|need| matches!(need, Need::Write(_)));
+fn check_decision(tool: &str, prepared: &PreparedCall) {
+    let writes = prepared.needs.iter().any(|need| matches!(need, AccessNeed::Write(_)));
     assert!(!(prepared.read_only && writes), "a call that writes does not only read");
     let facts = prepared.needs.iter().map(|need| match need {
-        Need::Read(path) | Need::Write(path) => NeedFacts::new(need.clone(), Some(Followed::plain(path))),
+        AccessNeed::Read(path) | AccessNeed::Write(path) => {
+            NeedFacts::new(need.clone(), Some(FollowedPath::without_links(path)))
+        }
         _ => NeedFacts::new(need.clone(), None),
     });
     let needs: Vec<NeedFacts> = facts.collect();
-    let call = Call { tool, also_named: &[], input: Some(&prepared.given), needs: &needs, needs_person: false };
-    let world = World {
+    let call = ProposedCall { tool, also_named: &[], input: Some(&prepared.given), needs: &needs, needs_person: false };
+    let world = DecisionContext {
         cwd: "/srv/app".into(),
         roots: vec!["/srv/app".into()],
         environment: Some(Arc::default()),
-        ..World::default()
+        ..DecisionContext::default()
     };
     let verdict = decide(&call, &RuleSet::default(), &world);
     assert!(!verdict.reasons.is_empty(), "a verdict has reasons");
 }
 
-fn paths() -> PathContext {
+fn path_context() -> PathContext {
     PathContext {
         cwd: "/srv/app".into(),
         project_dir: "/srv/app".into(),
@@ -142,7 +144,7 @@ fn paths() -> PathContext {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let seed = |tool: &str, input: &str| join(&[tool.as_bytes(), input.as_bytes()]);
+    let seed = |tool: &str, input: &str| join_fields(&[tool.as_bytes(), input.as_bytes()]);
     vec![
         seed(
             "Bash",

@@ -6,15 +6,15 @@ use std::collections::HashSet;
 
 use gimlet_proto::{Block, BlockKind, Message, Role, SessionId};
 use gimlet_store::{
-    Fsync, LoadOptions, Loaded, Locations, SessionFiles, Stamp, Transcript, TranscriptOptions, UserEntry, UserKind,
-    load, peek, repair,
+    EntryStamp, FsyncMode, LoadOptions, LoadedSession, SessionFiles, StoreLocations, Transcript, TranscriptOptions,
+    UserEntry, UserEntryKind, load_conversation, read_summary, repair_messages,
 };
 
-use crate::Target;
-use crate::scratch::Scratch;
+use crate::FuzzTarget;
+use crate::scratch_folder::ScratchFolder;
 
 /// The whole input is the file.
-pub const TARGET: Target = Target { name: "jsonl_load", run, seeds, words: WORDS };
+pub const TARGET: FuzzTarget = FuzzTarget { name: "jsonl_load", run, seeds, words: WORDS };
 
 const WORDS: &[&str] = &[
     "\n",
@@ -53,47 +53,47 @@ const SESSION: &str = "5b1c0000-0000-4000-8000-000000000001";
 const AFTER: &str = "after the damage";
 
 fn run(data: &[u8]) {
-    Scratch::with(|folder| {
+    ScratchFolder::with(|folder| {
         let files = session_files(folder);
         let path = files.transcript();
-        Scratch::write(&path, data);
-        let loaded = loaded(&files, &LoadOptions::default());
-        drop(peek(&path));
+        ScratchFolder::write(&path, data);
+        let loaded = load_transcript(&files, &LoadOptions::default());
+        drop(read_summary(&path));
         if let Some(last) = &loaded.last_entry {
             // What is named as the last entry can be gone back to.
-            drop(self::loaded(&files, &LoadOptions::up_to(last.clone())));
+            drop(load_transcript(&files, &LoadOptions::up_to(last.clone())));
         }
         for call in loaded.outputs.calls() {
             assert!(loaded.outputs.read(call.as_str()).is_ok(), "an output is where it was found");
         }
-        go_on(&files, &loaded);
+        check_resumed_session(&files, &loaded);
     });
 }
 
-fn loaded(files: &SessionFiles, options: &LoadOptions) -> Loaded {
-    let loaded = match load(&files.transcript(), options) {
+fn load_transcript(files: &SessionFiles, options: &LoadOptions) -> LoadedSession {
+    let loaded = match load_conversation(&files.transcript(), options) {
         Ok(loaded) => loaded,
         Err(error) => panic!("a transcript did not load: {error}"),
     };
-    if let Some(fault) = fault(&loaded.messages) {
+    if let Some(fault) = find_history_fault(&loaded.messages) {
         panic!("{fault}; damage found: {:?}", loaded.damage);
     }
-    let (again, damage) = repair(loaded.messages.clone(), 0);
+    let (again, damage) = repair_messages(loaded.messages.clone(), 0);
     assert!(damage.is_empty() && again == loaded.messages, "what is repaired needs no repair: {damage:?}");
     loaded
 }
 
 /// A session that goes on after the damage neither loses nor fuses anything.
-fn go_on(files: &SessionFiles, loaded: &Loaded) {
-    let options = TranscriptOptions { fsync: Fsync::Off, ..TranscriptOptions::default() };
+fn check_resumed_session(files: &SessionFiles, loaded: &LoadedSession) {
+    let options = TranscriptOptions { fsync: FsyncMode::Off, ..TranscriptOptions::default() };
     let mut transcript = match Transcript::resume(files, loaded, stamp(), options) {
         Ok(transcript) => transcript,
         Err(error) => panic!("a transcript that loads cannot be resumed: {error}"),
     };
     let blocks = [Block::text(AFTER)];
-    transcript.user(UserEntry { origin: None, uuid: None, blocks: &blocks, plain: true, kind: UserKind::Prompt });
+    transcript.user(UserEntry { origin: None, uuid: None, blocks: &blocks, plain: true, kind: UserEntryKind::Prompt });
     drop(transcript);
-    let again = self::loaded(files, &LoadOptions::default());
+    let again = load_transcript(files, &LoadOptions::default());
     let last = again.messages.last().and_then(|message| message.blocks.last());
     assert_eq!(last, Some(&Block::text(AFTER)), "the new prompt is the last thing said");
     if let Some((before_last, earlier)) = loaded.messages.split_last() {
@@ -104,7 +104,7 @@ fn go_on(files: &SessionFiles, loaded: &Loaded) {
 }
 
 /// Says why a history could not be sent, by rules of its own.
-fn fault(messages: &[Message]) -> Option<String> {
+fn find_history_fault(messages: &[Message]) -> Option<String> {
     let mut ids = HashSet::new();
     let mut asked: Vec<String> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
@@ -131,11 +131,11 @@ fn fault(messages: &[Message]) -> Option<String> {
 }
 
 fn session_files(folder: &std::path::Path) -> SessionFiles {
-    Locations::new(&folder.join("home")).project(folder).session(&SessionId::new(SESSION))
+    StoreLocations::new(&folder.join("home")).project(folder).session_files(&SessionId::new(SESSION))
 }
 
-fn stamp() -> Stamp {
-    Stamp { cwd: "/home/ada/app".into(), git_branch: "main".into(), entrypoint: Some("cli".into()) }
+fn stamp() -> EntryStamp {
+    EntryStamp { cwd: "/home/ada/app".into(), git_branch: "main".into(), entrypoint: Some("cli".into()) }
 }
 
 fn seeds() -> Vec<Vec<u8>> {

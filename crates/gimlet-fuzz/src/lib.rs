@@ -5,13 +5,13 @@
 //! here is part of the program. A target must not depend on earlier inputs, and must not reach into private parts: what
 //! is fuzzed is what a stranger's bytes meet.
 
-mod corpus;
-mod fields;
+mod input_fields;
 mod json_tool_input;
 mod jsonl_load;
 mod path_match;
+mod permission_corpus;
 mod rule_parse;
-mod scratch;
+mod scratch_folder;
 mod settings_load;
 mod shell_decide;
 mod shell_parse;
@@ -28,7 +28,7 @@ pub use sse_stream::TARGET as SSE_STREAM;
 
 /// Something that is fuzzed.
 #[derive(Clone, Copy)]
-pub struct Target {
+pub struct FuzzTarget {
     pub name: &'static str,
     /// Panics when something does not hold. Any bytes may come.
     pub run: fn(&[u8]),
@@ -39,5 +39,5 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 8] =
+pub const TARGETS: [FuzzTarget; 8] =
     [JSON_TOOL_INPUT, JSONL_LOAD, PATH_MATCH, RULE_PARSE, SETTINGS_LOAD, SHELL_DECIDE, SHELL_PARSE, SSE_STREAM];

@@ -5,18 +5,18 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use gimlet_policy::{
-    Behavior, Call, ClosedFiles, Decision, Followed, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide,
-    normalise, pattern_for,
+    Behavior, Decision, DecisionContext, DeniedFiles, FollowedPath, NeedFacts, ProposedCall, RuleScope, RuleSet,
+    RuleSource, decide, normalise, pattern_for_path,
 };
-use gimlet_proto::Need;
+use gimlet_proto::AccessNeed;
 use ignore::gitignore::GitignoreBuilder;
 
-use crate::Target;
-use crate::corpus::path_rows;
-use crate::fields::{join, texts};
+use crate::FuzzTarget;
+use crate::input_fields::{join_fields, split_texts};
+use crate::permission_corpus::path_rows;
 
 /// Fields: a pattern, a path.
-pub const TARGET: Target = Target { name: "path_match", run, seeds, words: WORDS };
+pub const TARGET: FuzzTarget = FuzzTarget { name: "path_match", run, seeds, words: WORDS };
 
 const WORDS: &[&str] = &[
     "**",
@@ -57,7 +57,7 @@ const HOME: &str = "/home/dev";
 const LONGEST: usize = 64;
 
 fn run(data: &[u8]) {
-    let Some([pattern, path]) = texts::<2>(data) else { return };
+    let Some([pattern, path]) = split_texts::<2>(data) else { return };
     if pattern.len() > LONGEST || path.len() > LONGEST {
         return;
     }
@@ -67,7 +67,7 @@ fn run(data: &[u8]) {
         let text = path.to_string_lossy();
         text.chars().any(char::is_control) || text.starts_with("/proc/") || text.starts_with("/dev/")
     };
-    if let Some(own) = pattern_for(&path, false).filter(|_| !odd(&path)) {
+    if let Some(own) = pattern_for_path(&path, false).filter(|_| !odd(&path)) {
         assert_eq!(allows(&own, &path), Some(true), "{own} was made for {}", path.display());
     }
     // A colon may be that of a parameter, and a lone star is no pattern.
@@ -76,14 +76,14 @@ fn run(data: &[u8]) {
     }
     let (Some(allowed), Some(forbidden)) = (allows(pattern, &path), forbids(pattern, &path)) else { return };
     assert!(forbidden || !allowed, "{pattern} allows {} and does not forbid it", path.display());
-    let slow = Slow::new(pattern.trim());
+    let slow = ReferencePattern::new(pattern.trim());
     assert!(!allowed || slow.matches(&path, false), "{pattern} must not allow {}", path.display());
     assert_eq!(forbidden, slow.matches(&path, true), "forbidding {pattern} for {}", path.display());
     if odd(&path) {
         return;
     }
     assert_eq!(allowed, slow.matches(&path, false), "allowing {pattern} for {}", path.display());
-    if let Some(ignored) = ignored(pattern, &path) {
+    if let Some(ignored) = ripgrep_ignores(pattern, &path) {
         assert_eq!(allowed, ignored, "ignoring {pattern} for {}", path.display());
     }
 }
@@ -95,30 +95,34 @@ fn rules(behavior: Behavior, pattern: &str) -> Option<RuleSet> {
 }
 
 /// A world in which nothing may be read without a rule.
-fn world() -> World {
-    World { cwd: REPO.into(), home: Some(HOME.into()), ..World::default() }
+fn empty_context() -> DecisionContext {
+    DecisionContext { cwd: REPO.into(), home: Some(HOME.into()), ..DecisionContext::default() }
 }
 
-fn judged(rules: &RuleSet, path: &Path) -> Decision {
-    let needs = [NeedFacts::new(Need::Read(path.to_owned()), Some(Followed::plain(path)))];
-    decide(&Call { tool: "Read", also_named: &[], input: None, needs: &needs, needs_person: false }, rules, &world())
-        .decision
+fn decide_read(rules: &RuleSet, path: &Path) -> Decision {
+    let needs = [NeedFacts::new(AccessNeed::Read(path.to_owned()), Some(FollowedPath::without_links(path)))];
+    decide(
+        &ProposedCall { tool: "Read", also_named: &[], input: None, needs: &needs, needs_person: false },
+        rules,
+        &empty_context(),
+    )
+    .decision
 }
 
 fn allows(pattern: &str, path: &Path) -> Option<bool> {
-    Some(judged(&rules(Behavior::Allow, pattern)?, path) == Decision::Allow)
+    Some(decide_read(&rules(Behavior::Allow, pattern)?, path) == Decision::Allow)
 }
 
 fn forbids(pattern: &str, path: &Path) -> Option<bool> {
     let rules = rules(Behavior::Deny, pattern)?;
-    let denied = judged(&rules, path) == Decision::Deny;
-    let closed = ClosedFiles::new(&rules, &world(), &[]).is_some_and(|closed| closed.contains(path));
+    let denied = decide_read(&rules, path) == Decision::Deny;
+    let closed = DeniedFiles::new(&rules, &empty_context(), &[]).is_some_and(|closed| closed.contains(path));
     assert_eq!(denied, closed, "a call and a walk disagree about {}", path.display());
     Some(denied)
 }
 
 /// A pattern as its description has it, matched by trying everything.
-struct Slow<'p> {
+struct ReferencePattern<'p> {
     base: &'static str,
     names: Vec<&'p str>,
     /// Matches at any depth: always, or only when it forbids.
@@ -126,7 +130,7 @@ struct Slow<'p> {
     directory_only: bool,
 }
 
-impl<'p> Slow<'p> {
+impl<'p> ReferencePattern<'p> {
     fn new(pattern: &'p str) -> Self {
         let (base, rest, relative) = if let Some(rest) = pattern.strip_prefix("//") {
             ("/", rest, false)
@@ -157,17 +161,17 @@ impl<'p> Slow<'p> {
         let (always, forbidding) = self.floats;
         let starts = if always || (forbidding && forbids) { below.len().max(1) } else { 1 };
         let ends = if self.directory_only && !forbids { below.len().saturating_sub(1) } else { below.len() };
-        (0..starts).any(|start| (start..=ends).any(|end| in_turn(&self.names, &below[start..end], forbids)))
+        (0..starts).any(|start| (start..=ends).any(|end| names_match(&self.names, &below[start..end], forbids)))
     }
 }
 
 /// Whether patterns of names match names one after the other.
-fn in_turn(patterns: &[&str], names: &[&str], forbids: bool) -> bool {
-    in_turn_from(patterns, names, forbids, &mut HashSet::new())
+fn names_match(patterns: &[&str], names: &[&str], forbids: bool) -> bool {
+    names_match_from(patterns, names, forbids, &mut HashSet::new())
 }
 
 /// The same from some place on. A rest that did not fit once does not fit later: without that, a few stars take for ever.
-fn in_turn_from(patterns: &[&str], names: &[&str], forbids: bool, failed: &mut HashSet<(usize, usize)>) -> bool {
+fn names_match_from(patterns: &[&str], names: &[&str], forbids: bool, failed: &mut HashSet<(usize, usize)>) -> bool {
     if failed.contains(&(patterns.len(), names.len())) {
         return false;
     }
@@ -176,11 +180,11 @@ fn in_turn_from(patterns: &[&str], names: &[&str], forbids: bool, failed: &mut H
         // What allows a folder's content does not allow the folder.
         (["**"], _) => forbids || !names.is_empty(),
         (["**", rest @ ..], _) => {
-            (0..=names.len()).any(|skipped| in_turn_from(rest, &names[skipped..], forbids, failed))
+            (0..=names.len()).any(|skipped| names_match_from(rest, &names[skipped..], forbids, failed))
         }
         ([pattern, patterns @ ..], [name, names @ ..]) => {
             let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-            spells(&pattern, &name, forbids) && in_turn_from(patterns, names, forbids, failed)
+            name_matches(&pattern, &name, forbids) && names_match_from(patterns, names, forbids, failed)
         }
         (_, []) => false,
     };
@@ -191,34 +195,34 @@ fn in_turn_from(patterns: &[&str], names: &[&str], forbids: bool, failed: &mut H
 }
 
 /// Whether the pattern of one name matches it.
-fn spells(pattern: &[char], name: &[char], fold: bool) -> bool {
-    spells_from(pattern, name, fold, &mut HashSet::new())
+fn name_matches(pattern: &[char], name: &[char], fold: bool) -> bool {
+    name_matches_from(pattern, name, fold, &mut HashSet::new())
 }
 
 /// The same from some place on, as above.
-fn spells_from(pattern: &[char], name: &[char], fold: bool, failed: &mut HashSet<(usize, usize)>) -> bool {
+fn name_matches_from(pattern: &[char], name: &[char], fold: bool, failed: &mut HashSet<(usize, usize)>) -> bool {
     if failed.contains(&(pattern.len(), name.len())) {
         return false;
     }
-    let fits = spells_here(pattern, name, fold, failed);
+    let fits = name_matches_here(pattern, name, fold, failed);
     if !fits {
         failed.insert((pattern.len(), name.len()));
     }
     fits
 }
 
-fn spells_here(pattern: &[char], name: &[char], fold: bool, failed: &mut HashSet<(usize, usize)>) -> bool {
+fn name_matches_here(pattern: &[char], name: &[char], fold: bool, failed: &mut HashSet<(usize, usize)>) -> bool {
     let same = |expected: char, c: char| expected == c || (fold && expected.eq_ignore_ascii_case(&c));
     let mut step = |rest: &[char], fits: &dyn Fn(char) -> bool| match name {
-        [c, name @ ..] => fits(*c) && spells_from(rest, name, fold, failed),
+        [c, name @ ..] => fits(*c) && name_matches_from(rest, name, fold, failed),
         [] => false,
     };
     match pattern {
         [] => name.is_empty(),
-        ['*', rest @ ..] => (0..=name.len()).any(|taken| spells_from(rest, &name[taken..], fold, failed)),
+        ['*', rest @ ..] => (0..=name.len()).any(|taken| name_matches_from(rest, &name[taken..], fold, failed)),
         ['?', rest @ ..] => step(rest, &|_| true),
         ['\\', c, rest @ ..] => step(rest, &|found| same(*c, found)),
-        ['[', inside @ ..] => match class(inside) {
+        ['[', inside @ ..] => match parse_class(inside) {
             Some((members, negated, rest)) => step(rest, &|c| {
                 let fits = |c: char| members.iter().any(|(low, high)| *low <= c && c <= *high) != negated;
                 fits(c) || (fold && (fits(c.to_ascii_uppercase()) || fits(c.to_ascii_lowercase())))
@@ -229,10 +233,10 @@ fn spells_here(pattern: &[char], name: &[char], fold: bool, failed: &mut HashSet
     }
 }
 
-type Class<'a> = (Vec<(char, char)>, bool, &'a [char]);
+type CharClass<'a> = (Vec<(char, char)>, bool, &'a [char]);
 
 /// The members of a class, whether they are the ones that do not match, and what follows; `None` when it has no end.
-fn class(inside: &[char]) -> Option<Class<'_>> {
+fn parse_class(inside: &[char]) -> Option<CharClass<'_>> {
     let (negated, mut rest) = match inside {
         ['!' | '^', rest @ ..] => (true, rest),
         _ => (false, inside),
@@ -259,7 +263,7 @@ fn class(inside: &[char]) -> Option<Class<'_>> {
 }
 
 /// What ripgrep's matcher says, where a pattern means the same to it.
-fn ignored(pattern: &str, path: &Path) -> Option<bool> {
+fn ripgrep_ignores(pattern: &str, path: &Path) -> Option<bool> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-*?/".contains(c);
     let odd = pattern.starts_with("//") || pattern.contains("./") || pattern.split('/').any(|name| name == ".");
     let inside = path.strip_prefix(REPO).is_ok_and(|below| !below.as_os_str().is_empty());
@@ -279,7 +283,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let rows = path_rows().into_iter().flat_map(move |row| {
         let path = row.path;
         let patterns = row.rules.into_iter().filter_map(move |(_, rule)| pattern(&rule));
-        patterns.map(move |pattern| join(&[pattern.as_bytes(), path.as_bytes()]))
+        patterns.map(move |pattern| join_fields(&[pattern.as_bytes(), path.as_bytes()]))
     });
-    rows.chain([join(&[b"[!a-c]*/**/x?.\\*", b"/repo/d1/e/xy.*"])]).collect()
+    rows.chain([join_fields(&[b"[!a-c]*/**/x?.\\*", b"/repo/d1/e/xy.*"])]).collect()
 }

@@ -4,19 +4,19 @@
 //! allows, so that nobody can allow with a text what it would not forbid.
 
 use gimlet_policy::{
-    Behavior, Call, Decision, Destination, FileTable, Followed, NeedFacts, Rule, RuleScope, RuleSet, RuleSource,
-    RuleValue, World, decide, removes_agent, removes_tool, split_rules, suggestions,
+    Behavior, Decision, DecisionContext, FileTable, FollowedPath, NeedFacts, ProposedCall, Rule, RuleScope, RuleSet,
+    RuleSource, RuleValue, UpdateDestination, decide, is_agent_removed, is_tool_removed, split_rules, suggest_updates,
 };
-use gimlet_proto::{Need, PermissionMode};
+use gimlet_proto::{AccessNeed, PermissionMode};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-use crate::Target;
-use crate::corpus::{path_rows, shell_rows};
-use crate::fields::{join, texts};
+use crate::FuzzTarget;
+use crate::input_fields::{join_fields, split_texts};
+use crate::permission_corpus::{path_rows, shell_rows};
 
 /// Fields: a rule or a list of rules, a tool, what the call is about.
-pub const TARGET: Target = Target { name: "rule_parse", run, seeds, words: WORDS };
+pub const TARGET: FuzzTarget = FuzzTarget { name: "rule_parse", run, seeds, words: WORDS };
 
 const WORDS: &[&str] = &[
     "Bash(",
@@ -66,7 +66,7 @@ const WORDS: &[&str] = &[
 ];
 
 fn run(data: &[u8]) {
-    let Some([rule, tool, about]) = texts::<3>(data) else { return };
+    let Some([rule, tool, about]) = split_texts::<3>(data) else { return };
     for piece in split_rules(rule) {
         assert!(!piece.is_empty() && rule.contains(piece), "a list is cut into its own pieces");
         check_text(piece);
@@ -74,7 +74,7 @@ fn run(data: &[u8]) {
     check_text(rule);
     let modes = PermissionMode::ALL;
     for (at, scope) in RuleScope::ALL.into_iter().enumerate() {
-        check_reach(rule, tool, about, &source(scope), modes[(rule.len() + about.len() + at) % modes.len()]);
+        check_forbidding_reach(rule, tool, about, &source(scope), modes[(rule.len() + about.len() + at) % modes.len()]);
     }
 }
 
@@ -110,27 +110,28 @@ fn check_text(text: &str) {
     }
 }
 
-fn check_reach(rule: &str, tool: &str, about: &str, source: &RuleSource, mode: PermissionMode) {
-    let world = world(mode);
+fn check_forbidding_reach(rule: &str, tool: &str, about: &str, source: &RuleSource, mode: PermissionMode) {
+    let world = decision_context(mode);
     let path = gimlet_policy::normalise("/srv/repo".as_ref(), about.as_ref());
     let need = match tool {
-        "Bash" => Need::Run(about.to_owned()),
-        "Read" | "Glob" | "Grep" => Need::Read(path.clone()),
-        "Write" | "Edit" | "NotebookEdit" => Need::Write(path.clone()),
-        "WebFetch" => Need::Fetch(about.to_owned()),
-        _ => Need::Opaque,
+        "Bash" => AccessNeed::Run(about.to_owned()),
+        "Read" | "Glob" | "Grep" => AccessNeed::Read(path.clone()),
+        "Write" | "Edit" | "NotebookEdit" => AccessNeed::Write(path.clone()),
+        "WebFetch" => AccessNeed::Fetch(about.to_owned()),
+        _ => AccessNeed::Opaque,
     };
-    let followed = matches!(need, Need::Read(_) | Need::Write(_)).then(|| Followed::plain(path));
+    let followed =
+        matches!(need, AccessNeed::Read(_) | AccessNeed::Write(_)).then(|| FollowedPath::without_links(path));
     let needs = [NeedFacts::new(need, followed)];
     let mut input = Map::new();
     for key in ["command", "file_path", "url", "subagent_type", "skill"] {
         input.insert(key.to_owned(), Value::String(about.to_owned()));
     }
-    let call = Call { tool, also_named: &[], input: Some(&input), needs: &needs, needs_person: false };
+    let call = ProposedCall { tool, also_named: &[], input: Some(&input), needs: &needs, needs_person: false };
     let with = |behavior: Behavior| {
         let mut rules = RuleSet::default();
         rules.add(behavior, rule, source).ok()?;
-        let _ = (removes_tool(&rules, tool, &[]), removes_agent(&rules, about));
+        let _ = (is_tool_removed(&rules, tool, &[]), is_agent_removed(&rules, about));
         Some(decide(&call, &rules, &world).decision)
     };
     let alone = decide(&call, &RuleSet::default(), &world).decision;
@@ -144,30 +145,30 @@ fn check_reach(rule: &str, tool: &str, about: &str, source: &RuleSource, mode: P
     );
     assert!(denied.is_none_or(|denied| denied != Decision::Allow || alone == Decision::Allow), "a deny rule allows");
     if alone == Decision::Ask {
-        let kept = |_: Destination| source.clone();
-        drop(suggestions(&call, &RuleSet::default(), &world, &FileTable::default(), &kept));
+        let kept = |_: UpdateDestination| source.clone();
+        drop(suggest_updates(&call, &RuleSet::default(), &world, &FileTable::default(), &kept));
     }
 }
 
-fn world(mode: PermissionMode) -> World {
-    World {
+fn decision_context(mode: PermissionMode) -> DecisionContext {
+    DecisionContext {
         mode,
         cwd: "/srv/repo".into(),
         roots: vec!["/srv/repo".into()],
         home: Some("/home/dev".into()),
         environment: Some(Arc::default()),
-        ..World::default()
+        ..DecisionContext::default()
     }
 }
 
 fn seeds() -> Vec<Vec<u8>> {
     let shell = shell_rows().into_iter().flat_map(|row| {
         let command = row.command;
-        row.rules.into_iter().map(move |(_, rule)| join(&[rule.as_bytes(), b"Bash", command.as_bytes()]))
+        row.rules.into_iter().map(move |(_, rule)| join_fields(&[rule.as_bytes(), b"Bash", command.as_bytes()]))
     });
     let paths = path_rows().into_iter().flat_map(|row| {
         let (tool, path) = (row.tool, row.path);
-        row.rules.into_iter().map(move |(_, rule)| join(&[rule.as_bytes(), tool.as_bytes(), path.as_bytes()]))
+        row.rules.into_iter().map(move |(_, rule)| join_fields(&[rule.as_bytes(), tool.as_bytes(), path.as_bytes()]))
     });
     let others = [
         ("WebFetch(domain:*.example.com)", "WebFetch", "https://user:x@a.example.com:8080/p?q#f"),
@@ -176,6 +177,6 @@ fn seeds() -> Vec<Vec<u8>> {
         ("Skill(deploy:*)", "Skill", "deploy:all"),
         ("Bash(run_in_background:true) Read(a, b)", "Bash", "ls"),
     ];
-    let others = others.map(|(rule, tool, about)| join(&[rule.as_bytes(), tool.as_bytes(), about.as_bytes()]));
+    let others = others.map(|(rule, tool, about)| join_fields(&[rule.as_bytes(), tool.as_bytes(), about.as_bytes()]));
     shell.chain(paths).chain(others).collect()
 }

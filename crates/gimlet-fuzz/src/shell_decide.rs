@@ -3,19 +3,21 @@
 //! More forbidding never allows more, more allowing never lifts a denial, and neither putting a text between brackets nor
 //! quoting a word makes it freer. What is allowed has every command allowed.
 
-use gimlet_policy::shell::{Trouble, Word};
-use gimlet_policy::{Behavior, Call, Decision, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide};
-use gimlet_proto::{Need, PermissionMode};
+use gimlet_policy::shell::{ParseTrouble, Word};
+use gimlet_policy::{
+    Behavior, Decision, DecisionContext, NeedFacts, ProposedCall, RuleScope, RuleSet, RuleSource, decide,
+};
+use gimlet_proto::{AccessNeed, PermissionMode};
 use std::sync::Arc;
 
-use crate::Target;
-use crate::corpus::shell_rows;
-use crate::fields::{join, texts};
-use crate::shell_parse::{analysed, quoted};
+use crate::FuzzTarget;
+use crate::input_fields::{join_fields, split_texts};
+use crate::permission_corpus::shell_rows;
+use crate::shell_parse::{analyse_text, single_quote};
 
 /// Fields: a command, the deny rules, the ask rules, the allow rules (one on a line), one more rule, and by its length the
 /// mode and the scope of the rules.
-pub const TARGET: Target = Target { name: "shell_decide", run, seeds, words: crate::shell_parse::WORDS };
+pub const TARGET: FuzzTarget = FuzzTarget { name: "shell_decide", run, seeds, words: crate::shell_parse::WORDS };
 
 /// Ways to put a text into another. The line break ends a comment, the blank keeps `((` apart.
 const FRAMES: [(&str, &str); 6] = [
@@ -28,20 +30,20 @@ const FRAMES: [(&str, &str); 6] = [
 ];
 
 fn run(data: &[u8]) {
-    let Some([command, deny, ask, allow, more, number]) = texts::<6>(data) else { return };
-    let (mode, source) = setting_of(number.len());
-    let Some(rules) = rules_of([deny, ask, allow], &source) else { return };
-    let world = world(mode);
+    let Some([command, deny, ask, allow, more, number]) = split_texts::<6>(data) else { return };
+    let (mode, source) = mode_and_source(number.len());
+    let Some(rules) = parse_rule_lists([deny, ask, allow], &source) else { return };
+    let world = decision_context(mode);
     let with = |behavior: Behavior| {
         let mut rules = rules.clone();
         rules.add(behavior, more, &source).ok()?;
-        Some(decided(command, &rules, &world))
+        Some(decide_command(command, &rules, &world))
     };
-    let analysis = analysed(command);
-    if analysis.trouble == Some(Trouble::Timeout) {
+    let analysis = analyse_text(command);
+    if analysis.trouble == Some(ParseTrouble::Timeout) {
         return;
     }
-    let before = decided(command, &rules, &world);
+    let before = decide_command(command, &rules, &world);
     for behavior in [Behavior::Deny, Behavior::Ask] {
         if let Some(after) = with(behavior) {
             assert!(after >= before, "one more {behavior} rule {more:?} turns {before:?} into {after:?}");
@@ -64,35 +66,38 @@ fn run(data: &[u8]) {
     }
 }
 
-fn decided(command: &str, rules: &RuleSet, world: &World) -> Decision {
-    let needs = [NeedFacts::new(Need::Run(command.to_owned()), None)];
-    let verdict =
-        decide(&Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false }, rules, world);
+fn decide_command(command: &str, rules: &RuleSet, world: &DecisionContext) -> Decision {
+    let needs = [NeedFacts::new(AccessNeed::Run(command.to_owned()), None)];
+    let verdict = decide(
+        &ProposedCall { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false },
+        rules,
+        world,
+    );
     assert!(!verdict.reasons.is_empty() && !verdict.explain().is_empty(), "a verdict has reasons");
     verdict.decision
 }
 
-fn check_frames(command: &str, before: Decision, rules: &RuleSet, world: &World) {
+fn check_frames(command: &str, before: Decision, rules: &RuleSet, world: &DecisionContext) {
     for (open, close) in FRAMES {
         let framed = format!("{open}{command}{close}");
-        let after = decided(&framed, rules, world);
+        let after = decide_command(&framed, rules, world);
         assert!(before == Decision::Allow || after != Decision::Allow, "{framed:?} is allowed");
         assert!(before != Decision::Deny || after == Decision::Deny, "{framed:?} is denied no longer");
     }
 }
 
-fn check_quotes(words: &[String], before: Decision, rules: &RuleSet, world: &World) {
-    let styles: [fn(&str) -> String; 3] = [quoted, double_quoted, escaped];
+fn check_quotes(words: &[String], before: Decision, rules: &RuleSet, world: &DecisionContext) {
+    let styles: [fn(&str) -> String; 3] = [single_quote, double_quote, backslash_escaped];
     for style in styles {
         let text = words.iter().map(|word| style(word)).collect::<Vec<_>>().join(" ");
-        let after = decided(&text, rules, world);
+        let after = decide_command(&text, rules, world);
         // Not every way to write a word is understood, and escapes can spell letters that a text must not contain.
-        let understood = analysed(&text).trouble.is_none();
+        let understood = analyse_text(&text).trouble.is_none();
         assert!(after == before || (!understood && after > before), "{text:?} is the same command, but {after:?}");
     }
 }
 
-fn double_quoted(word: &str) -> String {
+fn double_quote(word: &str) -> String {
     let mut text = String::from('"');
     for c in word.chars() {
         if matches!(c, '"' | '\\' | '$' | '`') {
@@ -105,16 +110,16 @@ fn double_quoted(word: &str) -> String {
 }
 
 /// Each letter by itself, where a backslash can say it.
-fn escaped(word: &str) -> String {
+fn backslash_escaped(word: &str) -> String {
     // Outside quotes a letter that nobody sees is not taken, and a line break joins lines.
     if word.is_empty() || !word.is_ascii() || word.contains('\n') {
-        return quoted(word);
+        return single_quote(word);
     }
     word.chars().flat_map(|c| ['\\', c]).collect()
 }
 
 /// Whatever is allowed as a whole has each of its static commands allowed alone.
-fn check_every_command(commands: &[Vec<Word>], rules: &RuleSet, world: &World) {
+fn check_every_command(commands: &[Vec<Word>], rules: &RuleSet, world: &DecisionContext) {
     for words in commands {
         let Some(words) = words.iter().map(Word::value).collect::<Option<Vec<_>>>() else { continue };
         // What the one runs gets words from its input, which is not there when it stands alone. The other is a word of the
@@ -122,24 +127,24 @@ fn check_every_command(commands: &[Vec<Word>], rules: &RuleSet, world: &World) {
         if matches!(words.first(), Some(&("xargs" | "[["))) {
             continue;
         }
-        let alone = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-        assert_eq!(decided(&alone, rules, world), Decision::Allow, "{alone} is part of what is allowed");
+        let alone = words.iter().map(|word| single_quote(word)).collect::<Vec<_>>().join(" ");
+        assert_eq!(decide_command(&alone, rules, world), Decision::Allow, "{alone} is part of what is allowed");
     }
 }
 
-fn world(mode: PermissionMode) -> World {
-    World {
+fn decision_context(mode: PermissionMode) -> DecisionContext {
+    DecisionContext {
         mode,
         cwd: "/srv/repo".into(),
         roots: vec!["/srv/repo".into()],
         home: Some("/home/dev".into()),
         environment: Some(Arc::default()),
-        ..World::default()
+        ..DecisionContext::default()
     }
 }
 
 /// The rules of three lists; `None` when one cannot be honoured, for then a session would not start.
-fn rules_of(lists: [&str; 3], source: &RuleSource) -> Option<RuleSet> {
+fn parse_rule_lists(lists: [&str; 3], source: &RuleSource) -> Option<RuleSet> {
     let mut rules = RuleSet::default();
     for (list, behavior) in lists.into_iter().zip([Behavior::Deny, Behavior::Ask, Behavior::Allow]) {
         for line in list.lines().filter(|line| !line.is_empty()) {
@@ -150,7 +155,7 @@ fn rules_of(lists: [&str; 3], source: &RuleSource) -> Option<RuleSet> {
 }
 
 /// The mode and the source of rules that a number stands for: every mode with every scope.
-fn setting_of(number: usize) -> (PermissionMode, RuleSource) {
+fn mode_and_source(number: usize) -> (PermissionMode, RuleSource) {
     let (modes, scopes) = (PermissionMode::ALL, RuleScope::ALL);
     let scope = scopes[number / modes.len() % scopes.len()];
     (modes[number % modes.len()], RuleSource::new(scope, "/srv/repo"))
@@ -169,7 +174,7 @@ fn seeds() -> Vec<Vec<u8>> {
         let scope = at % RuleScope::ALL.len();
         let number = "#".repeat(scope * modes + if at % 3 == 0 { at % modes } else { 0 });
         let fields = [&row.command, &lists[0], &lists[1], &lists[2], more, &number].map(str::as_bytes);
-        join(&fields)
+        join_fields(&fields)
     })
     .collect()
 }

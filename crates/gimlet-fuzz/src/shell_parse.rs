@@ -3,13 +3,13 @@
 //! It never fails, says the same every time, and its claims fit together. A text that it understands has the same
 //! commands inside any bracket.
 
-use gimlet_policy::shell::{Analysis, EnvironmentNames, ShellFacts, Trouble, Word, analyse};
+use gimlet_policy::shell::{EnvironmentNames, ParseTrouble, ShellAnalysis, ShellFacts, Word, analyse};
 
-use crate::Target;
-use crate::corpus::shell_rows;
+use crate::FuzzTarget;
+use crate::permission_corpus::shell_rows;
 
 /// The whole input is the text.
-pub const TARGET: Target = Target { name: "shell_parse", run, seeds, words: WORDS };
+pub const TARGET: FuzzTarget = FuzzTarget { name: "shell_parse", run, seeds, words: WORDS };
 
 pub(crate) const WORDS: &[&str] = &[
     ";",
@@ -109,18 +109,18 @@ pub(crate) const WORDS: &[&str] = &[
 
 fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let analysis = analysed(text);
-    if analysis.trouble == Some(Trouble::Timeout) {
+    let analysis = analyse_text(text);
+    if analysis.trouble == Some(ParseTrouble::Timeout) {
         return;
     }
     assert!(!analysis.read_only || analysis.trouble.is_none(), "only what is understood can be known to read");
     assert!(analysis.simple.is_none() || analysis.fully_parsed, "a simple command is understood");
-    assert_eq!(analysis.unread, text.len() > 128 * 1024, "only what is too long is not read");
+    assert_eq!(analysis.too_long_to_read, text.len() > 128 * 1024, "only what is too long is not read");
     if let Some(words) = &analysis.simple {
-        let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        let again = analysed(&quoted.join(" "));
+        let quoted: Vec<String> = words.iter().map(|word| single_quote(word)).collect();
+        let again = analyse_text(&quoted.join(" "));
         // Escapes can spell letters that a text must not contain.
-        let spelled = again.trouble == Some(Trouble::Character);
+        let spelled = again.trouble == Some(ParseTrouble::Character);
         assert!(spelled || again.simple.as_ref() == Some(words), "quoted words are other words: {quoted:?}");
     }
     if analysis.fully_parsed && analysis.trouble.is_none() && !text.ends_with('\\') {
@@ -128,7 +128,7 @@ fn run(data: &[u8]) {
     }
 }
 
-pub(crate) fn analysed(text: &str) -> Analysis {
+pub(crate) fn analyse_text(text: &str) -> ShellAnalysis {
     let roots = ["/srv/repo".into()];
     analyse(
         text,
@@ -142,29 +142,30 @@ pub(crate) fn analysed(text: &str) -> Analysis {
 }
 
 /// A word that bash reads as it is.
-pub(crate) fn quoted(word: &str) -> String {
+pub(crate) fn single_quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// Every command of a text that is understood is also found inside brackets.
-fn check_bracketed(text: &str, analysis: &Analysis) {
+fn check_bracketed(text: &str, analysis: &ShellAnalysis) {
     // The blank keeps `((` apart, which begins something else.
     for (open, close) in [("( ", "\n)"), ("{ ", "\n}")] {
-        let inner = analysed(&format!("{open}{text}{close}"));
-        if inner.trouble == Some(Trouble::Timeout) {
+        let inner = analyse_text(&format!("{open}{text}{close}"));
+        if inner.trouble == Some(ParseTrouble::Timeout) {
             continue;
         }
         // A brace at the beginning of a word is not understood there, and what is not understood is read word by word: the
         // program is still seen, but not which of its words only show when it runs.
         let most = if inner.trouble.is_some() { 1 } else { usize::MAX };
-        let found: Vec<_> = inner.commands.iter().map(|words| masked(words, most)).collect();
-        let lost = analysis.commands.iter().map(|words| masked(words, most)).find(|words| !found.contains(words));
+        let found: Vec<_> = inner.commands.iter().map(|words| static_prefix(words, most)).collect();
+        let lost =
+            analysis.commands.iter().map(|words| static_prefix(words, most)).find(|words| !found.contains(words));
         assert_eq!(lost, None, "a command is lost between {open:?} and {close:?}");
     }
 }
 
 /// The first words of a command, as far as they are fixed.
-fn masked(words: &[Word], most: usize) -> Vec<Option<&str>> {
+fn static_prefix(words: &[Word], most: usize) -> Vec<Option<&str>> {
     words.iter().take(most).map(Word::value).collect()
 }
 

@@ -5,14 +5,14 @@
 
 use std::collections::HashMap;
 
-use gimlet_model::{Flow, ReplyReader, SseLimits, SseParser};
+use gimlet_model::{ReplyReader, SseLimits, SseParser, StreamFlow};
 use gimlet_proto::{Block, BlockKind, ModelEvent};
 
-use crate::Target;
-use crate::fields::{fields, join};
+use crate::FuzzTarget;
+use crate::input_fields::{join_fields, split_fields};
 
 /// Fields: the lengths of the pieces, the stream.
-pub const TARGET: Target = Target { name: "sse_stream", run, seeds, words: WORDS };
+pub const TARGET: FuzzTarget = FuzzTarget { name: "sse_stream", run, seeds, words: WORDS };
 
 const WORDS: &[&str] = &[
     "event: ",
@@ -58,22 +58,22 @@ const WORDS: &[&str] = &[
 ];
 
 fn run(data: &[u8]) {
-    let (cuts, stream) = match *fields(data).as_slice() {
+    let (cuts, stream) = match *split_fields(data).as_slice() {
         [cuts, stream, ..] => (cuts, stream),
         _ => (&[][..], data),
     };
-    let whole = events(&[stream]);
-    assert_eq!(whole, plainly_read(stream), "the events are not those of the standard");
-    assert_eq!(events(&pieces(stream, cuts)), whole, "the events depend on where the stream was cut");
-    bounded(&pieces(stream, cuts));
+    let whole = parse_events(&[stream]);
+    assert_eq!(whole, parse_events_simply(stream), "the events are not those of the standard");
+    assert_eq!(parse_events(&cut_stream(stream, cuts)), whole, "the events depend on where the stream was cut");
+    check_small_limits(&cut_stream(stream, cuts));
     for want_wire in [false, true] {
         read_reply(&whole, want_wire);
     }
 }
 
-type Event = (String, String);
+type RawSseEvent = (String, String);
 
-fn events(pieces: &[&[u8]]) -> Vec<Event> {
+fn parse_events(pieces: &[&[u8]]) -> Vec<RawSseEvent> {
     let mut parser = SseParser::new(SseLimits::default());
     let mut found = Vec::new();
     for piece in pieces {
@@ -84,7 +84,7 @@ fn events(pieces: &[&[u8]]) -> Vec<Event> {
 }
 
 /// Small limits end a stream with an error and nothing else.
-fn bounded(pieces: &[&[u8]]) {
+fn check_small_limits(pieces: &[&[u8]]) {
     let mut parser = SseParser::new(SseLimits { event: 32, response: 256 });
     for piece in pieces {
         if parser.push(piece, |_| ()).is_err() {
@@ -93,7 +93,7 @@ fn bounded(pieces: &[&[u8]]) {
     }
 }
 
-fn pieces<'a>(mut stream: &'a [u8], cuts: &[u8]) -> Vec<&'a [u8]> {
+fn cut_stream<'a>(mut stream: &'a [u8], cuts: &[u8]) -> Vec<&'a [u8]> {
     let mut found = Vec::new();
     for length in cuts.iter().copied().cycle().take(stream.len()) {
         let (piece, rest) = stream.split_at(usize::from(length % 64).min(stream.len()));
@@ -105,11 +105,11 @@ fn pieces<'a>(mut stream: &'a [u8], cuts: &[u8]) -> Vec<&'a [u8]> {
 }
 
 /// The standard's rules for event streams in the plainest form: all lines first, then field by field.
-fn plainly_read(stream: &[u8]) -> Vec<Event> {
+fn parse_events_simply(stream: &[u8]) -> Vec<RawSseEvent> {
     let stream = stream.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(stream);
     let (mut name, mut data): (Vec<u8>, Option<Vec<u8>>) = (Vec::new(), None);
     let mut found = Vec::new();
-    for line in ended_lines(stream) {
+    for line in complete_lines(stream) {
         if line.is_empty() {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             found.extend(data.take().map(|data| (text(&name), text(&data))));
@@ -131,7 +131,7 @@ fn plainly_read(stream: &[u8]) -> Vec<Event> {
 }
 
 /// The lines that have an end: LF, CR, or both in that order as one.
-fn ended_lines(stream: &[u8]) -> Vec<&[u8]> {
+fn complete_lines(stream: &[u8]) -> Vec<&[u8]> {
     let (mut lines, mut start) = (Vec::new(), 0);
     for (at, byte) in stream.iter().enumerate() {
         let second_half = *byte == b'\n' && at > 0 && stream[at - 1] == b'\r';
@@ -145,18 +145,18 @@ fn ended_lines(stream: &[u8]) -> Vec<&[u8]> {
     lines
 }
 
-fn read_reply(events: &[Event], want_wire: bool) {
+fn read_reply(events: &[RawSseEvent], want_wire: bool) {
     let mut reader = ReplyReader::new(None, want_wire);
-    let mut watched = Watched::default();
+    let mut watched = ReplyWatcher::default();
     for (name, data) in events {
-        let flow = reader.event(name, data, |event| watched.see(event));
+        let flow = reader.read_event(name, data, |event| watched.observe_event(event));
         let _ = reader.progress();
         match flow {
-            Ok(Flow::Finished) => {
+            Ok(StreamFlow::Finished) => {
                 assert!(watched.done, "a finished reply says so");
                 return;
             }
-            Ok(Flow::More | Flow::Noise) => assert!(!watched.done, "nothing follows the end of a reply"),
+            Ok(StreamFlow::More | StreamFlow::Noise) => assert!(!watched.done, "nothing follows the end of a reply"),
             Err(_) => return,
         }
     }
@@ -164,7 +164,7 @@ fn read_reply(events: &[Event], want_wire: bool) {
 
 /// What a session would have seen of a reply so far.
 #[derive(Default)]
-struct Watched {
+struct ReplyWatcher {
     started: bool,
     /// Kind of each block that is not complete, and the text that was shown of it.
     open: HashMap<usize, (BlockKind, String)>,
@@ -172,8 +172,8 @@ struct Watched {
     done: bool,
 }
 
-impl Watched {
-    fn see(&mut self, event: ModelEvent) {
+impl ReplyWatcher {
+    fn observe_event(&mut self, event: ModelEvent) {
         assert!(!self.done, "nothing follows the end of a reply");
         match event {
             ModelEvent::Wire(_) => {}
@@ -196,7 +196,7 @@ impl Watched {
                 assert_eq!(block.kind(), kind, "a block stays what it was");
                 check_block(&block, &shown, bad_input.as_deref());
             }
-            ModelEvent::Discarded | ModelEvent::Oddities(_) => {}
+            ModelEvent::ReplyDiscarded | ModelEvent::ReplyAnomalies(_) => {}
             ModelEvent::Done(_) => self.done = true,
             ModelEvent::Retrying { .. }
             | ModelEvent::Waiting { .. }
@@ -234,7 +234,7 @@ fn seeds() -> Vec<Vec<u8>> {
             format!("event: {name}\ndata: {data}\n\n")
         };
         let stream: String = events.iter().map(event).collect();
-        join(&[b"\x07\x01\x20", stream.as_bytes()])
+        join_fields(&[b"\x07\x01\x20", stream.as_bytes()])
     };
     let start = r#"{"type":"message_start","message":{"id":"m","model":"x","usage":{"input_tokens":3,"cache_read_input_tokens":2}}}"#;
     let stop = r#"{"type":"message_stop"}"#;
@@ -270,6 +270,6 @@ fn seeds() -> Vec<Vec<u8>> {
             stop,
         ]),
         reply(&[r#"{"type":"error","error":{"type":"overloaded_error","message":"busy"}}"#]),
-        join(&[b"\x01", b"\xEF\xBB\xBF: hello\r\nevent:a\rdata\r\n\r\ndata: x\ndata: y\n\n"]),
+        join_fields(&[b"\x01", b"\xEF\xBB\xBF: hello\r\nevent:a\rdata\r\n\r\ndata: x\ndata: y\n\n"]),
     ]
 }

@@ -1,10 +1,10 @@
 //! Which servers may be used, by lists of whoever manages the machine or wrote the settings. A list that forbids always
 //! wins; a list that allows admits nothing that it does not name.
 
-use gimlet_policy::wildcard;
+use gimlet_policy::matches_wildcard;
 use serde_json::Value;
 
-use crate::config::{ServerConfig, ServerKind};
+use crate::server_config::{ServerConfig, ServerKind};
 
 /// One way to name a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,28 +19,28 @@ pub enum ServerMatch {
 
 /// Which servers may be used.
 #[derive(Clone, Debug, Default)]
-pub struct Admission {
+pub struct ServerAdmission {
     /// The only ones; `None` where nobody says.
     pub allowed: Option<Vec<ServerMatch>>,
     pub denied: Vec<ServerMatch>,
 }
 
-impl Admission {
+impl ServerAdmission {
     /// Why this server may not be used.
-    pub(crate) fn refusal(&self, name: &str, config: &ServerConfig) -> Option<&'static str> {
-        if self.denied.iter().any(|entry| entry.names(name, config)) {
+    pub(crate) fn refusal_reason(&self, name: &str, config: &ServerConfig) -> Option<&'static str> {
+        if self.denied.iter().any(|entry| entry.matches(name, config)) {
             return Some("settings forbid this server (deniedMcpServers)");
         }
         let allowed = self.allowed.as_ref()?;
         // Where a list says what to start or whom to call, a name alone vouches for neither.
-        let by_place = |entry: &&ServerMatch| match (entry, Transport::of(config)) {
-            (ServerMatch::Command(_), Transport::Program) | (ServerMatch::Url(_), Transport::Remote) => true,
+        let by_place = |entry: &&ServerMatch| match (entry, TransportKind::from_config(config)) {
+            (ServerMatch::Command(_), TransportKind::Program) | (ServerMatch::Url(_), TransportKind::Remote) => true,
             (ServerMatch::Name(_) | ServerMatch::Command(_) | ServerMatch::Url(_), _) => false,
         };
         let places: Vec<&ServerMatch> = allowed.iter().filter(by_place).collect();
         let admitted = match places.is_empty() {
-            true => allowed.iter().any(|entry| entry.names(name, config)),
-            false => places.iter().any(|entry| entry.names(name, config)),
+            true => allowed.iter().any(|entry| entry.matches(name, config)),
+            false => places.iter().any(|entry| entry.matches(name, config)),
         };
         (!admitted).then_some("settings do not allow this server (allowedMcpServers)")
     }
@@ -48,59 +48,61 @@ impl Admission {
 
 /// How a server is reached, as far as the lists care.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Transport {
+enum TransportKind {
     /// It runs in the driving program.
-    Inside,
+    InDriver,
     Program,
     Remote,
 }
 
-impl Transport {
-    fn of(config: &ServerConfig) -> Self {
+impl TransportKind {
+    fn from_config(config: &ServerConfig) -> Self {
         match &config.kind {
-            ServerKind::Driver => Transport::Inside,
-            ServerKind::Elsewhere(kind) if kind == "stdio" => Transport::Program,
-            ServerKind::Elsewhere(_) => Transport::Remote,
+            ServerKind::Driver => TransportKind::InDriver,
+            ServerKind::Unsupported(kind) if kind == "stdio" => TransportKind::Program,
+            ServerKind::Unsupported(_) => TransportKind::Remote,
         }
     }
 }
 
 impl ServerMatch {
-    fn names(&self, name: &str, config: &ServerConfig) -> bool {
-        let transport = Transport::of(config);
+    fn matches(&self, name: &str, config: &ServerConfig) -> bool {
+        let transport = TransportKind::from_config(config);
         match self {
             ServerMatch::Name(wanted) => wanted == name,
-            ServerMatch::Command(wanted) => transport == Transport::Program && command(&config.written) == *wanted,
+            ServerMatch::Command(wanted) => {
+                transport == TransportKind::Program && command_line(&config.raw_entry) == *wanted
+            }
             ServerMatch::Url(pattern) => {
-                let url = config.written.get("url").and_then(Value::as_str);
-                transport == Transport::Remote && url.is_some_and(|url| url_fits(pattern, url))
+                let url = config.raw_entry.get("url").and_then(Value::as_str);
+                transport == TransportKind::Remote && url.is_some_and(|url| url_matches(pattern, url))
             }
         }
     }
 }
 
 /// The program and its arguments.
-fn command(written: &Value) -> Vec<String> {
+fn command_line(written: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let args = written.get("args").and_then(Value::as_array).into_iter().flatten();
     written.get("command").into_iter().chain(args).filter_map(text).collect()
 }
 
-fn url_fits(pattern: &str, url: &str) -> bool {
-    let (pattern, url) = (Address::of(pattern), Address::of(url));
-    let path = pattern.path.is_empty() || wildcard(&pattern.path, &url.path);
-    wildcard(&pattern.scheme, &url.scheme) && wildcard(&pattern.host, &url.host) && path
+fn url_matches(pattern: &str, url: &str) -> bool {
+    let (pattern, url) = (ServerUrl::parse(pattern), ServerUrl::parse(url));
+    let path = pattern.path.is_empty() || matches_wildcard(&pattern.path, &url.path);
+    matches_wildcard(&pattern.scheme, &url.scheme) && matches_wildcard(&pattern.host, &url.host) && path
 }
 
 /// An address in the parts that are compared, each in one spelling.
-struct Address {
+struct ServerUrl {
     scheme: String,
     host: String,
     path: String,
 }
 
-impl Address {
-    fn of(text: &str) -> Self {
+impl ServerUrl {
+    fn parse(text: &str) -> Self {
         let (scheme, rest) = text.split_once("://").unwrap_or(("*", text));
         // Everything before the last @ is a name and a password, whatever it looks like.
         let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
@@ -119,10 +121,10 @@ impl Address {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::servers_in;
+    use crate::server_config::parse_servers;
 
-    fn server(entry: &str) -> ServerConfig {
-        servers_in(&format!(r#"{{"mcpServers":{{"s":{entry}}}}}"#)).unwrap().remove(0).1
+    fn parse_server(entry: &str) -> ServerConfig {
+        parse_servers(&format!(r#"{{"mcpServers":{{"s":{entry}}}}}"#)).unwrap().remove(0).1
     }
 
     const INSIDE: &str = r#"{"type":"sdk","name":"s"}"#;
@@ -149,8 +151,9 @@ mod tests {
             (None, vec![url("https://MCP.example.com/*")], [true, true, false]),
             (None, vec![run(&["npx", "-y", "x"])], [true, false, true]),
         ] {
-            let admission = Admission { allowed, denied };
-            let found = [INSIDE, PROGRAM, REMOTE].map(|entry| admission.refusal("s", &server(entry)).is_none());
+            let admission = ServerAdmission { allowed, denied };
+            let found =
+                [INSIDE, PROGRAM, REMOTE].map(|entry| admission.refusal_reason("s", &parse_server(entry)).is_none());
             assert_eq!(found, admitted, "{admission:?}");
         }
     }
@@ -166,7 +169,7 @@ mod tests {
             ("https://example.com/a*c", "https://example.com/abd", false),
             ("https://example.com/", "https://example.com/any", true),
         ] {
-            assert_eq!(url_fits(pattern, url), expected, "{pattern} {url}");
+            assert_eq!(url_matches(pattern, url), expected, "{pattern} {url}");
         }
     }
 }

@@ -4,23 +4,23 @@
 //! somebody else's text: it is cut, mapped and counted here, and never believed where permission is concerned.
 
 mod admission;
-mod channel;
-mod client;
-mod config;
-mod effort;
-mod listing;
-mod naming;
-mod outcome;
-mod policies;
-mod schema;
-mod server;
+mod call_result;
+mod connection;
+mod driver_channel;
+mod elicitation;
+mod input_schema;
+mod schema_cost;
+mod server_config;
+mod server_text;
 mod servers;
-mod text;
+mod tool_listing;
+mod tool_names;
+mod tool_policies;
 
-pub use admission::{Admission, ServerMatch};
-pub use config::{ConfigError, ServerConfig, servers_in};
-pub use naming::tool_name;
-pub use servers::{McpServers, Origin, Timeouts};
+pub use admission::{ServerAdmission, ServerMatch};
+pub use server_config::{ServerConfig, ServerConfigError, parse_servers};
+pub use servers::{McpServers, ServerOrigin, ServerTimeouts};
+pub use tool_names::tool_name;
 
 /// How answers are counted.
 const CHARS_PER_TOKEN: usize = 4;

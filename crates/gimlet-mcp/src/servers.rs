@@ -1,29 +1,33 @@
 //! The servers of one session: connected when they are first needed, looked after between turns.
 
-mod connecting;
-mod entry;
-mod meanings;
+mod connect;
+mod server_entry;
+mod tool_identity;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gimlet_core::tool::{Absence, News, PermissionVerdict, Sought, ToolRef, ToolSource};
-use gimlet_core::{Leave, Redactor};
+use gimlet_core::tool::{AbsentTools, PermissionVerdict, ServerRequestFacts, ToolRef, ToolSource, ToolSourceNews};
+use gimlet_core::{HostPermit, Redactor};
 use gimlet_proto::{
-    BoxFuture, Driver, Env, Level, Notice, ServerView, ServerWish, Servers, ServersChanged, plain_name,
+    BoxFuture, Driver, Env, Notice, NoticeLevel, ServerRegistry, ServerRequest, ServerSetChange, ServerView,
+    provider_safe_name,
 };
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::CHARS_PER_TOKEN;
-use crate::admission::Admission;
-use crate::config::{ServerConfig, ServerKind, servers_of};
-use crate::policies::{Policies, Policy};
-use crate::server::Limits;
-use connecting::Wanted;
-use entry::{Entry, State, connected, denied, meant, names, owner, unknown};
-use meanings::Meanings;
+use crate::admission::ServerAdmission;
+use crate::connection::CallLimits;
+use crate::server_config::{ServerConfig, ServerKind, parse_server_map};
+use crate::tool_policies::{ToolPolicies, ToolPolicy};
+use connect::ConnectTarget;
+use server_entry::{
+    ServerEntry, ServerState, assign_tool_names, current_identities, denied_message, find_connection, find_tool_owner,
+    unknown_server_message,
+};
+use tool_identity::IdentityRegistry;
 
 /// How long a server may take to answer at first.
 const CONNECT: Duration = Duration::from_secs(30);
@@ -36,12 +40,12 @@ const MOST_OFFERED: usize = 2 << 20;
 
 /// How long servers are waited for, and how much of them is kept.
 #[derive(Clone, Copy, Debug)]
-pub struct Timeouts {
+pub struct ServerTimeouts {
     connect: Duration,
-    limits: Limits,
+    limits: CallLimits,
 }
 
-impl Timeouts {
+impl ServerTimeouts {
     /// As the environment wants them.
     pub fn from_env(env: &Env) -> Self {
         let ms = |name| env.integer(name).filter(|ms| *ms > 0).map(Duration::from_millis);
@@ -49,7 +53,7 @@ impl Timeouts {
         let chars = |tokens: u64| usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(CHARS_PER_TOKEN);
         Self {
             connect: ms("MCP_TIMEOUT").unwrap_or(CONNECT),
-            limits: Limits {
+            limits: CallLimits {
                 call: ms("MCP_TOOL_TIMEOUT").unwrap_or(CALL),
                 result_chars: tokens.map_or(RESULT_CHARS, chars),
             },
@@ -59,7 +63,7 @@ impl Timeouts {
 
 /// Who wanted a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ServerOrigin {
     /// The start of the session.
     Launch,
     /// The driving program, later.
@@ -69,66 +73,66 @@ pub enum Origin {
 /// All servers of a session.
 pub struct McpServers {
     driver: Option<Arc<dyn Driver>>,
-    timeouts: Timeouts,
-    admission: Admission,
+    timeouts: ServerTimeouts,
+    admission: ServerAdmission,
     /// Learns the credentials that configurations hold.
     redactor: Redactor,
-    entries: Mutex<Vec<Entry>>,
+    entries: Mutex<Vec<ServerEntry>>,
     /// What was said about the tools of servers that were taken away, for when they come back.
-    parted: Mutex<HashMap<String, Policies>>,
+    removed_policies: Mutex<HashMap<String, ToolPolicies>>,
     /// What people should know and were not told yet.
-    news: Mutex<News>,
+    news: Mutex<ToolSourceNews>,
     /// What was said about tools that are not offered, as far as it is still so.
-    told: Mutex<Vec<String>>,
-    meanings: Mutex<Meanings>,
+    reported_warnings: Mutex<Vec<String>>,
+    identities: Mutex<IdentityRegistry>,
 }
 
 impl McpServers {
     /// Servers by name; a later one of the same name takes the place of the earlier.
     pub fn new(
         driver: Option<Arc<dyn Driver>>,
-        timeouts: Timeouts,
+        timeouts: ServerTimeouts,
         servers: impl IntoIterator<Item = (String, ServerConfig)>,
     ) -> Self {
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<ServerEntry> = Vec::new();
         for (name, config) in servers {
             entries.retain(|entry| entry.name != name);
-            entries.push(Entry::new(name, config, Origin::Launch));
+            entries.push(ServerEntry::new(name, config, ServerOrigin::Launch));
         }
         Self {
             driver,
             timeouts,
-            admission: Admission::default(),
+            admission: ServerAdmission::default(),
             redactor: Redactor::default(),
             entries: Mutex::new(entries),
-            parted: Mutex::default(),
+            removed_policies: Mutex::default(),
             news: Mutex::default(),
-            told: Mutex::default(),
-            meanings: Mutex::default(),
+            reported_warnings: Mutex::default(),
+            identities: Mutex::default(),
         }
     }
 
     /// The same, of which only those are used that these lists leave.
-    pub fn admitted_by(self, admission: Admission) -> Self {
+    pub fn with_admission(self, admission: ServerAdmission) -> Self {
         Self { admission, ..self }
     }
 
     /// The same, of whose credentials nothing is shown that this masks.
-    pub fn masked_by(self, redactor: Redactor) -> Self {
-        self.lock().iter().for_each(|entry| entry.config.teach(&redactor));
+    pub fn with_redactor(self, redactor: Redactor) -> Self {
+        self.lock_entries().iter().for_each(|entry| entry.config.register_secrets(&redactor));
         Self { redactor, ..self }
     }
 
     /// Calls a tool by its full name.
-    async fn call(&self, tool: &str, input: Map<String, Value>) -> Result<Value, String> {
+    async fn call_tool(&self, tool: &str, input: Map<String, Value>) -> Result<Value, String> {
         let (called, limit) = {
-            let entries = self.lock();
-            let (entry, connection, own) = owner(&entries, &names(&entries), tool)?;
+            let entries = self.lock_entries();
+            let (entry, connection, own) = find_tool_owner(&entries, &assign_tool_names(&entries), tool)?;
             // The gate has decided already; servers may have changed since then.
-            if entry.config.policies.about(&entry.name, &own) == Policy::Deny {
-                return Err(denied(tool));
+            if entry.config.policies.policy_for(&entry.name, &own) == ToolPolicy::Deny {
+                return Err(denied_message(tool));
             }
-            (connection.call(own, input), entry.config.timeout)
+            (connection.call_tool(own, input), entry.config.timeout)
         };
         let limit = limit.unwrap_or(self.timeouts.limits.call);
         let late = |_| Err(format!("the tool '{tool}' did not answer within {} s", limit.as_secs()));
@@ -136,176 +140,191 @@ impl McpServers {
     }
 
     async fn read_resource(&self, server: &str, uri: String) -> Result<Value, String> {
-        let read = connected(&self.lock(), server)?.read_resource(uri);
+        let read = find_connection(&self.lock_entries(), server)?.read_resource(uri);
         let limit = self.timeouts.connect;
         let late = |_| Err(format!("the server '{server}' did not answer within {} s", limit.as_secs()));
         tokio::time::timeout(limit, read).await.unwrap_or_else(late)
     }
 
     /// Says once which tools are not offered.
-    fn remark_once(&self, left_out: Vec<String>) {
-        let mut told = locked(&self.told);
-        self.remark(left_out.iter().filter(|remark| !told.contains(remark)).cloned());
+    fn warn_once(&self, left_out: Vec<String>) {
+        let mut told = lock_ignoring_poison(&self.reported_warnings);
+        self.warn(left_out.iter().filter(|remark| !told.contains(remark)).cloned());
         *told = left_out;
     }
 
-    fn remark(&self, remarks: impl IntoIterator<Item = String>) {
-        let notices = remarks.into_iter().map(|text| Notice { level: Level::Warning, text });
-        locked(&self.news).notices.extend(notices);
+    fn warn(&self, remarks: impl IntoIterator<Item = String>) {
+        let notices = remarks.into_iter().map(|text| Notice { level: NoticeLevel::Warning, text });
+        lock_ignoring_poison(&self.news).notices.extend(notices);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
-        locked(&self.entries)
+    fn lock_entries(&self) -> MutexGuard<'_, Vec<ServerEntry>> {
+        lock_ignoring_poison(&self.entries)
     }
 }
 
 impl ToolSource for McpServers {
     fn tools(&self) -> BoxFuture<'_, Vec<ToolRef>> {
         Box::pin(async move {
-            self.connect(Wanted::All).await;
-            self.list_again().await;
-            let entries = self.lock();
-            let names = names(&entries);
-            let others = locked(&self.meanings).take(meant(&entries, &names));
-            locked(&self.news).changed.extend(others);
+            self.connect_servers(ConnectTarget::All).await;
+            self.refresh_changed_tools().await;
+            let entries = self.lock_entries();
+            let names = assign_tool_names(&entries);
+            let others = lock_ignoring_poison(&self.identities).update(current_identities(&entries, &names));
+            lock_ignoring_poison(&self.news).changed.extend(others);
             let guests = entries.iter().filter(|entry| entry.enabled).flat_map(|entry| match &entry.state {
-                State::Connected(connection) => {
+                ServerState::Connected(connection) => {
                     let call = entry.config.timeout.unwrap_or(self.timeouts.limits.call);
-                    let limits = Limits { call, ..self.timeouts.limits };
-                    connection.guests(&entry.name, &names, &entry.config.policies, limits)
+                    let limits = CallLimits { call, ..self.timeouts.limits };
+                    connection.offered_tools(&entry.name, &names, &entry.config.policies, limits)
                 }
-                State::Waiting | State::Failed(_) => Vec::new(),
+                ServerState::Waiting | ServerState::Failed(_) => Vec::new(),
             });
             let mut guests: Vec<(ToolRef, usize)> = guests.collect();
             // Whatever order servers come and list in, the beginning of the prompt stays the same.
             guests.sort_by(|(one, _), (other, _)| one.name().cmp(other.name()));
-            let (guests, beyond) = within(MOST_OFFERED, guests);
-            self.remark_once(names.left_out.into_iter().chain(beyond).collect());
+            let (guests, beyond) = fit_size_budget(MOST_OFFERED, guests);
+            self.warn_once(names.warnings.into_iter().chain(beyond).collect());
             guests
         })
     }
 
-    fn absent(&self) -> Vec<Absence> {
-        self.lock().iter().filter_map(Entry::absence).collect()
+    fn absent_tools(&self) -> Vec<AbsentTools> {
+        self.lock_entries().iter().filter_map(ServerEntry::absence).collect()
     }
 
-    fn news(&self) -> News {
-        std::mem::take(&mut *locked(&self.news))
+    fn take_news(&self) -> ToolSourceNews {
+        std::mem::take(&mut *lock_ignoring_poison(&self.news))
     }
 
     fn instructions(&self) -> Vec<(String, String)> {
-        let said = |entry: &Entry| Some((entry.name.clone(), entry.connection()?.instructions()?));
-        self.lock().iter().filter_map(said).collect()
+        let said = |entry: &ServerEntry| Some((entry.name.clone(), entry.connection()?.instructions()?));
+        self.lock_entries().iter().filter_map(said).collect()
     }
 
     fn servers(&self) -> Vec<ServerView> {
         self.list()
     }
 
-    fn look_up<'a>(&'a self, wish: &'a ServerWish) -> BoxFuture<'a, Sought> {
+    fn look_up_request<'a>(&'a self, wish: &'a ServerRequest) -> BoxFuture<'a, ServerRequestFacts> {
         Box::pin(async move {
-            self.connect(Wanted::Quick).await;
-            let (ServerWish::Call { tool, .. } | ServerWish::Decide { tool, .. }) = wish else {
-                return Sought::default();
+            self.connect_servers(ConnectTarget::Quick).await;
+            let (ServerRequest::Call { tool, .. } | ServerRequest::Decide { tool, .. }) = wish else {
+                return ServerRequestFacts::default();
             };
-            let entries = self.lock();
-            let names = names(&entries);
-            let Ok((entry, _, own)) = owner(&entries, &names, tool) else { return Sought::default() };
-            let verdict = match entry.config.policies.about(&entry.name, &own) {
-                Policy::Deny => PermissionVerdict::Deny(denied(tool)),
-                Policy::Ask | Policy::AsUsual => PermissionVerdict::Passthrough,
+            let entries = self.lock_entries();
+            let names = assign_tool_names(&entries);
+            let Ok((entry, _, own)) = find_tool_owner(&entries, &names, tool) else {
+                return ServerRequestFacts::default();
             };
-            let also_named = names.get(&entry.name, &own).map(|called| called.also.clone());
-            Sought { also_named: also_named.unwrap_or_default(), verdict }
+            let verdict = match entry.config.policies.policy_for(&entry.name, &own) {
+                ToolPolicy::Deny => PermissionVerdict::Deny(denied_message(tool)),
+                ToolPolicy::Ask | ToolPolicy::ByRules => PermissionVerdict::Passthrough,
+            };
+            let also_named = names.get(&entry.name, &own).map(|called| called.rule_names.clone());
+            ServerRequestFacts { also_named: also_named.unwrap_or_default(), verdict }
         })
     }
 
-    fn fulfil(&self, leave: Leave) -> BoxFuture<'_, Result<Value, String>> {
+    fn execute_request(&self, leave: HostPermit) -> BoxFuture<'_, Result<Value, String>> {
         Box::pin(async move {
-            match leave.into_wish() {
-                ServerWish::Call { tool, input } | ServerWish::Decide { tool, input } => self.call(&tool, input).await,
-                ServerWish::Read { server, uri } => self.read_resource(&server, uri).await,
+            match leave.into_request() {
+                ServerRequest::Call { tool, input } | ServerRequest::Decide { tool, input } => {
+                    self.call_tool(&tool, input).await
+                }
+                ServerRequest::Read { server, uri } => self.read_resource(&server, uri).await,
             }
         })
     }
 }
 
-impl Servers for McpServers {
+impl ServerRegistry for McpServers {
     fn list(&self) -> Vec<ServerView> {
-        self.lock().iter().map(Entry::view).collect()
+        self.lock_entries().iter().map(ServerEntry::view).collect()
     }
 
     fn reconnect<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             {
-                let mut entries = self.lock();
-                let entry = entries.iter_mut().find(|entry| entry.name == server).ok_or_else(|| unknown(server))?;
+                let mut entries = self.lock_entries();
+                let entry = entries
+                    .iter_mut()
+                    .find(|entry| entry.name == server)
+                    .ok_or_else(|| unknown_server_message(server))?;
                 if !entry.enabled {
                     return Err(format!("the server '{server}' is switched off"));
                 }
-                entry.state = State::Waiting;
+                entry.state = ServerState::Waiting;
             }
-            self.connect(Wanted::Named(&[server])).await;
-            self.standing(server)
+            self.connect_servers(ConnectTarget::Named(&[server])).await;
+            self.check_connected(server)
         })
     }
 
-    fn enable<'a>(&'a self, server: &'a str, enabled: bool) -> BoxFuture<'a, Result<(), String>> {
+    fn set_enabled<'a>(&'a self, server: &'a str, enabled: bool) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             {
-                let mut entries = self.lock();
-                let entry = entries.iter_mut().find(|entry| entry.name == server).ok_or_else(|| unknown(server))?;
+                let mut entries = self.lock_entries();
+                let entry = entries
+                    .iter_mut()
+                    .find(|entry| entry.name == server)
+                    .ok_or_else(|| unknown_server_message(server))?;
                 entry.enabled = enabled;
                 if !enabled {
-                    entry.state = State::Waiting;
+                    entry.state = ServerState::Waiting;
                     return Ok(());
                 }
-                entry.give_another_chance();
+                entry.clear_failure();
             }
-            self.connect(Wanted::Named(&[server])).await;
-            self.standing(server)
+            self.connect_servers(ConnectTarget::Named(&[server])).await;
+            self.check_connected(server)
         })
     }
 
-    fn admit(&self, names: &[String], said: &Map<String, Value>) {
-        let mut entries = self.lock();
+    fn admit_driver_servers(&self, names: &[String], said: &Map<String, Value>) {
+        let mut entries = self.lock_entries();
         for name in names {
-            let inside = |entry: &Entry| entry.config.kind == ServerKind::Driver;
+            let inside = |entry: &ServerEntry| entry.config.kind == ServerKind::Driver;
             if !entries.iter().any(|entry| entry.name == *name && inside(entry)) {
                 entries.retain(|entry| entry.name != *name);
-                entries.push(Entry::new(name.clone(), ServerConfig::in_driver(name), Origin::Launch));
+                entries.push(ServerEntry::new(name.clone(), ServerConfig::for_driver(name), ServerOrigin::Launch));
             }
         }
         let known: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
         for (key, said) in said {
             // In the characters that can be sent a key means every server that is called by it.
-            let means = |name: &str| name == key || (!known.contains(key) && plain_name(name) == *key);
+            let means = |name: &str| name == key || (!known.contains(key) && provider_safe_name(name) == *key);
             let inside = entries.iter_mut().filter(|entry| entry.config.kind == ServerKind::Driver);
-            inside.filter(|entry| means(&entry.name)).for_each(|entry| entry.config.amend(said));
+            inside.filter(|entry| means(&entry.name)).for_each(|entry| entry.config.apply_overrides(said));
         }
     }
 
-    fn server_of(&self, tool: &str) -> Option<String> {
-        let entries = self.lock();
-        owner(&entries, &names(&entries), tool).ok().map(|(entry, ..)| entry.name.clone())
+    fn server_for_tool(&self, tool: &str) -> Option<String> {
+        let entries = self.lock_entries();
+        find_tool_owner(&entries, &assign_tool_names(&entries), tool).ok().map(|(entry, ..)| entry.name.clone())
     }
 
-    fn deliver(&self, server: &str, message: &RawValue) -> Result<(), String> {
-        let inbox = self.lock().iter().find(|entry| entry.name == server).ok_or_else(|| unknown(server))?.inbox()?;
-        inbox.take(message)
+    fn deliver_message(&self, server: &str, message: &RawValue) -> Result<(), String> {
+        let inbox = self
+            .lock_entries()
+            .iter()
+            .find(|entry| entry.name == server)
+            .ok_or_else(|| unknown_server_message(server))?
+            .inbox()?;
+        inbox.accept_message(message)
     }
 
-    fn replace<'a>(&'a self, servers: &'a RawValue) -> BoxFuture<'a, Result<ServersChanged, String>> {
+    fn replace<'a>(&'a self, servers: &'a RawValue) -> BoxFuture<'a, Result<ServerSetChange, String>> {
         Box::pin(async move {
-            let wanted = servers_of(servers).map_err(|error| error.to_string())?;
-            wanted.iter().for_each(|(_, config)| config.teach(&self.redactor));
-            let mut changed = ServersChanged::default();
+            let wanted = parse_server_map(servers).map_err(|error| error.to_string())?;
+            wanted.iter().for_each(|(_, config)| config.register_secrets(&self.redactor));
+            let mut changed = ServerSetChange::default();
             {
-                let mut entries = self.lock();
-                let mut parted = locked(&self.parted);
+                let mut entries = self.lock_entries();
+                let mut parted = lock_ignoring_poison(&self.removed_policies);
                 let named = |name: &str| wanted.iter().any(|(wanted, _)| wanted == name);
                 entries.retain(|entry| {
-                    let passing = entry.origin == Origin::Request || entry.config.kind == ServerKind::Driver;
+                    let passing = entry.origin == ServerOrigin::Request || entry.config.kind == ServerKind::Driver;
                     let keep = named(&entry.name) || !passing;
                     if !keep {
                         changed.removed.push(entry.name.clone());
@@ -315,30 +334,30 @@ impl Servers for McpServers {
                 });
                 for (name, config) in wanted.clone() {
                     let earlier = entries.iter().find(|entry| entry.name == name).map(|entry| &entry.config.policies);
-                    let config = config.after(earlier.or_else(|| parted.get(&name)));
+                    let config = config.inherit_policies(earlier.or_else(|| parted.get(&name)));
                     match entries.iter_mut().find(|entry| entry.name == name) {
                         Some(entry) if entry.config == config => {
-                            entry.origin = Origin::Request;
-                            entry.give_another_chance();
+                            entry.origin = ServerOrigin::Request;
+                            entry.clear_failure();
                         }
-                        Some(entry) => *entry = Entry::new(name, config, Origin::Request),
+                        Some(entry) => *entry = ServerEntry::new(name, config, ServerOrigin::Request),
                         None => {
                             changed.added.push(name.clone());
-                            entries.push(Entry::new(name, config, Origin::Request));
+                            entries.push(ServerEntry::new(name, config, ServerOrigin::Request));
                         }
                     }
                 }
             }
             // Others may take their time; nobody asked for those.
             let named: Vec<&str> = wanted.iter().map(|(name, _)| name.as_str()).collect();
-            self.connect(Wanted::Named(&named)).await;
+            self.connect_servers(ConnectTarget::Named(&named)).await;
             changed.errors = self
-                .lock()
+                .lock_entries()
                 .iter()
-                .filter(|entry| entry.origin == Origin::Request)
+                .filter(|entry| entry.origin == ServerOrigin::Request)
                 .filter_map(|entry| match &entry.state {
-                    State::Failed(error) => Some((entry.name.clone(), error.to_string())),
-                    State::Waiting | State::Connected(_) => None,
+                    ServerState::Failed(error) => Some((entry.name.clone(), error.to_string())),
+                    ServerState::Waiting | ServerState::Connected(_) => None,
                 })
                 .collect();
             Ok(changed)
@@ -346,12 +365,12 @@ impl Servers for McpServers {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// As many tools as there is room for, given how much each takes, and a remark about those beyond.
-fn within(room: usize, guests: Vec<(ToolRef, usize)>) -> (Vec<ToolRef>, Option<String>) {
+fn fit_size_budget(room: usize, guests: Vec<(ToolRef, usize)>) -> (Vec<ToolRef>, Option<String>) {
     let mut left = room;
     let mut beyond: BTreeMap<String, usize> = BTreeMap::new();
     let mut offered = Vec::with_capacity(guests.len());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use divan::{Bencher, black_box};
 use gimlet_model::{BodyPlan, ReplyReader, SseLimits, SseParser, build_body};
-use gimlet_proto::{Block, CachePlan, CacheTtl, Message, ModelRequest, Thinking, ToolChoice, ToolDef};
+use gimlet_proto::{Block, CachePlan, CacheTtl, Message, ModelRequest, ThinkingMode, ToolChoice, ToolDef};
 use serde_json::value::RawValue;
 
 fn main() {
@@ -56,7 +56,7 @@ fn read_reply(bencher: Bencher) {
             parser
                 .push(piece, |event| {
                     reply
-                        .event(&event.name, &event.data, |event| {
+                        .read_event(&event.name, &event.data, |event| {
                             black_box(event);
                             told += 1;
                         })
@@ -94,7 +94,7 @@ fn build_800_messages(bencher: Bencher) {
         messages,
         few_images: None,
         cache: CachePlan { ttl: Some(CacheTtl::FiveMinutes), context: Some((0, 0)), previous_len: Some(798) },
-        thinking: Thinking::ModelDefault,
+        thinking: ThinkingMode::ModelDefault,
         display: None,
         effort: None,
         want_wire_events: false,

@@ -8,13 +8,13 @@ mod table;
 
 use std::collections::BTreeMap;
 
-use gimlet_proto::{Env, ModelFacts, Price, model_for_phase};
+use gimlet_proto::{Env, ModelFacts, ModelPrice, model_for_phase};
 
-use self::overrides::Overrides;
+use self::overrides::CatalogueOverrides;
 
 /// How a model thinks, and how thinking is switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Thinks {
+pub(crate) enum ThinkingSupport {
     /// Chooses its own depth.
     Adaptive { off: OffSwitch },
     /// Thinks only with a budget that the request names. `interleaved`: needs a beta to think between calls.
@@ -40,12 +40,12 @@ pub(crate) enum OffSwitch {
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Profile {
+pub(crate) struct ModelProfile {
     pub(crate) id: &'static str,
     pub(crate) context_window: u64,
     pub(crate) max_output_tokens: u64,
-    pub(crate) price: Option<Price>,
-    pub(crate) thinks: Thinks,
+    pub(crate) price: Option<ModelPrice>,
+    pub(crate) thinks: ThinkingSupport,
     /// Also thinks by a budget that the request names, where it would choose its own depth.
     pub(crate) takes_budget: bool,
     /// Leaves the text of its thinking out unless asked for it.
@@ -65,12 +65,12 @@ const DEFAULT_ALIAS: &str = "sonnet";
 const EVERY_EFFORT: &[&str] = &["low", "medium", "high", "xhigh", "max"];
 
 /// An id of the vendor's that is newer than the table: it most likely works like the newest ones.
-const UNKNOWN_CLAUDE: Profile = Profile {
+const UNKNOWN_CLAUDE: ModelProfile = ModelProfile {
     id: "",
     context_window: 200_000,
     max_output_tokens: 32_000,
     price: None,
-    thinks: Thinks::Adaptive { off: OffSwitch::Never },
+    thinks: ThinkingSupport::Adaptive { off: OffSwitch::Never },
     takes_budget: false,
     hides_thinking: true,
     efforts: EVERY_EFFORT,
@@ -81,8 +81,8 @@ const UNKNOWN_CLAUDE: Profile = Profile {
 };
 
 /// A model of somebody else behind the same format.
-const UNKNOWN: Profile = Profile {
-    thinks: Thinks::Unknown,
+const UNKNOWN: ModelProfile = ModelProfile {
+    thinks: ThinkingSupport::Unknown,
     hides_thinking: false,
     efforts: &[],
     finer_tokens: false,
@@ -92,16 +92,16 @@ const UNKNOWN: Profile = Profile {
 
 /// The table with the person's choice of aliases and corrections.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Catalogue {
+pub(crate) struct ModelCatalogue {
     aliases: Vec<(&'static str, String)>,
-    overrides: Overrides,
+    overrides: CatalogueOverrides,
     /// Ids and what the provider calls them.
     routes: BTreeMap<String, String>,
 }
 
 /// A model as people choose it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ModelOffer {
+pub struct ModelSummary {
     pub alias: &'static str,
     pub id: String,
     pub efforts: &'static [&'static str],
@@ -111,21 +111,21 @@ pub struct ModelOffer {
 
 /// What a model name stands for.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedModel {
     /// The id that goes on the wire.
     pub(crate) id: String,
-    pub(crate) profile: Profile,
+    pub(crate) profile: ModelProfile,
     pub(crate) known: bool,
 }
 
-impl Resolved {
+impl ResolvedModel {
     /// The id that says which family it is of; a provider's own name need not.
     pub(crate) fn family_id(&self) -> &str {
         if self.profile.id.is_empty() { &self.id } else { self.profile.id }
     }
 }
 
-impl Catalogue {
+impl ModelCatalogue {
     /// Reads the person's choices, or says what is wrong with them.
     pub(crate) fn from_env(env: &Env) -> Result<Self, String> {
         let names = [
@@ -137,43 +137,43 @@ impl Catalogue {
             ("default", "ANTHROPIC_DEFAULT_MODEL"),
         ];
         let aliases = names.iter().filter_map(|(alias, name)| Some((*alias, env.get(name)?.to_owned()))).collect();
-        Ok(Self { aliases, overrides: Overrides::from_env(env)?, routes: BTreeMap::new() })
+        Ok(Self { aliases, overrides: CatalogueOverrides::from_env(env)?, routes: BTreeMap::new() })
     }
 
     /// With the names that the provider has for ids.
-    pub(crate) fn routed(mut self, routes: BTreeMap<String, String>) -> Self {
+    pub(crate) fn with_routes(mut self, routes: BTreeMap<String, String>) -> Self {
         self.routes = routes;
         self
     }
 
     /// Resolves an alias or id.
-    pub(crate) fn resolve(&self, name: &str) -> Resolved {
+    pub(crate) fn resolve(&self, name: &str) -> ResolvedModel {
         let id = self.id_of(name);
         let route = self.routes.iter().find(|(own, called)| **own == id || **called == id);
         // A provider's own name says nothing about the model; the id that it stands for does.
-        let key = key_of(route.map_or(&id, |(own, _)| own));
-        let (profile, known) = match table::PROFILES.iter().find(|profile| key_of(profile.id) == key) {
+        let key = normalized_id(route.map_or(&id, |(own, _)| own));
+        let (profile, known) = match table::PROFILES.iter().find(|profile| normalized_id(profile.id) == key) {
             Some(profile) => (*profile, true),
             None if key.starts_with("claude") => (UNKNOWN_CLAUDE, false),
             None => (UNKNOWN, false),
         };
-        let profile = self.overrides.applied(&id, profile);
-        Resolved { profile, id: route.map_or(id, |(_, called)| called.clone()), known }
+        let profile = self.overrides.apply_to(&id, profile);
+        ResolvedModel { profile, id: route.map_or(id, |(_, called)| called.clone()), known }
     }
 
     /// What the aliases stand for, the default first.
-    pub(crate) fn offers(&self) -> Vec<ModelOffer> {
+    pub(crate) fn model_summaries(&self) -> Vec<ModelSummary> {
         let offer = |alias: &'static str| {
-            let Resolved { id, profile, .. } = self.resolve(alias);
-            let adaptive = matches!(profile.thinks, Thinks::Adaptive { .. });
-            ModelOffer { alias, id, efforts: profile.efforts, adaptive }
+            let ResolvedModel { id, profile, .. } = self.resolve(alias);
+            let adaptive = matches!(profile.thinks, ThinkingSupport::Adaptive { .. });
+            ModelSummary { alias, id, efforts: profile.efforts, adaptive }
         };
         ["default"].into_iter().chain(table::ALIASES.iter().map(|(alias, _)| *alias)).map(offer).collect()
     }
 
     /// Whether an entry of a list, which stands for the id `listed`, is about the model `id`.
-    pub(crate) fn same_model(&self, listed: &str, id: &str, entry: &str) -> bool {
-        let (listed, id) = (key_of(listed), key_of(id));
+    pub(crate) fn is_same_model(&self, listed: &str, id: &str, entry: &str) -> bool {
+        let (listed, id) = (normalized_id(listed), normalized_id(id));
         let family = entry.to_ascii_lowercase();
         let is_family = table::ALIASES.iter().any(|(alias, _)| *alias == family);
         listed == id || (is_family && id.starts_with(&format!("claude-{family}-")))
@@ -199,7 +199,7 @@ impl Catalogue {
     }
 
     pub(crate) fn facts(&self, name: &str) -> ModelFacts {
-        let Resolved { id, profile, known } = self.resolve(name);
+        let ResolvedModel { id, profile, known } = self.resolve(name);
         ModelFacts {
             id,
             context_window: profile.context_window,
@@ -227,7 +227,7 @@ fn strip_window(name: &str) -> &str {
 }
 
 /// An id without vendor prefixes, date and version suffixes: what the rows are compared by.
-fn key_of(id: &str) -> String {
+fn normalized_id(id: &str) -> String {
     let lower = id.to_ascii_lowercase();
     let mut key = lower.find("claude").map_or(lower.as_str(), |at| &lower[at..]);
     if let Some((head, version)) = key.rsplit_once("-v")
@@ -255,10 +255,10 @@ pub(crate) fn suggestions(id: &str) -> Vec<&'static str> {
 
 /// The known ids most like `id`.
 fn nearest(id: &str) -> Vec<&'static str> {
-    let key = key_of(id);
+    let key = normalized_id(id);
     let mut ids: Vec<(usize, &'static str)> = table::PROFILES
         .iter()
-        .map(|profile| (gimlet_proto::edit_distance(&key, &key_of(profile.id)), profile.id))
+        .map(|profile| (gimlet_proto::edit_distance(&key, &normalized_id(profile.id)), profile.id))
         .collect();
     ids.sort_by_key(|(far, _)| *far);
     ids.into_iter().take(3).map(|(_, id)| id).collect()

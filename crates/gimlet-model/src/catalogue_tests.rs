@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn aliases_resolve_through_the_environment_and_then_the_table() {
-    let plain = Catalogue::default();
+    let plain = ModelCatalogue::default();
     assert_eq!(plain.facts("default").id, "claude-sonnet-5-5");
     assert_eq!(plain.facts("small").id, "claude-haiku-5-5");
     assert_eq!(plain.facts("Opus[1m]").id, "claude-opus-5-5");
@@ -12,19 +12,19 @@ fn aliases_resolve_through_the_environment_and_then_the_table() {
     let env = Env::default()
         .with("ANTHROPIC_DEFAULT_SONNET_MODEL", "gateway/claude-sonnet-5[1m]")
         .with("ANTHROPIC_DEFAULT_OPUS_MODEL", "opus");
-    let chosen = Catalogue::from_env(&env).unwrap();
+    let chosen = ModelCatalogue::from_env(&env).unwrap();
     assert_eq!(chosen.facts("sonnet").id, "gateway/claude-sonnet-5");
     assert_eq!(chosen.facts("default").id, "gateway/claude-sonnet-5");
     assert_eq!(chosen.facts("opus").id, "claude-opus-5-5");
     assert_eq!(
-        Catalogue::from_env(&env.with("ANTHROPIC_DEFAULT_MODEL", "claude-x")).unwrap().facts("default").id,
+        ModelCatalogue::from_env(&env.with("ANTHROPIC_DEFAULT_MODEL", "claude-x")).unwrap().facts("default").id,
         "claude-x"
     );
 }
 
 #[test]
 fn dates_prefixes_and_versions_find_the_same_row_and_ids_are_sent_as_given() {
-    let catalogue = Catalogue::default();
+    let catalogue = ModelCatalogue::default();
     for id in [
         "claude-sonnet-4-5",
         "claude-sonnet-4-5-20250929",
@@ -41,19 +41,19 @@ fn dates_prefixes_and_versions_find_the_same_row_and_ids_are_sent_as_given() {
 
 #[test]
 fn unknown_ids_get_conservative_facts() {
-    let catalogue = Catalogue::default();
+    let catalogue = ModelCatalogue::default();
     let facts = catalogue.facts("llama-9");
     assert_eq!(
         (facts.context_window, facts.max_output_tokens, facts.price, facts.known),
         (200_000, 32_000, None, false)
     );
-    assert_eq!(catalogue.resolve("llama-9").profile.thinks, Thinks::Unknown);
-    assert!(matches!(catalogue.resolve("claude-saga-9").profile.thinks, Thinks::Adaptive { .. }));
+    assert_eq!(catalogue.resolve("llama-9").profile.thinks, ThinkingSupport::Unknown);
+    assert!(matches!(catalogue.resolve("claude-saga-9").profile.thinks, ThinkingSupport::Adaptive { .. }));
 }
 
 #[test]
 fn models_from_4_7_on_make_more_tokens_of_a_text() {
-    let catalogue = Catalogue::default();
+    let catalogue = ModelCatalogue::default();
     for (id, bytes) in [
         ("sonnet", 3.5),
         ("claude-opus-4-7", 3.5),
@@ -74,14 +74,14 @@ fn mistyped_ids_have_neighbours() {
 
 #[test]
 fn only_the_fifth_generation_and_whom_the_person_names_change_files_unread() {
-    let careful = |catalogue: &Catalogue| {
+    let careful = |catalogue: &ModelCatalogue| {
         let ids = table::PROFILES.iter().map(|profile| profile.id).filter(|id| catalogue.facts(id).edits_unread);
         ids.collect::<Vec<_>>()
     };
-    let plain = Catalogue::default();
+    let plain = ModelCatalogue::default();
     assert!(careful(&plain).iter().all(|id| id.contains("-5")) && careful(&plain).len() == 8, "{:?}", careful(&plain));
     assert!(!careful(&plain).iter().any(|id| id.contains("-4-")));
     assert!(!plain.facts("claude-saga-9").edits_unread && !plain.facts("llama-9").edits_unread);
     let env = Env::default().with("GIMLET_MODELS", r#"{"llama-*": {"edits_unread": true}}"#);
-    assert!(Catalogue::from_env(&env).unwrap().facts("llama-9").edits_unread);
+    assert!(ModelCatalogue::from_env(&env).unwrap().facts("llama-9").edits_unread);
 }

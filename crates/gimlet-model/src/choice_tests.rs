@@ -7,7 +7,7 @@ fn only(names: &[&str]) -> ModelChoices {
 
 #[test]
 fn a_list_of_models_permits_ids_aliases_and_whole_families() {
-    let catalogue = Catalogue::default();
+    let catalogue = ModelCatalogue::default();
     for (list, wish, permitted) in [
         (&["sonnet"][..], "sonnet", true),
         (&["sonnet"], "claude-sonnet-5-5", true),
@@ -39,7 +39,7 @@ fn a_list_of_models_permits_ids_aliases_and_whole_families() {
 
 #[test]
 fn an_enforced_list_is_where_the_default_comes_from() {
-    let catalogue = Catalogue::default();
+    let catalogue = ModelCatalogue::default();
     let enforced = ModelChoices { enforced: true, ..only(&["opus", "haiku"]) };
     assert_eq!(enforced.model_for(&catalogue, None).unwrap(), "opus");
     assert_eq!(only(&["opus"]).model_for(&catalogue, None).unwrap(), "default");
@@ -51,7 +51,7 @@ fn an_enforced_list_is_where_the_default_comes_from() {
 
 #[test]
 fn fallbacks_are_few_different_and_available() {
-    let catalogue = Catalogue::default();
+    let catalogue = ModelCatalogue::default();
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let choices = |fallbacks: &[&str]| ModelChoices { fallbacks: names(fallbacks), ..ModelChoices::default() };
     let (kept, remarks) =

@@ -5,16 +5,16 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use gimlet_proto::{ErrorKind, ModelError};
+use gimlet_proto::{ModelError, ModelErrorKind};
 use rustls::CertificateError;
 
 use crate::catalogue;
-use crate::cure::{self, Cure};
+use crate::downgrade::{self, Downgrade};
 use crate::formats::anthropic::ErrorBody;
 
 /// Whether to send the same bytes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
+pub(crate) enum RetryAdvice {
     Never,
     /// As long as the budget lasts.
     Budget,
@@ -24,38 +24,38 @@ pub(crate) enum Again {
 
 /// A failed attempt.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Failure {
+pub(crate) struct RequestFailure {
     pub(crate) error: Box<ModelError>,
-    pub(crate) again: Again,
+    pub(crate) retry_advice: RetryAdvice,
     /// How long the server asks us to wait.
     pub(crate) wait: Option<Duration>,
     /// A change to the request that may make it acceptable.
-    pub(crate) cure: Option<Cure>,
+    pub(crate) downgrade: Option<Downgrade>,
 }
 
 /// What an answer's headers say about trying again.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Hints {
+pub(crate) struct RetryHints {
     pub(crate) wait: Option<Duration>,
     pub(crate) should_retry: Option<bool>,
     pub(crate) request_id: Option<String>,
 }
 
-impl Failure {
-    pub(crate) fn new(kind: ErrorKind, again: Again, message: impl Into<String>) -> Self {
+impl RequestFailure {
+    pub(crate) fn new(kind: ModelErrorKind, retry_advice: RetryAdvice, message: impl Into<String>) -> Self {
         let error = ModelError { kind, status: None, message: message.into(), hint: None, request_id: None };
-        Self { error: Box::new(error), again, wait: None, cure: None }
+        Self { error: Box::new(error), retry_advice, wait: None, downgrade: None }
     }
 
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.error.hint = Some(hint.into());
         self
     }
 }
 
 /// Reads an answer that is not a success, or an error inside a stream with the status that it stands for.
-pub(crate) fn from_answer(status: u16, body: &ErrorBody, hints: &Hints, model: &str) -> Failure {
-    let (kind, again) = judge(status, body, hints.wait.is_some());
+pub(crate) fn from_response(status: u16, body: &ErrorBody, hints: &RetryHints, model: &str) -> RequestFailure {
+    let (kind, again) = classify_status(status, body, hints.wait.is_some());
     let message = if body.message.is_empty() { reason(status).to_owned() } else { body.message.clone() };
     let error = ModelError {
         kind,
@@ -64,48 +64,55 @@ pub(crate) fn from_answer(status: u16, body: &ErrorBody, hints: &Hints, model: &
         message,
         request_id: hints.request_id.clone().or_else(|| body.request_id.clone()),
     };
-    let cure = (status == 400).then(|| cure::recognise(body.code.as_deref(), &body.message)).flatten();
-    Failure { error: Box::new(error), again: overridden(again, status, hints.should_retry), wait: hints.wait, cure }
+    let cure = (status == 400).then(|| downgrade::find_downgrade(body.code.as_deref(), &body.message)).flatten();
+    RequestFailure {
+        error: Box::new(error),
+        retry_advice: apply_should_retry(again, status, hints.should_retry),
+        wait: hints.wait,
+        downgrade: cure,
+    }
 }
 
 /// The server's own word on retrying beats the table, but cannot make us repeat a refused request for long.
-fn overridden(again: Again, status: u16, should_retry: Option<bool>) -> Again {
+fn apply_should_retry(again: RetryAdvice, status: u16, should_retry: Option<bool>) -> RetryAdvice {
     match should_retry {
         None => again,
-        Some(false) => Again::Never,
-        Some(true) if matches!(status, 400 | 401 | 403 | 404 | 413) => Again::AtMost(1),
-        Some(true) if again == Again::Never => Again::Budget,
+        Some(false) => RetryAdvice::Never,
+        Some(true) if matches!(status, 400 | 401 | 403 | 404 | 413) => RetryAdvice::AtMost(1),
+        Some(true) if again == RetryAdvice::Never => RetryAdvice::Budget,
         Some(true) => again,
     }
 }
 
-fn judge(status: u16, body: &ErrorBody, told_to_wait: bool) -> (ErrorKind, Again) {
+fn classify_status(status: u16, body: &ErrorBody, told_to_wait: bool) -> (ModelErrorKind, RetryAdvice) {
     let text = body.message.to_ascii_lowercase();
     let code = body.code.as_deref().unwrap_or("");
     match status {
         // A status in the middle may be a gateway's; the type inside says what it really was.
-        500..=599 if body.kind == "overloaded_error" => (ErrorKind::Overloaded, Again::Budget),
-        300..=399 => (ErrorKind::Protocol, Again::Never),
-        400 if is_prompt_too_long(&text) => (ErrorKind::PromptTooLong, Again::Never),
-        400 if text.contains("usage limit") || text.contains("credit balance") => (ErrorKind::Billing, Again::Never),
-        401 => (ErrorKind::Authentication, Again::Never),
-        402 => (ErrorKind::Billing, Again::Never),
-        403 => (ErrorKind::Permission, Again::Never),
-        404 if text.contains("model") => (ErrorKind::ModelNotFound, Again::Never),
-        404 => (ErrorKind::InvalidRequest, Again::Never),
-        407 => (ErrorKind::Network, Again::Never),
-        408 => (ErrorKind::Timeout, Again::Budget),
-        409 => (ErrorKind::Server, Again::Budget),
-        413 => (ErrorKind::RequestTooLarge, Again::Never),
-        424 => (ErrorKind::Server, Again::AtMost(2)),
-        429 if code == "enforced_spend_limit_reached" => (ErrorKind::Billing, Again::Never),
-        429 if !told_to_wait && text.contains("usage limit") => (ErrorKind::Billing, Again::Never),
-        429 => (ErrorKind::RateLimit, Again::Budget),
-        400..=499 => (ErrorKind::InvalidRequest, Again::Never),
-        504 => (ErrorKind::Timeout, Again::AtMost(2)),
-        529 => (ErrorKind::Overloaded, Again::Budget),
-        500..=599 => (ErrorKind::Server, Again::Budget),
-        _ => (ErrorKind::Protocol, Again::Never),
+        500..=599 if body.kind == "overloaded_error" => (ModelErrorKind::Overloaded, RetryAdvice::Budget),
+        300..=399 => (ModelErrorKind::Protocol, RetryAdvice::Never),
+        400 if is_prompt_too_long(&text) => (ModelErrorKind::PromptTooLong, RetryAdvice::Never),
+        400 if text.contains("usage limit") || text.contains("credit balance") => {
+            (ModelErrorKind::Billing, RetryAdvice::Never)
+        }
+        401 => (ModelErrorKind::Authentication, RetryAdvice::Never),
+        402 => (ModelErrorKind::Billing, RetryAdvice::Never),
+        403 => (ModelErrorKind::Permission, RetryAdvice::Never),
+        404 if text.contains("model") => (ModelErrorKind::ModelNotFound, RetryAdvice::Never),
+        404 => (ModelErrorKind::InvalidRequest, RetryAdvice::Never),
+        407 => (ModelErrorKind::Network, RetryAdvice::Never),
+        408 => (ModelErrorKind::Timeout, RetryAdvice::Budget),
+        409 => (ModelErrorKind::Server, RetryAdvice::Budget),
+        413 => (ModelErrorKind::RequestTooLarge, RetryAdvice::Never),
+        424 => (ModelErrorKind::Server, RetryAdvice::AtMost(2)),
+        429 if code == "enforced_spend_limit_reached" => (ModelErrorKind::Billing, RetryAdvice::Never),
+        429 if !told_to_wait && text.contains("usage limit") => (ModelErrorKind::Billing, RetryAdvice::Never),
+        429 => (ModelErrorKind::RateLimit, RetryAdvice::Budget),
+        400..=499 => (ModelErrorKind::InvalidRequest, RetryAdvice::Never),
+        504 => (ModelErrorKind::Timeout, RetryAdvice::AtMost(2)),
+        529 => (ModelErrorKind::Overloaded, RetryAdvice::Budget),
+        500..=599 => (ModelErrorKind::Server, RetryAdvice::Budget),
+        _ => (ModelErrorKind::Protocol, RetryAdvice::Never),
     }
 }
 
@@ -123,20 +130,20 @@ fn is_prompt_too_long(text: &str) -> bool {
         || text.contains("maximum context length")
 }
 
-fn advice(kind: ErrorKind, status: u16, model: &str) -> Option<String> {
+fn advice(kind: ModelErrorKind, status: u16, model: &str) -> Option<String> {
     match (kind, status) {
-        (ErrorKind::Authentication, _) => {
+        (ModelErrorKind::Authentication, _) => {
             Some("Check the key in ANTHROPIC_API_KEY or the token in ANTHROPIC_AUTH_TOKEN".to_owned())
         }
-        (ErrorKind::ModelNotFound, _) => {
+        (ModelErrorKind::ModelNotFound, _) => {
             let known: Vec<&str> = catalogue::suggestions(model).into_iter().filter(|id| *id != model).collect();
             Some(format!("Check --model and ANTHROPIC_MODEL; known names are {}", known.join(", ")))
         }
-        (ErrorKind::InvalidRequest, 404) => {
+        (ModelErrorKind::InvalidRequest, 404) => {
             Some("Check ANTHROPIC_BASE_URL; it must not include /v1/messages".to_owned())
         }
-        (ErrorKind::Overloaded, _) => Some("Try again later, or choose another model".to_owned()),
-        (ErrorKind::Network, 407) => Some("Put the proxy's user and password into HTTPS_PROXY".to_owned()),
+        (ModelErrorKind::Overloaded, _) => Some("Try again later, or choose another model".to_owned()),
+        (ModelErrorKind::Network, 407) => Some("Put the proxy's user and password into HTTPS_PROXY".to_owned()),
         _ => None,
     }
 }
@@ -161,7 +168,7 @@ fn reason(status: u16) -> &'static str {
 }
 
 /// Reads a failure of the connection itself. The root of the chain of errors has the words that mean something.
-pub(crate) fn from_transport(source: &(dyn Error + 'static), connecting: bool) -> Failure {
+pub(crate) fn from_transport(source: &(dyn Error + 'static), connecting: bool) -> RequestFailure {
     let mut deepest = source.to_string();
     let mut next: Option<&(dyn Error + 'static)> = Some(source);
     while let Some(error) = next {
@@ -173,38 +180,46 @@ pub(crate) fn from_transport(source: &(dyn Error + 'static), connecting: bool) -
     }
     let lower = deepest.to_ascii_lowercase();
     if lower.contains("proxy auth") {
-        return Failure::new(ErrorKind::Network, Again::Never, "the proxy demands authentication")
-            .hint("Put the proxy's user and password into HTTPS_PROXY");
+        return RequestFailure::new(ModelErrorKind::Network, RetryAdvice::Never, "the proxy demands authentication")
+            .with_hint("Put the proxy's user and password into HTTPS_PROXY");
     }
-    if connecting && is_lookup(source) {
+    if connecting && is_dns_failure(source) {
         // A name that does not exist will not soon; a network that just comes up gets a moment.
-        return Failure::new(ErrorKind::Network, Again::AtMost(2), format!("cannot find the server: {deepest}"))
-            .hint("Check the name of the host in ANTHROPIC_BASE_URL, and the network");
+        return RequestFailure::new(
+            ModelErrorKind::Network,
+            RetryAdvice::AtMost(2),
+            format!("cannot find the server: {deepest}"),
+        )
+        .with_hint("Check the name of the host in ANTHROPIC_BASE_URL, and the network");
     }
     if connecting {
-        return Failure::new(ErrorKind::Network, Again::Budget, format!("cannot connect to the server: {deepest}"))
-            .hint("Check that it runs, and the address in ANTHROPIC_BASE_URL");
+        return RequestFailure::new(
+            ModelErrorKind::Network,
+            RetryAdvice::Budget,
+            format!("cannot connect to the server: {deepest}"),
+        )
+        .with_hint("Check that it runs, and the address in ANTHROPIC_BASE_URL");
     }
-    Failure::new(ErrorKind::Network, Again::Budget, format!("the connection failed: {deepest}"))
+    RequestFailure::new(ModelErrorKind::Network, RetryAdvice::Budget, format!("the connection failed: {deepest}"))
 }
 
 /// Whether it was the name of the host that could not be turned into an address. The connector says so only in words.
-fn is_lookup(source: &(dyn Error + 'static)) -> bool {
+fn is_dns_failure(source: &(dyn Error + 'static)) -> bool {
     let mut chain = std::iter::successors(Some(source), |error: &&(dyn Error + 'static)| (*error).source());
     chain.any(|error| error.to_string() == "dns error")
 }
 
 /// A connection that this very machine refused: nothing listens there, and nothing will soon. One that is just being
 /// started gets a moment.
-pub(crate) fn nothing_listens(source: &(dyn Error + 'static), server: &str) -> Option<Failure> {
+pub(crate) fn connection_refused_locally(source: &(dyn Error + 'static), server: &str) -> Option<RequestFailure> {
     let mut chain = std::iter::successors(Some(source), |error: &&(dyn Error + 'static)| (*error).source());
     let refused = |error: &(dyn Error + 'static)| {
         error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
     };
     chain.find(|error| refused(*error))?;
     let message = format!("nothing listens at {server} on this machine");
-    let failure = Failure::new(ErrorKind::Network, Again::AtMost(2), message);
-    Some(failure.hint("Start the model server there, or set ANTHROPIC_BASE_URL to the address where it runs"))
+    let failure = RequestFailure::new(ModelErrorKind::Network, RetryAdvice::AtMost(2), message);
+    Some(failure.with_hint("Start the model server there, or set ANTHROPIC_BASE_URL to the address where it runs"))
 }
 
 /// An `io::Error` hides the error that it wraps from `source()`, so it is looked into by hand.
@@ -216,10 +231,11 @@ fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> 
     inner.downcast_ref::<rustls::Error>().or_else(|| tls_error(inner))
 }
 
-fn from_tls(error: &rustls::Error, connecting: bool) -> Failure {
-    let failure = |again| Failure::new(ErrorKind::Tls, again, format!("the secure connection failed: {error}"));
+fn from_tls(error: &rustls::Error, connecting: bool) -> RequestFailure {
+    let failure =
+        |again| RequestFailure::new(ModelErrorKind::Tls, again, format!("the secure connection failed: {error}"));
     match error {
-        rustls::Error::InvalidCertificate(why) => failure(Again::Never).hint(match why {
+        rustls::Error::InvalidCertificate(why) => failure(RetryAdvice::Never).with_hint(match why {
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
                 "The server's certificate has run out, or this machine's clock is wrong"
             }
@@ -230,9 +246,9 @@ fn from_tls(error: &rustls::Error, connecting: bool) -> Failure {
                 "If the server or a proxy uses a private certificate authority, name its PEM file in NODE_EXTRA_CA_CERTS"
             }
         }),
-        _ if connecting => failure(Again::Never).hint("Check that the address speaks TLS and not plain HTTP"),
+        _ if connecting => failure(RetryAdvice::Never).with_hint("Check that the address speaks TLS and not plain HTTP"),
         // It worked before, so this is a broken connection like any other.
-        _ => failure(Again::Budget),
+        _ => failure(RetryAdvice::Budget),
     }
 }
 

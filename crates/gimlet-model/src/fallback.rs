@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use gimlet_proto::{BlockKind, ErrorKind, ModelError, ModelRequest, Role};
+use gimlet_proto::{BlockKind, ModelError, ModelErrorKind, ModelRequest, Role};
 
 /// How far each wanted model has been given up in the current turn.
 #[derive(Debug, Default)]
-pub(crate) struct Fallen(Mutex<HashMap<String, usize>>);
+pub(crate) struct FallbackState(Mutex<HashMap<String, usize>>);
 
-impl Fallen {
+impl FallbackState {
     /// How many models of the chain are left out. A new prompt begins with the wanted one again.
-    pub(crate) fn skipped(&self, request: &ModelRequest) -> usize {
+    pub(crate) fn skipped_models(&self, request: &ModelRequest) -> usize {
         // A count is whole at any moment.
         let mut fallen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if begins_turn(request) {
@@ -21,15 +21,15 @@ impl Fallen {
     }
 
     /// The rest of the turn begins at this place of the chain.
-    pub(crate) fn fall_to(&self, request: &ModelRequest, place: usize) {
+    pub(crate) fn set_position(&self, request: &ModelRequest, place: usize) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(request.model.clone(), place);
     }
 }
 
 /// Whether another model might do what this one could not. What is wrong with the key, the account or the request
 /// itself would be wrong with any.
-pub(crate) fn is_worth_another_model(error: &ModelError) -> bool {
-    matches!(error.kind, ErrorKind::Overloaded | ErrorKind::Server | ErrorKind::ModelNotFound)
+pub(crate) fn may_fall_back(error: &ModelError) -> bool {
+    matches!(error.kind, ModelErrorKind::Overloaded | ModelErrorKind::Server | ModelErrorKind::ModelNotFound)
 }
 
 /// Whether the person spoke last; results of calls go on with the turn.

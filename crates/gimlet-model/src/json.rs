@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 
 /// A JSON string: borrowed when it has no escapes, and never refused. Half of a surrogate pair becomes U+FFFD.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
+pub(crate) struct LossyText<'a>(pub(crate) Cow<'a, str>);
 
-impl Text<'_> {
+impl LossyText<'_> {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -20,37 +20,37 @@ impl Text<'_> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for LossyText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor;
-        impl<'de> Visitor<'de> for TextVisitor {
-            type Value = Text<'de>;
+        struct LossyTextVisitor;
+        impl<'de> Visitor<'de> for LossyTextVisitor {
+            type Value = LossyText<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
             }
             fn visit_borrowed_bytes<E: Error>(self, bytes: &'de [u8]) -> Result<Self::Value, E> {
-                Ok(Text(String::from_utf8_lossy(bytes)))
+                Ok(LossyText(String::from_utf8_lossy(bytes)))
             }
             fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Owned(String::from_utf8_lossy(bytes).into_owned())))
+                Ok(LossyText(Cow::Owned(String::from_utf8_lossy(bytes).into_owned())))
             }
         }
         // As bytes, because the reader of strings gives up on a lone surrogate and the reader of bytes does not.
-        deserializer.deserialize_bytes(TextVisitor)
+        deserializer.deserialize_bytes(LossyTextVisitor)
     }
 }
 
 /// The members of an object in the order they came, values untouched.
 #[derive(Debug, Default)]
-pub(crate) struct Members(Vec<(String, Box<RawValue>)>);
+pub(crate) struct OrderedMembers(Vec<(String, Box<RawValue>)>);
 
-impl Members {
+impl OrderedMembers {
     pub(crate) fn get(&self, name: &str) -> Option<&RawValue> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_ref())
     }
 
     pub(crate) fn string(&self, name: &str) -> Option<String> {
-        let text: Text<'_> = serde_json::from_str(self.get(name)?.get()).ok()?;
+        let text: LossyText<'_> = serde_json::from_str(self.get(name)?.get()).ok()?;
         Some(text.into_string())
     }
 
@@ -86,23 +86,23 @@ fn push_member(out: &mut String, key: &str, value: &str) {
     out.push_str(value);
 }
 
-impl<'de> Deserialize<'de> for Members {
+impl<'de> Deserialize<'de> for OrderedMembers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MembersVisitor;
-        impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = Members;
+        struct OrderedMembersVisitor;
+        impl<'de> Visitor<'de> for OrderedMembersVisitor {
+            type Value = OrderedMembers;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OrderedMembers, A::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = map.next_entry()? {
                     members.push(member);
                 }
-                Ok(Members(members))
+                Ok(OrderedMembers(members))
             }
         }
-        deserializer.deserialize_map(MembersVisitor)
+        deserializer.deserialize_map(OrderedMembersVisitor)
     }
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn push_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-pub(crate) fn string(text: &str) -> String {
+pub(crate) fn to_json_string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     push_string(&mut out, text);
     out
@@ -149,23 +149,23 @@ mod tests {
 
     #[test]
     fn strings_are_borrowed_until_they_have_escapes_and_survive_lone_surrogates() {
-        let plain: Text<'_> = serde_json::from_str(r#""plain é""#).unwrap();
+        let plain: LossyText<'_> = serde_json::from_str(r#""plain é""#).unwrap();
         assert!(matches!(plain.0, Cow::Borrowed("plain é")));
-        let escaped: Text<'_> = serde_json::from_str(r#""a\n\u00e9""#).unwrap();
+        let escaped: LossyText<'_> = serde_json::from_str(r#""a\n\u00e9""#).unwrap();
         assert_eq!(escaped.as_str(), "a\né");
-        let lone: Text<'_> = serde_json::from_str(r#""a\ud83d""#).unwrap();
+        let lone: LossyText<'_> = serde_json::from_str(r#""a\ud83d""#).unwrap();
         assert!(lone.as_str().starts_with("a\u{FFFD}"));
     }
 
     #[test]
     fn own_escapes_are_those_of_serde_json() {
         let every: String = (0..0x250u32).filter_map(char::from_u32).chain("😀\u{2028}".chars()).collect();
-        assert_eq!(string(&every), serde_json::to_string(&every).unwrap());
+        assert_eq!(to_json_string(&every), serde_json::to_string(&every).unwrap());
     }
 
     #[test]
     fn members_keep_order_bytes_and_unknown_keys() {
-        let members: Members = serde_json::from_str(r#"{"z":1.0,"text":"","a":{"k":1e400}}"#).unwrap();
+        let members: OrderedMembers = serde_json::from_str(r#"{"z":1.0,"text":"","a":{"k":1e400}}"#).unwrap();
         assert_eq!(
             members.render(&[("text", "\"hi\"".into()), ("new", "[]".into())]),
             r#"{"z":1.0,"text":"hi","a":{"k":1e400},"new":[]}"#

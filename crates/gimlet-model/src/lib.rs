@@ -4,24 +4,24 @@
 //! beyond its kind. Nothing here reads the process environment, prints, or starts a task that outlives its stream.
 
 mod betas;
-mod bounds;
 mod catalogue;
-mod choice;
-mod cure;
+mod downgrade;
+mod event_sink;
 mod failure;
 mod fallback;
 mod formats;
+mod http_transport;
 mod json;
-mod limits;
-mod outlet;
+mod model_choices;
 mod providers;
+mod rate_limits;
 mod retry;
+mod size_limits;
 mod sse;
-mod transport;
 
-pub use catalogue::ModelOffer;
-pub use choice::{ModelChoices, ModelNotAvailable};
-pub use formats::anthropic::{BodyPlan, Flow, Progress, ReplyReader, StreamFault, build_body};
-pub use providers::anthropic::{Anthropic, AnthropicConfig, ConfigError, Patience};
+pub use catalogue::ModelSummary;
+pub use formats::anthropic::{BodyPlan, ReplyProgress, ReplyReader, StreamFault, StreamFlow, build_body};
+pub use http_transport::NetworkConfig;
+pub use model_choices::{ModelChoices, UnavailableModelError};
+pub use providers::anthropic::{AnthropicConfig, AnthropicProvider, ModelTimeouts, ProviderConfigError};
 pub use sse::{SseError, SseEvent, SseLimits, SseParser};
-pub use transport::Network;

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use gimlet_proto::{ErrorKind, ModelError};
+use gimlet_proto::{ModelError, ModelErrorKind};
 
-use crate::cure::Cure;
-use crate::failure::{Again, Failure};
+use crate::downgrade::Downgrade;
+use crate::failure::{RequestFailure, RetryAdvice};
 use crate::fallback;
 
 /// The wait before the first retry, when neither the server nor the person says otherwise.
@@ -18,9 +18,9 @@ const MOST_BEFORE_ANOTHER: u32 = 3;
 
 /// A small source of randomness for jitter; nothing secret hangs on it.
 #[derive(Debug)]
-pub(crate) struct Jitter(u64);
+pub(crate) struct RetryJitter(u64);
 
-impl Jitter {
+impl RetryJitter {
     pub(crate) fn seeded() -> Self {
         let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         Self(nanos ^ (u64::from(std::process::id()) << 32) | 1)
@@ -36,13 +36,13 @@ impl Jitter {
 }
 
 /// The wait before the `n`-th retry (from 0) when the server names none.
-fn backoff(first: Duration, longest: Duration, n: u32, jitter: &mut Jitter) -> Duration {
+fn backoff(first: Duration, longest: Duration, n: u32, jitter: &mut RetryJitter) -> Duration {
     let doubled = first.saturating_mul(1u32.checked_shl(n.min(16)).unwrap_or(u32::MAX));
     doubled.min(longest).mul_f64(jitter.factor())
 }
 
 /// What the headers of an answer ask us to wait. Zero, negative and unreadable values count as no answer.
-pub(crate) fn wait_of(after_ms: Option<&str>, after: Option<&str>, now: SystemTime) -> Option<Duration> {
+pub(crate) fn parse_retry_after(after_ms: Option<&str>, after: Option<&str>, now: SystemTime) -> Option<Duration> {
     let positive = |seconds: f64| Duration::try_from_secs_f64(seconds).ok().filter(|wait| !wait.is_zero());
     let by_ms = after_ms.and_then(|text| positive(text.trim().parse::<f64>().ok()? / 1000.0));
     by_ms.or_else(|| {
@@ -56,41 +56,41 @@ pub(crate) fn wait_of(after_ms: Option<&str>, after: Option<&str>, now: SystemTi
 
 /// What to do after a failed attempt.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Verdict {
+pub(crate) enum RetryDecision {
     Retry { attempt: u32, max: u32, delay: Duration, error: ModelError },
-    Cure(Cure),
+    Downgrade(Downgrade),
     GiveUp(ModelError),
 }
 
 /// The retries of one request.
 #[derive(Debug)]
-pub(crate) struct Ledger {
+pub(crate) struct RetryTracker {
     max: u32,
     max_wait: Duration,
     first_delay: Duration,
     unattended: bool,
     /// Another model would be tried after this one.
-    replaceable: bool,
+    has_fallback: bool,
     used: u32,
     limited: u32,
     renewed: bool,
-    cures: Vec<std::mem::Discriminant<Cure>>,
-    jitter: Jitter,
+    tried_downgrades: Vec<std::mem::Discriminant<Downgrade>>,
+    jitter: RetryJitter,
 }
 
-impl Ledger {
+impl RetryTracker {
     pub(crate) fn new(max: u32, max_wait: Duration, first_delay: Duration) -> Self {
         Self {
             max,
             max_wait,
             first_delay,
             unattended: false,
-            replaceable: false,
+            has_fallback: false,
             used: 0,
             limited: 0,
             renewed: false,
-            cures: Vec::new(),
-            jitter: Jitter::seeded(),
+            tried_downgrades: Vec::new(),
+            jitter: RetryJitter::seeded(),
         }
     }
 
@@ -101,8 +101,8 @@ impl Ledger {
     }
 
     /// Gives up sooner on a server that fails, since another model stands in.
-    pub(crate) fn replaceable(mut self, replaceable: bool) -> Self {
-        self.replaceable = replaceable;
+    pub(crate) fn with_fallback(mut self, replaceable: bool) -> Self {
+        self.has_fallback = replaceable;
         self
     }
 
@@ -112,46 +112,45 @@ impl Ledger {
     }
 
     /// Judges a failure. Each kind of cure is tried once.
-    pub(crate) fn judge(&mut self, failure: Failure) -> Verdict {
-        if let Some(cure) = failure.cure {
+    pub(crate) fn decide(&mut self, failure: RequestFailure) -> RetryDecision {
+        if let Some(cure) = failure.downgrade {
             let kind = std::mem::discriminant(&cure);
-            if !self.cures.contains(&kind) {
-                self.cures.push(kind);
-                return Verdict::Cure(cure);
+            if !self.tried_downgrades.contains(&kind) {
+                self.tried_downgrades.push(kind);
+                return RetryDecision::Downgrade(cure);
             }
         }
-        let allowed = match failure.again {
-            Again::Never => false,
-            Again::Budget => true,
-            Again::AtMost(times) => {
+        let allowed = match failure.retry_advice {
+            RetryAdvice::Never => false,
+            RetryAdvice::Budget => true,
+            RetryAdvice::AtMost(times) => {
                 self.limited += 1;
                 self.limited <= times
             }
         };
         let mut error = *failure.error;
-        let for_another = self.replaceable
-            && fallback::is_worth_another_model(&error)
-            && self.used.saturating_add(1) >= MOST_BEFORE_ANOTHER;
+        let for_another =
+            self.has_fallback && fallback::may_fall_back(&error) && self.used.saturating_add(1) >= MOST_BEFORE_ANOTHER;
         if for_another {
-            return Verdict::GiveUp(error);
+            return RetryDecision::GiveUp(error);
         }
-        let passes = self.unattended && matches!(error.kind, ErrorKind::RateLimit | ErrorKind::Overloaded);
+        let passes = self.unattended && matches!(error.kind, ModelErrorKind::RateLimit | ModelErrorKind::Overloaded);
         if !allowed || (self.used >= self.max && !passes) {
-            return Verdict::GiveUp(error);
+            return RetryDecision::GiveUp(error);
         }
         if let Some(wait) = failure.wait.filter(|wait| *wait > self.max_wait && !passes) {
             error.message = format!("{} (the server asks to wait {} s)", error.message, wait.as_secs());
-            return Verdict::GiveUp(error);
+            return RetryDecision::GiveUp(error);
         }
         let longest = if passes { LONGEST_UNATTENDED } else { LONGEST_DELAY };
         let delay = failure.wait.unwrap_or_else(|| backoff(self.first_delay, longest, self.used, &mut self.jitter));
         self.used = self.used.saturating_add(1);
         // What people are told is how often it will really be tried.
-        let most = match failure.again {
-            Again::AtMost(times) => self.max.min(self.used + times.saturating_sub(self.limited)),
-            Again::Never | Again::Budget => self.max,
+        let most = match failure.retry_advice {
+            RetryAdvice::AtMost(times) => self.max.min(self.used + times.saturating_sub(self.limited)),
+            RetryAdvice::Never | RetryAdvice::Budget => self.max,
         };
-        Verdict::Retry { attempt: self.used, max: most.max(self.used), delay, error }
+        RetryDecision::Retry { attempt: self.used, max: most.max(self.used), delay, error }
     }
 }
 

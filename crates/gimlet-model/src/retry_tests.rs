@@ -1,16 +1,16 @@
 use super::*;
 
-fn failure(again: Again, wait: Option<u64>) -> Failure {
-    Failure { wait: wait.map(Duration::from_secs), ..Failure::new(ErrorKind::Server, again, "x") }
+fn failure(again: RetryAdvice, wait: Option<u64>) -> RequestFailure {
+    RequestFailure { wait: wait.map(Duration::from_secs), ..RequestFailure::new(ModelErrorKind::Server, again, "x") }
 }
 
-fn ledger(max: u32) -> Ledger {
-    Ledger::new(max, Duration::from_secs(300), FIRST_DELAY)
+fn ledger(max: u32) -> RetryTracker {
+    RetryTracker::new(max, Duration::from_secs(300), FIRST_DELAY)
 }
 
 #[test]
 fn delays_double_up_to_a_ceiling_with_jitter() {
-    let mut jitter = Jitter::seeded();
+    let mut jitter = RetryJitter::seeded();
     for (n, full_ms) in [(0, 500), (1, 1000), (2, 2000), (5, 16_000), (6, 32_000), (7, 32_000), (40, 32_000)] {
         let mut delays: Vec<u128> =
             (0..50).map(|_| backoff(FIRST_DELAY, LONGEST_DELAY, n, &mut jitter).as_millis()).collect();
@@ -24,7 +24,7 @@ fn delays_double_up_to_a_ceiling_with_jitter() {
 #[test]
 fn waits_are_read_in_every_form() {
     let now = httpdate::parse_http_date("Sun, 15 Nov 2026 10:00:00 GMT").unwrap();
-    let wait = |ms, after| wait_of(ms, after, now);
+    let wait = |ms, after| parse_retry_after(ms, after, now);
     assert_eq!(wait(Some("1500"), Some("9")), Some(Duration::from_millis(1500)));
     assert_eq!(wait(None, Some("0.25")), Some(Duration::from_millis(250)));
     assert_eq!(wait(None, Some(" 7 ")), Some(Duration::from_secs(7)));
@@ -40,27 +40,27 @@ fn the_budget_ends_and_zero_disables() {
     let mut two = ledger(2);
     for expected in [1, 2] {
         assert!(
-            matches!(two.judge(failure(Again::Budget, None)), Verdict::Retry { attempt, max: 2, .. } if attempt == expected)
+            matches!(two.decide(failure(RetryAdvice::Budget, None)), RetryDecision::Retry { attempt, max: 2, .. } if attempt == expected)
         );
     }
-    assert!(matches!(two.judge(failure(Again::Budget, None)), Verdict::GiveUp(_)));
-    assert!(matches!(ledger(0).judge(failure(Again::Budget, None)), Verdict::GiveUp(_)));
-    assert!(matches!(ledger(9).judge(failure(Again::Never, None)), Verdict::GiveUp(_)));
+    assert!(matches!(two.decide(failure(RetryAdvice::Budget, None)), RetryDecision::GiveUp(_)));
+    assert!(matches!(ledger(0).decide(failure(RetryAdvice::Budget, None)), RetryDecision::GiveUp(_)));
+    assert!(matches!(ledger(9).decide(failure(RetryAdvice::Never, None)), RetryDecision::GiveUp(_)));
 }
 
 #[test]
 fn limited_failures_have_their_own_count() {
     let mut ledger = ledger(10);
-    assert!(matches!(ledger.judge(failure(Again::AtMost(2), None)), Verdict::Retry { .. }));
-    assert!(matches!(ledger.judge(failure(Again::AtMost(2), None)), Verdict::Retry { .. }));
-    assert!(matches!(ledger.judge(failure(Again::AtMost(2), None)), Verdict::GiveUp(_)));
+    assert!(matches!(ledger.decide(failure(RetryAdvice::AtMost(2), None)), RetryDecision::Retry { .. }));
+    assert!(matches!(ledger.decide(failure(RetryAdvice::AtMost(2), None)), RetryDecision::Retry { .. }));
+    assert!(matches!(ledger.decide(failure(RetryAdvice::AtMost(2), None)), RetryDecision::GiveUp(_)));
 }
 
 #[test]
 fn a_named_wait_is_honoured_exactly_and_too_long_ones_end_the_request() {
-    let exact = ledger(3).judge(failure(Again::Budget, Some(61)));
-    assert!(matches!(exact, Verdict::Retry { delay, .. } if delay == Duration::from_secs(61)));
-    let Verdict::GiveUp(error) = ledger(3).judge(failure(Again::Budget, Some(3600))) else {
+    let exact = ledger(3).decide(failure(RetryAdvice::Budget, Some(61)));
+    assert!(matches!(exact, RetryDecision::Retry { delay, .. } if delay == Duration::from_secs(61)));
+    let RetryDecision::GiveUp(error) = ledger(3).decide(failure(RetryAdvice::Budget, Some(3600))) else {
         panic!("3600 s is too long")
     };
     assert!(error.message.contains("3600 s"));
@@ -68,28 +68,30 @@ fn a_named_wait_is_honoured_exactly_and_too_long_ones_end_the_request() {
 
 #[test]
 fn with_nobody_waiting_limits_and_overload_are_waited_out() {
-    for kind in [ErrorKind::RateLimit, ErrorKind::Overloaded] {
+    for kind in [ModelErrorKind::RateLimit, ModelErrorKind::Overloaded] {
         let mut ledger = ledger(2).unattended(true);
-        let limited =
-            |wait| Failure { error: Failure::new(kind, Again::Budget, "x").error, ..failure(Again::Budget, wait) };
+        let limited = |wait| RequestFailure {
+            error: RequestFailure::new(kind, RetryAdvice::Budget, "x").error,
+            ..failure(RetryAdvice::Budget, wait)
+        };
         for expected in 1..40 {
-            let verdict = ledger.judge(limited(None));
-            let Verdict::Retry { attempt, max, delay, .. } = verdict else { panic!("{verdict:?}") };
+            let verdict = ledger.decide(limited(None));
+            let RetryDecision::Retry { attempt, max, delay, .. } = verdict else { panic!("{verdict:?}") };
             assert!(attempt == expected && max >= attempt && delay <= LONGEST_UNATTENDED, "{attempt} {max} {delay:?}");
         }
-        let named = ledger.judge(limited(Some(7200)));
-        assert!(matches!(named, Verdict::Retry { delay, .. } if delay == Duration::from_secs(7200)));
+        let named = ledger.decide(limited(Some(7200)));
+        assert!(matches!(named, RetryDecision::Retry { delay, .. } if delay == Duration::from_secs(7200)));
         // Anything else still has its budget, which is used up.
-        assert!(matches!(ledger.judge(failure(Again::Budget, None)), Verdict::GiveUp(_)));
+        assert!(matches!(ledger.decide(failure(RetryAdvice::Budget, None)), RetryDecision::GiveUp(_)));
     }
 }
 
 #[test]
 fn each_cure_is_tried_once() {
     let mut ledger = ledger(3);
-    let ill = |cure| Failure { cure: Some(cure), ..failure(Again::Never, None) };
-    assert_eq!(ledger.judge(ill(Cure::NoEffort)), Verdict::Cure(Cure::NoEffort));
-    assert_eq!(ledger.judge(ill(Cure::MaxTokens(5))), Verdict::Cure(Cure::MaxTokens(5)));
-    assert!(matches!(ledger.judge(ill(Cure::NoEffort)), Verdict::GiveUp(_)));
-    assert!(matches!(ledger.judge(ill(Cure::MaxTokens(4))), Verdict::GiveUp(_)));
+    let ill = |cure| RequestFailure { downgrade: Some(cure), ..failure(RetryAdvice::Never, None) };
+    assert_eq!(ledger.decide(ill(Downgrade::NoEffort)), RetryDecision::Downgrade(Downgrade::NoEffort));
+    assert_eq!(ledger.decide(ill(Downgrade::MaxTokens(5))), RetryDecision::Downgrade(Downgrade::MaxTokens(5)));
+    assert!(matches!(ledger.decide(ill(Downgrade::NoEffort)), RetryDecision::GiveUp(_)));
+    assert!(matches!(ledger.decide(ill(Downgrade::MaxTokens(4))), RetryDecision::GiveUp(_)));
 }

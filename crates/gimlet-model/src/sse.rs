@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use memchr::memchr2;
 
-use crate::bounds::{MAX_EVENT_BYTES, MAX_REPLY_BYTES};
+use crate::size_limits::{MAX_EVENT_BYTES, MAX_REPLY_BYTES};
 
 /// Bounds on what a server may make us hold.
 #[derive(Clone, Copy, Debug)]
@@ -88,21 +88,21 @@ impl SseParser {
                 _ => after,
             };
             if self.partial.is_empty() {
-                self.line(line, &mut borrowed, &mut sink)?;
+                self.parse_line(line, &mut borrowed, &mut sink)?;
             } else {
-                self.hold(line)?;
+                self.buffer_partial_line(line)?;
                 let joined = std::mem::take(&mut self.partial);
-                self.joined_line(&joined, &mut borrowed, &mut sink)?;
+                self.parse_buffered_line(&joined, &mut borrowed, &mut sink)?;
                 self.partial = joined;
                 self.partial.clear();
             }
         }
-        self.settle(&mut borrowed)?;
-        self.hold(rest)
+        self.own_borrowed_line(&mut borrowed)?;
+        self.buffer_partial_line(rest)
     }
 
     /// Keeps the start of a line until its end arrives.
-    fn hold(&mut self, bytes: &[u8]) -> Result<(), SseError> {
+    fn buffer_partial_line(&mut self, bytes: &[u8]) -> Result<(), SseError> {
         if self.partial.len() + bytes.len() > self.limits.event {
             return Err(SseError::EventTooLong { limit: self.limits.event });
         }
@@ -111,19 +111,19 @@ impl SseParser {
     }
 
     /// A line that lives in our own buffer: its data cannot stay borrowed.
-    fn joined_line(
+    fn parse_buffered_line(
         &mut self,
         line: &[u8],
         borrowed: &mut Option<&[u8]>,
         sink: &mut impl FnMut(SseEvent<'_>),
     ) -> Result<(), SseError> {
-        self.settle(borrowed)?;
+        self.own_borrowed_line(borrowed)?;
         let mut own = None;
-        self.line(line, &mut own, sink)?;
-        self.settle(&mut own)
+        self.parse_line(line, &mut own, sink)?;
+        self.own_borrowed_line(&mut own)
     }
 
-    fn line<'a>(
+    fn parse_line<'a>(
         &mut self,
         line: &'a [u8],
         borrowed: &mut Option<&'a [u8]>,
@@ -148,7 +148,7 @@ impl SseParser {
             }
             b"data" if borrowed.is_none() && !self.has_data => *borrowed = Some(value),
             b"data" => {
-                self.settle(borrowed)?;
+                self.own_borrowed_line(borrowed)?;
                 self.append(value)?;
             }
             _ => {}
@@ -157,7 +157,7 @@ impl SseParser {
     }
 
     /// Moves a borrowed data line into our own buffer, because the piece it lies in ends or another line follows.
-    fn settle(&mut self, borrowed: &mut Option<&[u8]>) -> Result<(), SseError> {
+    fn own_borrowed_line(&mut self, borrowed: &mut Option<&[u8]>) -> Result<(), SseError> {
         match borrowed.take() {
             Some(line) => self.append(line),
             None => Ok(()),

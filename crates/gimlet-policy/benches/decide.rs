@@ -3,14 +3,14 @@
 #[path = "common/shapes.rs"]
 mod shapes;
 
-use shapes::{FILLED, LENGTHS, NESTED, OPENERS, PARTS, Question};
+use shapes::{DecisionQuestion, FILLED, LENGTHS, NESTED, OPENERS, PARTS};
 
 fn main() {
     divan::main();
 }
 
 fn bench(bencher: divan::Bencher<'_, '_>, text: String) {
-    let question = Question::about(text);
+    let question = DecisionQuestion::for_command(text);
     bencher.bench_local(|| question.decide());
 }
 
@@ -43,11 +43,11 @@ fn many_parts(bencher: divan::Bencher<'_, '_>, (length, part): (usize, &str)) {
 /// Constructs inside constructs, as deep as the text is long.
 #[divan::bench(args = LENGTHS.iter().flat_map(|length| NESTED.iter().map(|(open, close)| (*length, *open, *close))))]
 fn nested(bencher: divan::Bencher<'_, '_>, (length, open, close): (usize, &str, &str)) {
-    bench(bencher, shapes::nested(length, open, close));
+    bench(bencher, shapes::nested_text(length, open, close));
 }
 
 /// One part again and again between two others.
 #[divan::bench(args = LENGTHS.iter().flat_map(|length| FILLED.iter().map(|shape| (*length, *shape))))]
 fn filled(bencher: divan::Bencher<'_, '_>, (length, shape): (usize, (&str, &str, &str))) {
-    bench(bencher, shapes::filled(length, shape));
+    bench(bencher, shapes::filled_text(length, shape));
 }

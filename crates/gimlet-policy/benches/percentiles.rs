@@ -8,7 +8,7 @@ mod shapes;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use shapes::{FILLED, LENGTHS, NESTED, OPENERS, PARTS, Question};
+use shapes::{DecisionQuestion, FILLED, LENGTHS, NESTED, OPENERS, PARTS};
 
 /// Decisions on each text, the first ones not counted.
 const ROUNDS: usize = 500;
@@ -22,8 +22,8 @@ fn main() -> io::Result<()> {
         let mut worst = Duration::ZERO;
         for (name, text) in texts(*length).into_iter().filter(|(name, _)| name.contains(&wanted)) {
             let bytes = text.len();
-            let times = times(&Question::about(text));
-            let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| at(&times, share));
+            let times = measure_decisions(&DecisionQuestion::for_command(text));
+            let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| percentile(&times, share));
             worst = worst.max(p99);
             let us = |time: Duration| time.as_nanos() as f64 / 1_000.0;
             writeln!(out, "{bytes:>8} {:>10.1} {:>10.1} {:>10.1}  {name}", us(p50), us(p99), us(max))?;
@@ -40,13 +40,14 @@ fn texts(length: usize) -> Vec<(String, String)> {
     let parts = PARTS.iter().map(|part| (shown(part), fill(part)));
     let openers = OPENERS.iter().map(|opener| (format!("{} never closed", shown(opener)), fill(opener)));
     let nested =
-        NESTED.iter().map(|(open, close)| (format!("{open:?} in itself"), shapes::nested(length, open, close)));
-    let filled = FILLED.iter().map(|shape| (format!("{:?} in {:?}", shape.1, shape.0), shapes::filled(length, *shape)));
+        NESTED.iter().map(|(open, close)| (format!("{open:?} in itself"), shapes::nested_text(length, open, close)));
+    let filled =
+        FILLED.iter().map(|shape| (format!("{:?} in {:?}", shape.1, shape.0), shapes::filled_text(length, *shape)));
     parts.chain(openers).chain(nested).chain(filled).collect()
 }
 
 /// How long each decision took, the shortest first.
-fn times(question: &Question) -> Vec<Duration> {
+fn measure_decisions(question: &DecisionQuestion) -> Vec<Duration> {
     let timed = |_| {
         let start = Instant::now();
         std::hint::black_box(question.decide());
@@ -57,7 +58,7 @@ fn times(question: &Question) -> Vec<Duration> {
     times
 }
 
-fn at(sorted: &[Duration], share: f64) -> Duration {
+fn percentile(sorted: &[Duration], share: f64) -> Duration {
     let index = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len());
     sorted.get(index - 1).copied().unwrap_or_default()
 }

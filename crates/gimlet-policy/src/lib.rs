@@ -2,27 +2,32 @@
 //! and why. Nothing here reads files, starts processes, looks at the environment or waits; the same input always gives
 //! the same verdict, so the whole crate can be fuzzed and replayed. Whatever is not fully understood asks.
 
-mod closed;
 mod decide;
-mod excluded;
-mod modes;
+mod denied_files;
 mod paths;
 mod rules;
+mod sandbox_exclusion;
 pub mod shell;
+mod start_mode;
 mod suggest;
 mod verdict;
 
-pub use closed::ClosedFiles;
-pub use decide::{Call, HookSay, NeedFacts, Walls, World, decide, decide_after_hook, decide_parts, decide_seeing};
-pub use excluded::{Exclusion, exclusion};
-pub use modes::{ModeError, ModeRequest, StartMode, resumed_mode, start_mode};
+pub use decide::{
+    DecisionContext, HookDecision, NeedFacts, ProposedCall, SandboxPlacement, decide, decide_after_hook, decide_parts,
+    decide_with_files,
+};
+pub use denied_files::DeniedFiles;
 pub use paths::{
-    Entry, FileTable, FileView, Followed, Kind, Listed, Listing, follow_links, is_protected, normalise, pattern_for,
+    DirListing, FileTable, FileView, FollowedPath, ListedEntry, ListedKind, PathStat, follow_symlinks, is_protected,
+    normalise, pattern_for_path,
 };
 pub use rules::{
-    Behavior, Destination, Oddity, PermissionUpdate, Permissions, Rule, RuleError, RuleProblem, RuleRemark, RuleScope,
-    RuleSet, RuleSource, RuleValue, UpdateError, canonical_tool, gives_in_list, is_watched, removes_agent,
-    removes_tool, server_tool_names, spellings, split_rules, takes_in_list, wildcard,
+    Behavior, PermissionUpdate, PermissionUpdateError, Rule, RuleError, RuleOddity, RuleProblem, RuleRemark, RuleScope,
+    RuleSet, RuleSource, RuleValue, SessionPermissions, UpdateDestination, canonical_tool_name, entry_allows,
+    entry_may_disallow, is_agent_removed, is_tool_removed, matches_tool_name, matches_wildcard, server_tool_names,
+    split_rules, tool_name_spellings,
 };
-pub use suggest::{Suggestion, suggestions, suggestions_to_run_unconfined};
-pub use verdict::{Decision, NearRule, PartVerdict, Reason, Verdict};
+pub use sandbox_exclusion::{SandboxExclusion, classify_exclusion};
+pub use start_mode::{ModeError, ModeRequest, StartMode, choose_resumed_mode, choose_start_mode};
+pub use suggest::{PermissionSuggestion, suggest_updates, suggestions_to_run_unconfined};
+pub use verdict::{Decision, NearRule, PartVerdict, Verdict, VerdictReason};

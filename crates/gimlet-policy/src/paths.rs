@@ -1,27 +1,27 @@
 //! Paths as the rules see them: lexical normalisation, segment-wise containment, the protected list and gitignore-like
 //! patterns. Nothing here touches a file system, and no path is ever compared by string prefix.
 
-mod escape;
-mod links;
+mod file_table;
+mod file_view;
+mod glob_path;
 pub(crate) mod lossy;
-mod pattern;
-mod table;
-mod view;
-mod wildcards;
+mod path_pattern;
+mod pattern_escape;
+mod symlinks;
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use gimlet_proto::PROTECTED_NAMES;
 
-use crate::rules::wildcard;
-pub use escape::pattern_for;
-pub use links::{Entry, Followed, follow_links};
-pub(crate) use pattern::{PathPattern, PathPatternError, Places, Strictness, names_of};
-pub use table::FileTable;
-pub(crate) use view::Unseen;
-pub use view::{FileView, Kind, Listed, Listing};
-pub(crate) use wildcards::{Segment, Wildcards, WildcardsBuilder};
+use crate::rules::matches_wildcard;
+pub use file_table::FileTable;
+pub(crate) use file_view::LinkFreeView;
+pub use file_view::{DirListing, FileView, ListedEntry, ListedKind};
+pub(crate) use glob_path::{GlobPath, GlobPathBuilder, GlobSegment};
+pub(crate) use path_pattern::{AnchorDirs, MatchStrictness, PathPattern, PathPatternError, path_names};
+pub use pattern_escape::pattern_for_path;
+pub use symlinks::{FollowedPath, PathStat, follow_symlinks};
 
 /// Linux' limit for a path, in bytes.
 const LONGEST_PATH: usize = 4096;
@@ -54,7 +54,7 @@ pub fn is_protected(path: &Path) -> bool {
     if !path.as_os_str().as_encoded_bytes().contains(&b'.') {
         return false;
     }
-    let mut names = segments(path).peekable();
+    let mut names = path_segments(path).peekable();
     let mut before: Option<&OsStr> = None;
     while let Some(name) = names.next() {
         let is = |name: &OsStr, wanted: &str| name.eq_ignore_ascii_case(wanted);
@@ -79,15 +79,16 @@ pub fn is_protected(path: &Path) -> bool {
 /// dot, as in a shell.
 pub(crate) fn may_become_protected(text: &str) -> bool {
     let names = || PROTECTED_NAMES.iter().map(|protected| protected.name).chain([".config"]);
-    let may_be =
-        |segment: &str, name: &str| (!segment.starts_with('*') || !name.starts_with('.')) && wildcard(segment, name);
+    let may_be = |segment: &str, name: &str| {
+        (!segment.starts_with('*') || !name.starts_with('.')) && matches_wildcard(segment, name)
+    };
     let lower = text.to_ascii_lowercase();
     lower.split('/').filter(|segment| segment.contains('*')).any(|segment| names().any(|name| may_be(segment, name)))
         || is_protected(&normalise(Path::new("/"), Path::new(&lower)))
 }
 
 /// Whether a path's text can mean something other than what it shows.
-pub(crate) fn is_odd(path: &Path) -> bool {
+pub(crate) fn is_malformed(path: &Path) -> bool {
     let bytes = path.as_os_str().as_encoded_bytes();
     let Some(text) = path.to_str() else {
         return bytes.len() > LONGEST_PATH || bytes.iter().any(|byte| *byte < 0x20 || *byte == 0x7f);
@@ -97,7 +98,7 @@ pub(crate) fn is_odd(path: &Path) -> bool {
 
 /// `/proc/…/root`, `cwd` and `fd` lead to any other path without showing it.
 pub(crate) fn is_process_alias(path: &Path) -> bool {
-    let mut names = segments(path);
+    let mut names = path_segments(path);
     let alias = [OsStr::new("root"), OsStr::new("cwd"), OsStr::new("fd"), OsStr::new("exe"), OsStr::new("map_files")];
     match names.next().and_then(OsStr::to_str) {
         Some("proc") => names.any(|name| alias.contains(&name)),
@@ -117,9 +118,9 @@ const SECRETS_AT_HOME: &[&str] = &[".ssh", ".aws", ".gnupg", ".kube", ".netrc"];
 const SHADOW: &str = "/etc/shadow";
 
 /// Whether reading it gives away credentials, wherever the working directories are.
-pub(crate) fn is_secret(path: &Path, home: Option<&Path>) -> bool {
-    let in_home = home.and_then(|home| path.strip_prefix(home).ok()).and_then(|rest| segments(rest).next());
-    let mut names = segments(path);
+pub(crate) fn is_credential_path(path: &Path, home: Option<&Path>) -> bool {
+    let in_home = home.and_then(|home| path.strip_prefix(home).ok()).and_then(|rest| path_segments(rest).next());
+    let mut names = path_segments(path);
     let environment = names.next().is_some_and(|name| name == "proc") && names.any(|name| name == "environ");
     in_home.is_some_and(|name| SECRETS_AT_HOME.iter().any(|secret| name == *secret))
         || environment
@@ -127,16 +128,16 @@ pub(crate) fn is_secret(path: &Path, home: Option<&Path>) -> bool {
 }
 
 /// Whether credentials lie below this directory, as far as their places are known.
-pub(crate) fn holds_secrets(directory: &Path, home: Option<&Path>) -> bool {
+pub(crate) fn contains_credentials(directory: &Path, home: Option<&Path>) -> bool {
     let processes = Path::new("/proc");
     home.is_some_and(|home| is_inside(home, directory))
         || is_inside(Path::new(SHADOW), directory)
         || is_inside(processes, directory)
         || is_inside(directory, processes)
-        || is_secret(directory, home)
+        || is_credential_path(directory, home)
 }
 
-pub(crate) fn segments(path: &Path) -> impl Iterator<Item = &OsStr> + Clone {
+pub(crate) fn path_segments(path: &Path) -> impl Iterator<Item = &OsStr> + Clone {
     path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name),
         _ => None,
@@ -174,22 +175,25 @@ mod tests {
     fn credentials_are_known_by_their_places_and_from_above() {
         let home = Some(Path::new("/home/ada"));
         for path in ["/home/ada/.ssh", "/home/ada/.ssh/id", "/home/ada/.netrc", "/etc/shadow", "/proc/1/environ"] {
-            assert!(is_secret(Path::new(path), home), "{path}");
-            assert!(holds_secrets(Path::new(path), home), "{path}");
+            assert!(is_credential_path(Path::new(path), home), "{path}");
+            assert!(contains_credentials(Path::new(path), home), "{path}");
         }
         for path in ["/", "/home", "/home/ada", "/etc", "/proc", "/proc/1"] {
-            assert!(holds_secrets(Path::new(path), home) && !is_secret(Path::new(path), home), "{path}");
+            assert!(
+                contains_credentials(Path::new(path), home) && !is_credential_path(Path::new(path), home),
+                "{path}"
+            );
         }
         for path in ["/home/ada/repo", "/home/ada/repo/.ssh", "/home/eve", "/etc/shadow.d"] {
-            assert!(!holds_secrets(Path::new(path), home), "{path}");
+            assert!(!contains_credentials(Path::new(path), home), "{path}");
         }
     }
 
     #[test]
     fn process_relative_aliases_are_odd() {
-        assert!(is_odd(Path::new("/proc/self/root/etc/passwd")));
-        assert!(is_odd(Path::new("/proc/1/cwd/x")));
-        assert!(is_odd(Path::new("/dev/fd/3")));
-        assert!(!is_odd(Path::new("/repo/proc/self/root")));
+        assert!(is_malformed(Path::new("/proc/self/root/etc/passwd")));
+        assert!(is_malformed(Path::new("/proc/1/cwd/x")));
+        assert!(is_malformed(Path::new("/dev/fd/3")));
+        assert!(!is_malformed(Path::new("/repo/proc/self/root")));
     }
 }

@@ -1,35 +1,37 @@
 //! Permission rules: `Tool` and `Tool(specifier)`, where they came from, and whether one speaks of a call. A rule that
 //! this crate cannot honour exactly is an error that names it; a rule that forbids is never dropped in silence.
 
-mod auto;
-mod command;
-mod domain;
-mod named;
-mod names;
-mod offered;
-mod parameter;
-mod remarks;
-mod source;
-mod specifier;
-mod update;
+mod agent_skill_pattern;
+mod auto_mode;
+mod command_pattern;
+mod domain_pattern;
+mod parameter_pattern;
+mod permission_update;
+mod rule_remarks;
+mod rule_source;
+mod rule_specifier;
+mod suggestable_prefixes;
+mod tool_names;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use auto::{is_interpreter, is_set_aside};
-pub use command::wildcard;
-pub(crate) use command::{CommandPattern, Fit};
-pub(crate) use domain::{DomainPattern, host_of};
-pub use names::{gives_in_list, is_watched, server_tool_names, spellings, takes_in_list};
-pub(crate) use offered::{open_words, runs_more};
-pub use remarks::{Oddity, RuleProblem, RuleRemark};
-pub use source::{RuleScope, RuleSource};
-pub(crate) use specifier::{Inert, Specifier};
-pub use update::{Destination, PermissionUpdate, Permissions, RuleValue, UpdateError};
+pub(crate) use auto_mode::{is_interpreter, is_suspended};
+pub use command_pattern::matches_wildcard;
+pub(crate) use command_pattern::{CommandPattern, MatchCertainty};
+pub(crate) use domain_pattern::{DomainPattern, parse_host};
+pub use permission_update::{
+    PermissionUpdate, PermissionUpdateError, RuleValue, SessionPermissions, UpdateDestination,
+};
+pub use rule_remarks::{RuleOddity, RuleProblem, RuleRemark};
+pub use rule_source::{RuleScope, RuleSource};
+pub(crate) use rule_specifier::{InertReason, RuleSpecifier};
+pub(crate) use suggestable_prefixes::{may_run_other_program, open_prefix_length};
+pub use tool_names::{entry_allows, entry_may_disallow, matches_tool_name, server_tool_names, tool_name_spellings};
 
 use crate::paths::PathPatternError;
-use crate::verdict::Reason;
+use crate::verdict::VerdictReason;
 
 /// What a rule does when it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -63,7 +65,7 @@ pub struct Rule {
     pub source: RuleSource,
     /// A canonical tool name; may contain `*`.
     pub(crate) tool: String,
-    pub(crate) specifier: Specifier,
+    pub(crate) specifier: RuleSpecifier,
 }
 
 /// A rule that cannot be honoured.
@@ -114,51 +116,51 @@ impl Rule {
             Some((name, rest)) => (name, Some(rest.strip_suffix(')').ok_or_else(malformed)?)),
         };
         // Servers are called whatever their owners like.
-        let of_server = name.starts_with(names::SERVERS);
+        let of_server = name.starts_with(tool_names::SERVERS);
         let valid = |c: char| of_server || c.is_alphanumeric() || matches!(c, '_' | '-' | '*' | '.' | ':');
         if name.is_empty() || !name.chars().all(valid) {
             return Err(malformed());
         }
-        if behavior == Behavior::Allow && name.contains('*') && !names::is_server_glob(name) {
+        if behavior == Behavior::Allow && name.contains('*') && !tool_names::is_server_glob(name) {
             return Err(RuleError::BroadAllow { rule: text.to_owned() });
         }
-        let tool = canonical_tool(name).to_owned();
+        let tool = canonical_tool_name(name).to_owned();
         let specifier = match inner {
             // Nothing in the brackets means the same as no brackets; a deny rule must not be lost over it.
-            None | Some("") => Specifier::All,
+            None | Some("") => RuleSpecifier::All,
             Some(inner) => match inner.trim() {
-                "*" => Specifier::All,
+                "*" => RuleSpecifier::All,
                 "" => return Err(malformed()),
-                inner => specifier::parse(name, inner, behavior, text)?,
+                inner => rule_specifier::parse_specifier(name, inner, behavior, text)?,
             },
         };
         Ok(Self { text: text.to_owned(), source: source.clone(), tool, specifier })
     }
 
     /// The rule as a ground of a verdict.
-    pub(crate) fn reason(&self, behavior: Behavior) -> Reason {
-        Reason::Rule { behavior, text: self.text.clone(), source: self.source.clone() }
+    pub(crate) fn to_reason(&self, behavior: Behavior) -> VerdictReason {
+        VerdictReason::Rule { behavior, text: self.text.clone(), source: self.source.clone() }
     }
 
     /// Whether an allow rule names this tool, whatever its specifier. `also` are further names of a server's tool, and
     /// those of its server; where they are known, tool and server are only named by one of them.
-    pub(crate) fn names(&self, tool: &str, also: &[String]) -> bool {
-        names::means(&self.tool, tool, also)
+    pub(crate) fn names_tool(&self, tool: &str, also: &[String]) -> bool {
+        tool_names::names_tool(&self.tool, tool, also)
     }
 
     /// Whether a rule that forbids may mean this tool. Where a name can be taken in two ways, it is taken in both.
-    pub(crate) fn may_name(&self, tool: &str, also: &[String]) -> bool {
-        let plain = names::plain(&self.tool);
-        self.names(tool, also)
+    pub(crate) fn may_name_tool(&self, tool: &str, also: &[String]) -> bool {
+        let plain = tool_names::sendable_name(&self.tool);
+        self.names_tool(tool, also)
             || [self.tool.as_str(), &plain]
                 .iter()
-                .any(|rule| names::meant_by(tool, also).any(|name| wildcard(rule, &name)))
-            || (plain.starts_with(names::SERVERS) && names::is_tool_of(&plain, tool))
+                .any(|rule| tool_names::candidate_names(tool, also).any(|name| matches_wildcard(rule, &name)))
+            || (plain.starts_with(tool_names::SERVERS) && tool_names::is_tool_of_server(&plain, tool))
     }
 }
 
 /// The present name of a tool that may be called by an older one.
-pub fn canonical_tool(name: &str) -> &str {
+pub fn canonical_tool_name(name: &str) -> &str {
     match name {
         "Task" => "Agent",
         "BashOutput" | "AgentOutput" => "TaskOutput",
@@ -177,7 +179,7 @@ pub struct RuleSet {
     /// Only whoever manages the machine gives leave.
     pub(crate) managed_allows_only: bool,
     /// Further rules are written down where they cannot be read.
-    pub(crate) unread: bool,
+    pub(crate) has_unread_settings: bool,
 }
 
 impl RuleSet {
@@ -206,8 +208,8 @@ impl RuleSet {
     }
 
     /// Not all that there are: what is forbidden elsewhere could not be read. So nothing is allowed for want of a rule.
-    pub fn with_unread(mut self) -> Self {
-        self.unread = true;
+    pub fn with_unread_settings(mut self) -> Self {
+        self.has_unread_settings = true;
         self
     }
 
@@ -221,15 +223,15 @@ impl RuleSet {
 }
 
 /// Whether a bare deny rule takes this tool away altogether, so that the model is not even told of it.
-pub fn removes_tool(rules: &RuleSet, tool: &str, also_named: &[String]) -> bool {
-    rules.deny.iter().any(|rule| rule.specifier == Specifier::All && rule.may_name(tool, also_named))
+pub fn is_tool_removed(rules: &RuleSet, tool: &str, also_named: &[String]) -> bool {
+    rules.deny.iter().any(|rule| rule.specifier == RuleSpecifier::All && rule.may_name_tool(tool, also_named))
 }
 
 /// Whether a deny rule takes this kind of agent away, so that the model is not even told of it.
-pub fn removes_agent(rules: &RuleSet, kind: &str) -> bool {
+pub fn is_agent_removed(rules: &RuleSet, kind: &str) -> bool {
     rules.deny.iter().any(|rule| match &rule.specifier {
-        Specifier::All => rule.may_name("Agent", &[]),
-        Specifier::Agent(pattern) => pattern.names(kind),
+        RuleSpecifier::All => rule.may_name_tool("Agent", &[]),
+        RuleSpecifier::Agent(pattern) => pattern.matches_kind(kind),
         _ => false,
     })
 }
@@ -265,7 +267,7 @@ mod tests {
     #[test]
     fn a_star_specifier_is_the_bare_tool() {
         for text in ["Bash", "Bash(*)", " Bash ", "Bash( * )"] {
-            assert_eq!(parse(text, Behavior::Deny).unwrap().specifier, Specifier::All, "{text}");
+            assert_eq!(parse(text, Behavior::Deny).unwrap().specifier, RuleSpecifier::All, "{text}");
         }
     }
 
@@ -275,12 +277,12 @@ mod tests {
         for behavior in [Behavior::Allow, Behavior::Ask, Behavior::Deny] {
             for text in ["Bash()", "mcp__calc__add()", "Agent()"] {
                 let rule = Rule::parse(text, behavior, &source).unwrap();
-                assert_eq!(rule.specifier, Specifier::All, "{text}");
+                assert_eq!(rule.specifier, RuleSpecifier::All, "{text}");
             }
         }
         let mut rules = RuleSet::default();
         assert!(rules.load(Behavior::Deny, [("Bash()", source)]).is_empty());
-        assert!(removes_tool(&rules, "Bash", &[]));
+        assert!(is_tool_removed(&rules, "Bash", &[]));
     }
 
     #[test]
@@ -291,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_honoured_is_refused_by_name() {
+    fn unsupported_rules_are_refused_by_name() {
         for text in [
             "mcp__a__b(x)",
             "WebSearch(cats)",
@@ -316,14 +318,14 @@ mod tests {
             "TodoWrite(x:1)",
         ] {
             let deny = parse(text, Behavior::Deny).unwrap();
-            assert!(matches!(deny.specifier, Specifier::Parameter(_)), "{text}");
+            assert!(matches!(deny.specifier, RuleSpecifier::Parameter(_)), "{text}");
             assert!(matches!(parse(text, Behavior::Allow), Err(RuleError::ParameterAllow { .. })), "{text}");
         }
         for text in ["Bash(timeout:*)", "Bash(git:* push)", "Bash(http://x)"] {
-            assert!(matches!(parse(text, Behavior::Allow).unwrap().specifier, Specifier::Command(_)), "{text}");
+            assert!(matches!(parse(text, Behavior::Allow).unwrap().specifier, RuleSpecifier::Command(_)), "{text}");
         }
-        assert!(matches!(parse("Read(a:b)", Behavior::Deny).unwrap().specifier, Specifier::Path(_)));
-        assert!(matches!(parse("Agent(plugin:kind)", Behavior::Deny).unwrap().specifier, Specifier::Agent(_)));
+        assert!(matches!(parse("Read(a:b)", Behavior::Deny).unwrap().specifier, RuleSpecifier::Path(_)));
+        assert!(matches!(parse("Agent(plugin:kind)", Behavior::Deny).unwrap().specifier, RuleSpecifier::Agent(_)));
     }
 
     #[test]
@@ -332,7 +334,7 @@ mod tests {
             ["Write(src/**)", "MultiEdit(a)", "Glob(a)", "NotebookEdit(a)", "Bash(command:rm *)", "PowerShell(x)"]
         {
             for behavior in [Behavior::Allow, Behavior::Ask, Behavior::Deny] {
-                assert!(matches!(parse(text, behavior).unwrap().specifier, Specifier::Inert(_)), "{text}");
+                assert!(matches!(parse(text, behavior).unwrap().specifier, RuleSpecifier::Inert(_)), "{text}");
             }
         }
     }
@@ -352,7 +354,7 @@ mod tests {
         let removes = |rule: &str, tool: &str| {
             let mut rules = RuleSet::default();
             rules.add(Behavior::Deny, rule, &source).unwrap();
-            removes_tool(&rules, tool, &[])
+            is_tool_removed(&rules, tool, &[])
         };
         assert!(removes("Bash", "Bash"));
         assert!(removes("Bash(*)", "Bash"));
@@ -364,8 +366,8 @@ mod tests {
         assert!(!removes("mcp__git", "mcp__github__log"));
         assert!(removes("Task", "Agent"));
         assert!(removes("Agent", "Task"));
-        assert!(removes("Edit", "MultiEdit") && takes_in_list("Edit", "MultiEdit", &[]));
-        assert!(takes_in_list("MultiEdit", "MultiEdit", &[]) && !takes_in_list("Write", "MultiEdit", &[]));
+        assert!(removes("Edit", "MultiEdit") && entry_may_disallow("Edit", "MultiEdit", &[]));
+        assert!(entry_may_disallow("MultiEdit", "MultiEdit", &[]) && !entry_may_disallow("Write", "MultiEdit", &[]));
         assert!(removes("KillShell", "TaskStop"));
         assert!(!removes("Edit", "Write"));
     }
@@ -373,7 +375,7 @@ mod tests {
     #[test]
     fn servers_and_their_tools_are_named_by_what_they_call_themselves_and_by_what_is_sent() {
         // The names of the tool `x` of a server, as it is sent and as a session knows it besides.
-        let tool = |wire: &str, server: &str| (format!("mcp__{wire}__x"), also(server));
+        let tool = |wire: &str, server: &str| (format!("mcp__{wire}__x"), server_aliases(server));
         let (dotted, doubled, plain) = (tool("my_server", "my.server"), tool("a__b", "a__b"), tool("a", "a"));
         let cases = [
             ("mcp__my.server", &dotted, true),
@@ -393,25 +395,30 @@ mod tests {
         ];
         for (rule, (name, also), named) in cases {
             let rule = parse(rule, Behavior::Allow).unwrap();
-            assert_eq!((rule.names(name, also), rule.may_name(name, also)), (named, named), "{} {name}", rule.text);
+            assert_eq!(
+                (rule.names_tool(name, also), rule.may_name_tool(name, also)),
+                (named, named),
+                "{} {name}",
+                rule.text
+            );
         }
         // What a rule about the server `a` may mean is forbidden, and not allowed.
         let (name, also) = &doubled;
         for text in ["mcp__a", "mcp__a__*"] {
             let rule = parse(text, Behavior::Allow).unwrap();
-            assert!(!rule.names(name, also) && rule.may_name(name, also), "{text}");
+            assert!(!rule.names_tool(name, also) && rule.may_name_tool(name, also), "{text}");
         }
         // One tool is allowed, and not those that its server names after it.
         let one = parse("mcp__a__get", Behavior::Allow).unwrap();
-        assert!(!one.names("mcp__a__get__all", &also_of("a", "get__all")));
-        assert!(parse("mcp__my server__x", Behavior::Deny).unwrap().may_name("mcp__my_server__x", &[]));
+        assert!(!one.names_tool("mcp__a__get__all", &tool_aliases("a", "get__all")));
+        assert!(parse("mcp__my server__x", Behavior::Deny).unwrap().may_name_tool("mcp__my_server__x", &[]));
     }
 
     #[test]
-    fn of_two_names_with_one_plain_form_an_allow_rule_means_one_and_a_deny_rule_both() {
+    fn names_with_the_same_sendable_form_share_deny_rules_but_not_allow_rules() {
         // Each is sent by a name of its own, and known by the spellings that are not the other's.
-        let dotted = ("mcp__s__get_user__1a2b3c4d", spellings(&["s"], &["get.user"]));
-        let plain = ("mcp__s__get_user", spellings(&["s"], &["get_user"]));
+        let dotted = ("mcp__s__get_user__1a2b3c4d", tool_name_spellings(&["s"], &["get.user"]));
+        let plain = ("mcp__s__get_user", tool_name_spellings(&["s"], &["get_user"]));
         for (rule, means_dotted, means_plain) in [
             ("mcp__s__get.user", true, false),
             ("mcp__s__get_user", false, true),
@@ -422,11 +429,17 @@ mod tests {
             ("mcp__s__*", true, true),
         ] {
             let allow = parse(rule, Behavior::Allow).unwrap();
-            assert_eq!((allow.names(dotted.0, &dotted.1), allow.names(plain.0, &plain.1)), (means_dotted, means_plain));
+            assert_eq!(
+                (allow.names_tool(dotted.0, &dotted.1), allow.names_tool(plain.0, &plain.1)),
+                (means_dotted, means_plain)
+            );
             if rule != "mcp__s__get_user__1a2b3c4d" {
                 let deny = parse(rule, Behavior::Deny).unwrap();
-                assert!(deny.may_name(dotted.0, &dotted.1) && deny.may_name(plain.0, &plain.1), "{rule}");
-                assert!(takes_in_list(rule, dotted.0, &dotted.1) && takes_in_list(rule, plain.0, &plain.1), "{rule}");
+                assert!(deny.may_name_tool(dotted.0, &dotted.1) && deny.may_name_tool(plain.0, &plain.1), "{rule}");
+                assert!(
+                    entry_may_disallow(rule, dotted.0, &dotted.1) && entry_may_disallow(rule, plain.0, &plain.1),
+                    "{rule}"
+                );
             }
         }
         // A list gives what a rule allows; what it says about the tools of all servers it means.
@@ -440,30 +453,36 @@ mod tests {
             ("*", true, true),
             ("mcp__t", false, false),
         ] {
-            let given = [gives_in_list(entry, dotted.0, &dotted.1), gives_in_list(entry, plain.0, &plain.1)];
+            let given = [entry_allows(entry, dotted.0, &dotted.1), entry_allows(entry, plain.0, &plain.1)];
             assert_eq!(given, [means_dotted, means_plain], "{entry}");
         }
         for pattern in ["mcp__s__g*_user", "mcp__*_user"] {
-            assert!(parse(pattern, Behavior::Deny).unwrap().may_name(dotted.0, &dotted.1), "{pattern}");
+            assert!(parse(pattern, Behavior::Deny).unwrap().may_name_tool(dotted.0, &dotted.1), "{pattern}");
         }
         // The same for two servers.
-        let (odd, even) = (spellings(&["my.srv"], &["t"]), spellings(&["my_srv"], &["t"]));
+        let (odd, even) = (tool_name_spellings(&["my.srv"], &["t"]), tool_name_spellings(&["my_srv"], &["t"]));
         for rule in ["mcp__my_srv", "mcp__my_srv__t", "mcp__my_srv__*"] {
             let allow = parse(rule, Behavior::Allow).unwrap();
-            assert!(allow.names("mcp__my_srv__t", &even) && !allow.names("mcp__my_srv__t__0a0b0c0d", &odd), "{rule}");
-            assert!(allow.may_name("mcp__my_srv__t__0a0b0c0d", &odd), "{rule}");
+            assert!(
+                allow.names_tool("mcp__my_srv__t", &even) && !allow.names_tool("mcp__my_srv__t__0a0b0c0d", &odd),
+                "{rule}"
+            );
+            assert!(allow.may_name_tool("mcp__my_srv__t__0a0b0c0d", &odd), "{rule}");
         }
         for rule in ["mcp__my.srv", "mcp__my.srv__t", "mcp__my.srv__*"] {
             let allow = parse(rule, Behavior::Allow).unwrap();
-            assert!(!allow.names("mcp__my_srv__t", &even) && allow.names("mcp__my_srv__t__0a0b0c0d", &odd), "{rule}");
+            assert!(
+                !allow.names_tool("mcp__my_srv__t", &even) && allow.names_tool("mcp__my_srv__t__0a0b0c0d", &odd),
+                "{rule}"
+            );
         }
     }
 
-    fn also(server: &str) -> Vec<String> {
-        also_of(server, "x")
+    fn server_aliases(server: &str) -> Vec<String> {
+        tool_aliases(server, "x")
     }
 
-    fn also_of(server: &str, tool: &str) -> Vec<String> {
+    fn tool_aliases(server: &str, tool: &str) -> Vec<String> {
         server_tool_names(server, tool)
     }
 
@@ -471,11 +490,11 @@ mod tests {
     fn an_agent_goes_with_its_deny_rule() {
         let mut rules = RuleSet::default();
         rules.add(Behavior::Deny, "Task(Explore)", &RuleSource::new(RuleScope::User, "/")).unwrap();
-        assert!(removes_agent(&rules, "Explore") && !removes_agent(&rules, "Plan"));
+        assert!(is_agent_removed(&rules, "Explore") && !is_agent_removed(&rules, "Plan"));
     }
 
     #[test]
-    fn whoever_manages_the_machine_can_be_the_only_one_to_allow() {
+    fn managed_settings_can_be_the_only_source_of_allow_rules() {
         let mut rules = RuleSet::default();
         rules.add(Behavior::Deny, "Bash(rm *)", &RuleSource::new(RuleScope::User, "/")).unwrap();
         rules.add(Behavior::Allow, "Bash(x)", &RuleSource::new(RuleScope::User, "/")).unwrap();

@@ -1,31 +1,31 @@
-//! What a shell command would do, read from its text alone. [`analyse`] parses bash with tree-sitter, checks the result
+//! What a shell command would do, read from its text alone. [`analyse_command`] parses bash with tree-sitter, checks the result
 //! against bash's own lexical rules and derives facts; it decides nothing and runs nothing. Text that is not fully
 //! understood is never read-only, and rules that forbid are still shown every command that could be in it.
 
-mod awk;
-mod editing;
-mod elements;
-mod facts;
-mod fed;
-mod kinds;
-mod launch;
-mod looks;
+mod appended_args;
+mod awk_script;
+mod builtin_evaluation;
+mod command_facts;
+mod command_parts;
+mod critical_removal;
+mod edit_commands;
+mod environment_names;
+mod node_kinds;
 mod node_words;
-mod own;
 mod parse;
-mod parts;
+mod pending_lookups;
+mod possible_launches;
 mod prescan;
-mod programs;
-mod readonly;
-mod removal;
+mod read_only_commands;
 mod scan;
-mod scene;
-mod sed;
-mod stripped;
+mod sed_script;
+mod self_invocation;
+mod shell_programs;
 #[cfg(test)]
 mod tests;
-mod variables;
+mod value_flow;
 mod word;
+mod wrapper_layers;
 mod wrappers;
 mod zsh;
 
@@ -37,20 +37,24 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use facts::{echoed, git_subcommand, subcommand_starts};
-pub(crate) use launch::{Launches, awk_may_run, is_told_to_run, launches, names_things, places};
-pub(crate) use looks::{Below, Look, PatternLook, Printed, PrintedLook, Role, any_wildcards, wildcards};
-pub(crate) use parts::{Edits, Part, TreeCopy, WRITERS};
-pub(crate) use programs::{directories_named, is_long_option, script_arguments};
-pub(crate) use readonly::Reading;
-pub(crate) use removal::{critical_behind_links, is_recursive};
-pub(crate) use scan::static_words;
-pub(crate) use scene::changes_variables;
-pub(crate) use sed::is_script_that_runs_input;
-pub use variables::EnvironmentNames;
+pub(crate) use command_facts::{echoed_text, git_subcommand, subcommand_starts};
+pub(crate) use command_parts::{CommandPart, FileEdits, TreeCopy, WRITERS};
+pub(crate) use critical_removal::{find_critical_behind_symlinks, is_recursive};
+pub use environment_names::EnvironmentNames;
+pub(crate) use pending_lookups::{
+    PatternLookup, PendingLookup, PrintedLookup, PrintedNames, TreeListing, WordRole, any_glob_path, glob_path,
+};
+pub(crate) use possible_launches::{
+    PossibleLaunches, awk_may_run_program, find_possible_launches, has_run_flag, launch_candidates, takes_task_names,
+};
+pub(crate) use read_only_commands::ReadTargets;
+pub(crate) use scan::parse_static_words;
+pub(crate) use sed_script::is_script_running_input;
+pub(crate) use shell_programs::{chdir_option_values, is_long_option, script_arguments};
+pub(crate) use value_flow::may_change_variables;
 pub(crate) use word::UNKNOWN_CHAR;
-pub use word::{Piece, Word};
-pub(crate) use wrappers::{base_name, find_actions, is_seen_through, own_words, reachable};
+pub use word::{Word, WordPiece};
+pub(crate) use wrappers::{base_name, find_actions, is_known_wrapper, own_words, reachable_commands};
 
 /// Beyond this many characters a command always asks.
 const LONGEST_UNASKED: usize = 10_000;
@@ -83,14 +87,14 @@ pub struct ShellFacts<'a> {
 impl ShellFacts<'_> {
     /// Whether a variable may have a value that the text does not give it.
     pub(crate) fn may_inherit(&self, name: &str) -> bool {
-        self.environment.is_none_or(|names| names.may_have(name))
+        self.environment.is_none_or(|names| names.may_be_set(name))
     }
 }
 
 /// Why a text is not fully understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Trouble {
+pub enum ParseTrouble {
     /// Not a complete bash program, or bash would read it differently.
     Syntax,
     /// A construct whose meaning is not known here.
@@ -109,18 +113,18 @@ pub enum Trouble {
     Zsh,
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for ParseTrouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Trouble::Syntax => "its syntax is incomplete or ambiguous",
-            Trouble::Construct => "it uses a construct that is not analysed",
-            Trouble::Character => "it contains control or invisible characters",
-            Trouble::TooLong => "it is too long",
-            Trouble::TooDeep => "it is nested too deeply",
-            Trouble::TooMany => "it changes the directory too often",
-            Trouble::TooManyLists => "it has too many lists in braces",
-            Trouble::Timeout => "analysing it took too long",
-            Trouble::Zsh => "zsh may read it otherwise than bash",
+            ParseTrouble::Syntax => "its syntax is incomplete or ambiguous",
+            ParseTrouble::Construct => "it uses a construct that is not analysed",
+            ParseTrouble::Character => "it contains control or invisible characters",
+            ParseTrouble::TooLong => "it is too long",
+            ParseTrouble::TooDeep => "it is nested too deeply",
+            ParseTrouble::TooMany => "it changes the directory too often",
+            ParseTrouble::TooManyLists => "it has too many lists in braces",
+            ParseTrouble::Timeout => "analysing it took too long",
+            ParseTrouble::Zsh => "zsh may read it otherwise than bash",
         })
     }
 }
@@ -131,13 +135,13 @@ pub struct FileRedirect {
     pub target: Word,
     pub writes: bool,
     /// What it reads, where only names inside the working directories can be meant.
-    pub(crate) source: Option<Reading>,
+    pub(crate) source: Option<ReadTargets>,
     at: usize,
 }
 
-/// What [`analyse`] found.
+/// What [`analyse_command`] found.
 #[derive(Clone, Debug, Default)]
-pub struct Analysis {
+pub struct ShellAnalysis {
     /// The words, when the whole text is one simple command of static words.
     pub simple: Option<Vec<String>>,
     /// Every command found anywhere in the text, scripts for other shells included, each once.
@@ -161,9 +165,9 @@ pub struct Analysis {
     /// Nothing in the text was beyond the analysis.
     pub fully_parsed: bool,
     /// Why it was not.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<ParseTrouble>,
     /// The text was so long that it was not read: nothing else here is known.
-    pub unread: bool,
+    pub too_long_to_read: bool,
     /// What it would remove that nobody may wave through.
     pub critical_removal: Option<String>,
     /// The same with every removal by a pattern that stands directly in a critical directory, whatever it takes: no rule
@@ -186,115 +190,116 @@ pub struct Analysis {
     /// It changes the working directory, so relative paths may mean something else.
     pub changes_directory: bool,
     /// It runs text that its words do not show, as `… | sh` does.
-    pub runs_unseen_text: bool,
+    pub runs_hidden_text: bool,
     /// Where its commands may stand: the working directory, then every directory it names as one to go to.
     pub directories: Vec<PathBuf>,
     /// An expansion may run or assign something by the value of a variable.
-    pub treacherous: bool,
+    pub has_indirect_expansion: bool,
     /// What has to be permitted one by one; empty when the text has parts that no rule about single commands speaks of.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<CommandPart>,
     /// The values of assignments before commands and on their own, as far as they are static.
-    pub(crate) assigned: Vec<String>,
+    pub(crate) assigned_values: Vec<String>,
     /// It hands texts to other shells, whose commands are among the others.
     pub(crate) has_scripts: bool,
     /// Something in it evaluates values: arithmetic, subscripts and indirect names run the substitutions in them.
-    pub(crate) evaluates: bool,
+    pub(crate) evaluates_values: bool,
     /// The static words that loops go through.
-    pub(crate) looped: Vec<String>,
+    pub(crate) loop_words: Vec<String>,
     /// A value before a command is only known when the text runs.
-    pub(crate) assigns_unseen: bool,
+    pub(crate) assigns_unknown_values: bool,
     /// Here-documents and here-strings.
     pub(crate) documents: Vec<String>,
     /// Files that the texts inside it open by redirections.
     pub(crate) inner_redirects: Vec<FileRedirect>,
     /// Commands whose output another one reads, or that becomes words or a file of another.
-    pub(crate) piped: Vec<Vec<Word>>,
+    pub(crate) piped_commands: Vec<Vec<Word>>,
 }
 
-impl Analysis {
+impl ShellAnalysis {
     /// Every command, and behind each those that it would run in turn.
-    pub(crate) fn reached(&self) -> impl Iterator<Item = &[Word]> {
-        self.reached_where(|_| true)
+    pub(crate) fn reachable_commands(&self) -> impl Iterator<Item = &[Word]> {
+        self.reachable_commands_where(|_| true)
     }
 
     /// The commands that others complete with words that nobody knows, and what these would run in turn.
-    pub(crate) fn completed(&self) -> impl Iterator<Item = &[Word]> {
-        self.completed.iter().flat_map(|words| reachable(words))
+    pub(crate) fn completed_commands(&self) -> impl Iterator<Item = &[Word]> {
+        self.completed.iter().flat_map(|words| reachable_commands(words))
     }
 
     /// The same for the commands that are wanted.
-    pub(crate) fn reached_where(&self, wanted: impl Fn(&[Word]) -> bool) -> impl Iterator<Item = &[Word]> {
+    pub(crate) fn reachable_commands_where(&self, wanted: impl Fn(&[Word]) -> bool) -> impl Iterator<Item = &[Word]> {
         let commands = self.commands.iter().zip(&self.reach).filter(move |(words, _)| wanted(words));
         commands.flat_map(|(words, reach)| reach.iter().map(|range| &words[range.clone()]))
     }
 }
 
 /// Analyses a command text that zsh will run: what it may read otherwise is not understood.
-pub(crate) fn analyse_for_zsh(text: &str, facts: &ShellFacts<'_>) -> Analysis {
+pub(crate) fn analyse_for_zsh(text: &str, facts: &ShellFacts<'_>) -> ShellAnalysis {
     let analysis = analyse(text, facts);
-    if analysis.trouble.is_some() || zsh::reads_alike(text) {
+    if analysis.trouble.is_some() || zsh::reads_like_bash(text) {
         return analysis;
     }
-    let trouble = Some(Trouble::Zsh);
-    Analysis { trouble, simple: None, read_only: false, view_of_file: None, parts: Vec::new(), ..analysis }
+    let trouble = Some(ParseTrouble::Zsh);
+    ShellAnalysis { trouble, simple: None, read_only: false, view_of_file: None, parts: Vec::new(), ..analysis }
 }
 
 /// Analyses a command text.
-pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
+pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> ShellAnalysis {
     if text.len() > LONGEST_READ {
         let directories = vec![facts.cwd.to_owned()];
-        return Analysis {
-            unread: true,
-            trouble: Some(Trouble::TooLong),
+        return ShellAnalysis {
+            too_long_to_read: true,
+            trouble: Some(ParseTrouble::TooLong),
             looks_like_writer: true,
-            runs_unseen_text: true,
+            runs_hidden_text: true,
             directories,
-            ..Analysis::default()
+            ..ShellAnalysis::default()
         };
     }
-    let parsed = parse::parse(text);
-    let mut analysis = Analysis { trouble: parsed.trouble, ..Analysis::default() };
+    let parsed = parse::parse_script(text);
+    let mut analysis = ShellAnalysis { trouble: parsed.trouble, ..ShellAnalysis::default() };
     if analysis.trouble.is_none() && text.chars().nth(LONGEST_UNASKED).is_some() {
-        analysis.trouble = Some(Trouble::TooLong);
+        analysis.trouble = Some(ParseTrouble::TooLong);
     }
     analysis.fully_parsed = parsed.trouble.is_none();
-    analysis.redirects = file_redirects(&parsed.redirects);
-    analysis.treacherous = parsed.treacherous;
+    analysis.redirects = collect_file_redirects(&parsed.redirects);
+    analysis.has_indirect_expansion = parsed.has_indirect_expansion;
     let single = parsed.commands.first().filter(|_| parsed.single && analysis.trouble.is_none());
     analysis.simple = single.and_then(|command| static_values(&command.words));
-    analysis.view_of_file = single.and_then(|command| facts::viewed_file(&command.words, facts));
-    if analysis.trouble.is_none() && !parsed.unspoken && !parsed.treacherous {
-        analysis.parts = parts::parts(text, &parsed, facts);
+    analysis.view_of_file = single.and_then(|command| command_facts::viewed_file(&command.words, facts));
+    if analysis.trouble.is_none() && !parsed.beyond_command_rules && !parsed.has_indirect_expansion {
+        analysis.parts = command_parts::split_parts(text, &parsed, facts);
         if analysis.redirects.iter().any(|redirect| !redirect.writes) {
-            let mut scene = scene::Scene::new(text, &parsed, facts);
+            let mut scene = value_flow::ValueScope::new(text, &parsed, facts);
             for redirect in analysis.redirects.iter_mut().filter(|redirect| !redirect.writes) {
-                scene.turn_to(redirect.at);
-                redirect.source = scene.source(&redirect.target);
+                scene.move_to(redirect.at);
+                redirect.source = scene.input_redirect_targets(&redirect.target);
             }
         }
-        read_only(&parsed, &mut analysis);
+        mark_read_only(&parsed, &mut analysis);
     }
     let first = parsed.commands.first().map_or(&[][..], |command| &command.words);
-    analysis.starts_with_sleep = facts::sleep_seconds(&facts::known_words(first));
+    analysis.starts_with_sleep = command_facts::sleep_seconds(&command_facts::known_words(first));
     let last = parsed.last_command.and_then(|at| parsed.commands.get(at));
     analysis.last_pipeline_command = last.and_then(|command| command_name(&command.words));
-    let found = all_commands(text, parsed);
-    analysis.reach = found.commands.iter().map(|words| wrappers::reach(words)).collect();
+    let found = find_all_commands(text, parsed);
+    analysis.reach = found.commands.iter().map(|words| wrappers::reachable_ranges(words)).collect();
     analysis.commands = found.commands;
     analysis.completed = found.completed;
-    analysis.runs_unseen_text = found.incomplete;
-    analysis.evaluates = found.evaluates;
-    analysis.has_scripts = found.scripts;
-    (analysis.assigned, analysis.assigns_unseen) = (found.assigned, found.assigns_unseen);
-    (analysis.documents, analysis.piped, analysis.looped) = (found.documents, found.piped, found.looped);
+    analysis.runs_hidden_text = found.incomplete;
+    analysis.evaluates_values = found.evaluates_values;
+    analysis.has_scripts = found.has_scripts;
+    (analysis.assigned_values, analysis.assigns_unknown_values) = (found.assigned_values, found.assigns_unknown_values);
+    (analysis.documents, analysis.piped_commands, analysis.loop_words) =
+        (found.documents, found.piped_commands, found.loop_words);
     analysis.inner_redirects = found.redirects;
-    describe(&mut analysis, found.names, &found.texts, &found.feeds, facts);
+    derive_facts(&mut analysis, found.names, &found.texts, &found.feeds, facts);
     analysis
 }
 
 /// The paths that a command names, when its every flag is known and its words are static.
-pub(crate) fn named_paths(words: &[Word]) -> Option<Vec<&str>> {
-    words.iter().all(|word| !word.is_dynamic()).then(|| readonly::path_operands(words))?
+pub(crate) fn operand_paths(words: &[Word]) -> Option<Vec<&str>> {
+    words.iter().all(|word| !word.is_dynamic()).then(|| read_only_commands::path_operands(words))?
 }
 
 fn static_values(words: &[Word]) -> Option<Vec<String>> {
@@ -303,35 +308,37 @@ fn static_values(words: &[Word]) -> Option<Vec<String>> {
 
 /// The commands of the tree; when the tree is in doubt, also whatever the linear reading finds; and the commands of
 /// scripts that these hand to other shells.
-fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
-    let mut found = Found::default();
-    found.add(text, parsed);
+fn find_all_commands(text: &str, parsed: parse::ParsedScript) -> FoundCommands {
+    let mut found = FoundCommands::default();
+    found.add_text(text, parsed);
     let (mut scripts, mut at, mut fed) = (0, 0, false);
     // One text may be handed on in very many readings.
     let mut bytes = MOST_SCRIPT_BYTES.max(text.len() + text.len() / 2);
     let (mut shells, mut runs_files, mut makes_pipes) = (false, false, false);
     while at < found.commands.len() && scripts < MOST_SCRIPTS {
-        let reach = wrappers::reach(&found.commands[at]);
-        found.incomplete |= wrappers::is_cut_short(&found.commands[at], &reach);
+        let reach = wrappers::reachable_ranges(&found.commands[at]);
+        found.incomplete |= wrappers::has_unreached_commands(&found.commands[at], &reach);
         let reached: Vec<&[Word]> = reach.iter().map(|range| &found.commands[at][range.clone()]).collect();
-        shells |= reached.iter().any(|words| programs::starts_shell(words));
-        makes_pipes |= reached.iter().any(|words| programs::makes_pipe(words));
-        let programs: Vec<programs::Program> = reached.iter().map(|words| programs::program(words)).collect();
-        let completed = fed::completed(&found.commands[at]);
-        let mut whole = completed.commands.iter().flat_map(|words| reachable(words));
+        shells |= reached.iter().any(|words| shell_programs::is_shell_command(words));
+        makes_pipes |= reached.iter().any(|words| shell_programs::makes_named_pipe(words));
+        let programs: Vec<shell_programs::ShellProgram> =
+            reached.iter().map(|words| shell_programs::find_shell_program(words)).collect();
+        let completed = appended_args::complete_commands(&found.commands[at]);
+        let mut whole = completed.commands.iter().flat_map(|words| reachable_commands(words));
         // What is added to a text for a shell is a text that nobody sees.
-        let added = completed.unseen || whole.any(|words| programs::program(words).unseen);
-        let unseen = added || programs.iter().any(|program| program.unseen);
-        runs_files |= programs.iter().any(|program| program.file);
+        let added =
+            completed.incomplete || whole.any(|words| shell_programs::find_shell_program(words).has_unknown_text);
+        let unseen = added || programs.iter().any(|program| program.has_unknown_text);
+        runs_files |= programs.iter().any(|program| program.reads_file);
         found.incomplete |= unseen;
         let mut nested: Vec<String> = programs.into_iter().flat_map(|program| program.texts).collect();
         if unseen && !fed {
             // Which text reaches which shell is not followed: any document, any echo and any value of several words may.
             fed = true;
             nested.extend(found.documents.iter().cloned());
-            let values = found.assigned.iter().filter(|value| value.contains(char::is_whitespace));
+            let values = found.assigned_values.iter().filter(|value| value.contains(char::is_whitespace));
             nested.extend(values.take(MOST_SCRIPTS).cloned());
-            nested.extend(found.commands.iter().filter_map(|words| echoed(words)).take(MOST_SCRIPTS));
+            nested.extend(found.commands.iter().filter_map(|words| echoed_text(words)).take(MOST_SCRIPTS));
         }
         found.completed.extend(completed.commands);
         for script in nested {
@@ -341,26 +348,26 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
             };
             bytes = left;
             scripts += 1;
-            found.scripts = true;
-            let inner = parse::parse(&script);
+            found.has_scripts = true;
+            let inner = parse::parse_script(&script);
             // Of what is not understood nobody knows which files it opens.
             found.incomplete |= inner.trouble.is_some();
-            found.redirects.extend(file_redirects(&inner.redirects));
-            found.add(&script, inner);
+            found.redirects.extend(collect_file_redirects(&inner.redirects));
+            found.add_text(&script, inner);
         }
         at += 1;
     }
     found.incomplete |= at != found.commands.len();
     // What goes through a pipe is in no file.
     found.incomplete |= makes_pipes && runs_files;
-    found.incomplete |= programs::starts_with_unseen(&found.texts, &found.commands, shells);
-    keep_each_once(&mut found.commands);
-    keep_each_once(&mut found.completed);
+    found.incomplete |= shell_programs::runs_unknown_startup_file(&found.texts, &found.commands, shells);
+    dedup_commands(&mut found.commands);
+    dedup_commands(&mut found.completed);
     found
 }
 
 /// What holds for a command holds for it wherever it stands again.
-fn keep_each_once(commands: &mut Vec<Vec<Word>>) {
+fn dedup_commands(commands: &mut Vec<Vec<Word>>) {
     if commands.len() > 1 {
         let mut known = HashSet::with_capacity(commands.len());
         let is_new: Vec<bool> = commands.iter().map(|words| known.insert(words)).collect();
@@ -371,66 +378,66 @@ fn keep_each_once(commands: &mut Vec<Vec<Word>>) {
 
 /// What was found in a text and in the texts inside it.
 #[derive(Default)]
-struct Found {
+struct FoundCommands {
     commands: Vec<Vec<Word>>,
     /// Those that others complete.
     completed: Vec<Vec<Word>>,
     documents: Vec<String>,
-    assigned: Vec<String>,
-    looped: Vec<String>,
-    piped: Vec<Vec<Word>>,
+    assigned_values: Vec<String>,
+    loop_words: Vec<String>,
+    piped_commands: Vec<Vec<Word>>,
     /// Files that texts inside the text open by redirections.
     redirects: Vec<FileRedirect>,
     /// Some value is only known when the text runs.
-    assigns_unseen: bool,
+    assigns_unknown_values: bool,
     /// Not every script was looked into, or a value runs that nobody sees.
     incomplete: bool,
-    evaluates: bool,
+    evaluates_values: bool,
     /// There are texts inside it.
-    scripts: bool,
+    has_scripts: bool,
     /// Names and the values that loops give them, where something may remove these.
-    names: removal::Names,
+    names: critical_removal::VariableValues,
     /// The texts that may give values to names.
     texts: Vec<String>,
     /// What commands are fed that remove it.
-    feeds: Vec<removal::Feed>,
+    feeds: Vec<critical_removal::RemovalFeed>,
 }
 
-impl Found {
-    fn add(&mut self, text: &str, parsed: parse::Parsed) {
+impl FoundCommands {
+    fn add_text(&mut self, text: &str, parsed: parse::ParsedScript) {
         if parsed.trouble.is_some() {
-            self.commands.extend(scan::commands(text));
+            self.commands.extend(scan::scan_commands(text));
         }
         for stretch in &parsed.unquoted {
             // As if it stood in double quotes: only what is expanded in it is a command. Quotes are between words or in them.
             for instead in [" ", ""] {
-                self.commands.extend(scan::commands(&format!("\"{}\"", stretch.replace(['\'', '"'], instead))));
+                self.commands.extend(scan::scan_commands(&format!("\"{}\"", stretch.replace(['\'', '"'], instead))));
             }
         }
         if text.contains('=') || text.contains("printf") {
             self.texts.push(text.to_owned());
         }
-        self.feeds.extend(removal::feeds(&parsed));
-        let mut reached = parsed.commands.iter().flat_map(|command| reachable(&command.words));
+        self.feeds.extend(critical_removal::find_removal_feeds(&parsed));
+        let mut reached = parsed.commands.iter().flat_map(|command| reachable_commands(&command.words));
         let reads = || text.contains("read") || text.contains("mapfile");
-        if (!parsed.loops.is_empty() || reads()) && reached.any(removal::is_remover) {
-            for (name, values) in removal::looped(&parsed) {
+        if (!parsed.loops.is_empty() || reads()) && reached.any(critical_removal::may_remove_files) {
+            for (name, values) in critical_removal::loop_values(&parsed) {
                 self.names.entry(name).or_default().extend(values);
             }
         }
         let in_doubt = parsed.trouble.is_some();
-        self.evaluates |= in_doubt || parsed.treacherous || parsed.unspoken;
+        self.evaluates_values |= in_doubt || parsed.has_indirect_expansion || parsed.beyond_command_rules;
         self.incomplete |= parsed.runs_values || (in_doubt && text.contains("@P}"));
-        self.assigned.extend(parsed.assigned);
+        self.assigned_values.extend(parsed.assigned_values);
         let looped = parsed.loops.iter().flat_map(|found| &found.words);
-        self.looped.extend(looped.filter_map(|word| word.value().map(str::to_owned)));
-        let fed = parsed.fed.iter().map(|(from, _)| *from);
+        self.loop_words.extend(looped.filter_map(|word| word.value().map(str::to_owned)));
+        let fed = parsed.loop_inputs.iter().map(|(from, _)| *from);
         let read: HashSet<usize> = parsed.pipes.iter().map(|(from, _)| *from).chain(fed).collect();
         for command in parsed.commands {
-            self.assigns_unseen |= command.assignments.iter().any(|assignment| assignment.value.is_none());
-            self.assigned.extend(command.assignments.into_iter().filter_map(|assignment| assignment.value));
+            self.assigns_unknown_values |= command.assignments.iter().any(|assignment| assignment.value.is_none());
+            self.assigned_values.extend(command.assignments.into_iter().filter_map(|assignment| assignment.value));
             if read.contains(&command.at) || command.within.is_some() {
-                self.piped.push(command.words.clone());
+                self.piped_commands.push(command.words.clone());
             }
             if !command.words.is_empty() {
                 self.commands.push(command.words);
@@ -441,29 +448,29 @@ impl Found {
     }
 }
 
-fn file_redirects(redirects: &[parse::Redirect]) -> Vec<FileRedirect> {
-    let numbered = redirects.iter().filter(|redirect| redirect.names_further_descriptor());
-    let numbered: Vec<&parse::Redirect> = numbered.take(MOST_DESCRIPTORS).collect();
-    redirects.iter().filter_map(|redirect| file_redirect(redirect, &numbered)).collect()
+fn collect_file_redirects(redirects: &[parse::ParsedRedirect]) -> Vec<FileRedirect> {
+    let numbered = redirects.iter().filter(|redirect| redirect.uses_extra_descriptor());
+    let numbered: Vec<&parse::ParsedRedirect> = numbered.take(MOST_DESCRIPTORS).collect();
+    redirects.iter().filter_map(|redirect| to_file_redirect(redirect, &numbered)).collect()
 }
 
 /// `numbered` are those that may have opened a descriptor above 2.
-fn file_redirect(redirect: &parse::Redirect, numbered: &[&parse::Redirect]) -> Option<FileRedirect> {
+fn to_file_redirect(redirect: &parse::ParsedRedirect, numbered: &[&parse::ParsedRedirect]) -> Option<FileRedirect> {
     let target = &redirect.target;
     // A descriptor that the text does not open itself was somebody else's, and may lead anywhere.
-    if let Some(number) = redirect.further_descriptor()
-        && !numbered.iter().any(|other| other.opens_for(number, redirect))
+    if let Some(number) = redirect.extra_descriptor_target()
+        && !numbered.iter().any(|other| other.opens_descriptor_for(number, redirect))
     {
         let writes = redirect.operator.starts_with('>');
-        return Some(FileRedirect { target: Word::anything(), writes, source: None, at: redirect.at });
+        return Some(FileRedirect { target: Word::unknown(), writes, source: None, at: redirect.at });
     }
     let file = |writes: bool| Some(FileRedirect { target: target.clone(), writes, source: None, at: redirect.at });
-    let descriptor = |text: &str| text == "-" || parse::is_number(text.strip_suffix('-').unwrap_or(text));
+    let descriptor = |text: &str| text == "-" || parse::is_descriptor_number(text.strip_suffix('-').unwrap_or(text));
     match redirect.operator.as_str() {
         "<<" | "<<<" | "<&-" | ">&-" => None,
         "<&" | ">&" if target.value().is_some_and(descriptor) => None,
         // The other end is a command of its own.
-        "<" if matches!(target.pieces(), [Piece::Stream]) => None,
+        "<" if matches!(target.pieces(), [WordPiece::Stream]) => None,
         "<" if target.value() == Some("/dev/null") => None,
         "<" | "<&" => file(false),
         _ if target.value() == Some("/dev/null") => None,
@@ -472,30 +479,30 @@ fn file_redirect(redirect: &parse::Redirect, numbered: &[&parse::Redirect]) -> O
 }
 
 /// Whether every part only reads; if so, everything that it reads.
-fn read_only(parsed: &parse::Parsed, analysis: &mut Analysis) {
+fn mark_read_only(parsed: &parse::ParsedScript, analysis: &mut ShellAnalysis) {
     if parsed.commands.is_empty() {
         return;
     }
-    let parts = analysis.parts.iter().map(|part| part.reading.as_ref());
+    let parts = analysis.parts.iter().map(|part| part.reads.as_ref());
     let readings: Option<Vec<_>> = parts.chain(analysis.redirects.iter().map(|file| file.source.as_ref())).collect();
     let Some(readings) = readings else { return };
     // Whether what climbs stays inside is for whoever follows links to say.
-    if readings.iter().any(|reading| reading.elsewhere || !reading.climbs.is_empty()) {
+    if readings.iter().any(|reading| reading.outside_roots || !reading.parent_paths.is_empty()) {
         return;
     }
     let trees = readings.iter().any(|reading| reading.recursive);
     let mut known = HashSet::new();
-    let reads = readings.iter().flat_map(|reading| reading.spelled().cloned());
+    let reads = readings.iter().flat_map(|reading| reading.spelled_paths().cloned());
     let reads = reads.filter(|path| known.insert(path.clone())).collect();
     (analysis.read_only, analysis.reads_trees, analysis.reads) = (true, trees, reads);
 }
 
 /// Facts that any reachable command decides.
-fn describe(
-    analysis: &mut Analysis,
-    mut names: removal::Names,
+fn derive_facts(
+    analysis: &mut ShellAnalysis,
+    mut names: critical_removal::VariableValues,
     texts: &[String],
-    feeds: &[removal::Feed],
+    feeds: &[critical_removal::RemovalFeed],
     facts: &ShellFacts<'_>,
 ) {
     let mut directories = vec![facts.cwd.to_path_buf()];
@@ -503,16 +510,16 @@ fn describe(
     // Each with whether words are added to it that nobody knows.
     let commands = analysis.commands.iter().zip(&analysis.reach);
     let reached = commands.flat_map(|(words, reach)| {
-        let more = own::adds_words(words);
+        let more = self_invocation::appends_unknown_words(words);
         reach.iter().map(move |range| (&words[range.clone()], more))
     });
     let reached: Vec<(&[Word], bool)> = reached.collect();
     let (mut destructive, mut runs_git, mut writer, mut moves) = (false, false, false, false);
     for (words, _) in &reached {
-        let known = facts::known_words(words);
-        destructive |= facts::is_destructive(&known);
+        let known = command_facts::known_words(words);
+        destructive |= command_facts::is_destructive(&known);
         runs_git |= known.first() == Some(&"git");
-        writer |= facts::looks_like_writer(&known);
+        writer |= command_facts::may_write_files(&known);
         if let [name @ ("cd" | "pushd" | "popd"), operands @ ..] = known.as_slice() {
             moves = true;
             let target = operands.iter().find(|operand| !operand.starts_with('-') && !operand.is_empty());
@@ -530,31 +537,34 @@ fn describe(
     }
     if directories.len() >= MOST_DIRECTORIES {
         // What was not followed could be just the protected one.
-        analysis.trouble.get_or_insert(Trouble::TooMany);
+        analysis.trouble.get_or_insert(ParseTrouble::TooMany);
     }
-    if !feeds.is_empty() || reached.iter().any(|(words, _)| removal::is_remover(words)) {
-        removal::add_assigned(&mut names, texts);
+    if !feeds.is_empty() || reached.iter().any(|(words, _)| critical_removal::may_remove_files(words)) {
+        critical_removal::add_assigned_values(&mut names, texts);
     }
     let spelled = RefCell::default();
-    let named = reached.iter().flat_map(|(words, _)| directories_named(words)).take(MOST_DIRECTORIES);
+    let named = reached.iter().flat_map(|(words, _)| chdir_option_values(words)).take(MOST_DIRECTORIES);
     let sent = named.flat_map(|name| directories.iter().map(|from| crate::paths::normalise(from, Path::new(name))));
     let standing: Vec<PathBuf> = directories.iter().cloned().chain(sent).collect();
     let found = |any_pattern: bool| {
         let spelled = &spelled;
-        let around = removal::Around { directories: &standing, names: &names, facts, any_pattern, spelled };
-        let named = reached.iter().find_map(|(words, _)| removal::critical(words, &around));
-        named.or_else(|| feeds.iter().find_map(|feed| removal::critical_feed(feed, &around)))
+        let around =
+            critical_removal::RemovalContext { directories: &standing, names: &names, facts, any_pattern, spelled };
+        let named = reached.iter().find_map(|(words, _)| critical_removal::find_critical_removal(words, &around));
+        named.or_else(|| feeds.iter().find_map(|feed| critical_removal::find_critical_feed(feed, &around)))
     };
     let critical = found(false);
     let sweeping = critical.clone().or_else(|| found(true));
-    analysis.gives_trust = reached.iter().any(|(words, more)| own::gives_trust(words, *more));
-    analysis.changes_settings = reached.iter().any(|(words, more)| own::changes_settings(words, *more));
+    analysis.gives_trust = reached.iter().any(|(words, more)| self_invocation::may_change_trust(words, *more));
+    analysis.changes_settings = reached.iter().any(|(words, more)| self_invocation::may_change_settings(words, *more));
     analysis.looks_like_writer = writer || analysis.redirects.iter().any(|redirect| redirect.writes);
     analysis.destructive = destructive || critical.is_some();
     analysis.runs_git = runs_git;
     analysis.changes_directory = moves;
     if sweeping.is_some() {
-        let removes = |part: &&mut Part| reachable(&part.words).into_iter().any(removal::is_remover);
+        let removes = |part: &&mut CommandPart| {
+            reachable_commands(&part.words).into_iter().any(critical_removal::may_remove_files)
+        };
         analysis.parts.iter_mut().filter(removes).for_each(|part| part.layers.clear());
     }
     (analysis.critical_removal, analysis.sweeping_removal) = (critical, sweeping);
@@ -565,8 +575,8 @@ fn describe(
 
 /// `grep`, or for git `git diff`.
 fn command_name(words: &[Word]) -> Option<String> {
-    let inner = reachable(words).into_iter().last()?;
-    let known = facts::known_words(inner);
+    let inner = reachable_commands(words).into_iter().last()?;
+    let known = command_facts::known_words(inner);
     let (name, arguments) = known.split_first().filter(|(name, _)| !name.is_empty())?;
     match git_subcommand(arguments) {
         Some((subcommand, _)) if *name == "git" => Some(format!("git {subcommand}")),

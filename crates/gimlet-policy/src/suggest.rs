@@ -4,15 +4,15 @@
 
 use std::path::Path;
 
-use gimlet_proto::{Need, PermissionMode, shell_word};
+use gimlet_proto::{AccessNeed, PermissionMode, quote_shell_word};
 
-use crate::decide::{Call, NeedFacts, World, decide_seeing};
-use crate::paths::{FileView, holds_secrets, is_inside, normalise, pattern_for};
+use crate::decide::{DecisionContext, NeedFacts, ProposedCall, decide_with_files};
+use crate::paths::{FileView, contains_credentials, is_inside, normalise, pattern_for_path};
 use crate::rules::{
-    Behavior, Destination, PermissionUpdate, Permissions, RuleSet, RuleSource, RuleValue, host_of, is_interpreter,
-    open_words, runs_more,
+    Behavior, PermissionUpdate, RuleSet, RuleSource, RuleValue, SessionPermissions, UpdateDestination, is_interpreter,
+    may_run_other_program, open_prefix_length, parse_host,
 };
-use crate::shell::{Word, base_name, reachable};
+use crate::shell::{Word, base_name, reachable_commands};
 use crate::verdict::Decision;
 
 /// More rules than a person reads before saying yes.
@@ -22,7 +22,7 @@ const LONGEST_RULE: usize = 120;
 
 /// A change that would have let a call pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Suggestion {
+pub struct PermissionSuggestion {
     pub update: PermissionUpdate,
     /// What it would let pass from then on, in words for people.
     pub covers: String,
@@ -30,130 +30,136 @@ pub struct Suggestion {
 
 /// The changes that together would have let this call pass unasked; none when there are no such changes, or too many or
 /// too long ones to be read. `source` says for a destination where its rules are anchored.
-pub fn suggestions(
-    call: &Call<'_>,
+pub fn suggest_updates(
+    call: &ProposedCall<'_>,
     rules: &RuleSet,
-    world: &World,
+    world: &DecisionContext,
     view: &dyn FileView,
-    source: &dyn Fn(Destination) -> RuleSource,
-) -> Vec<Suggestion> {
-    Asking { rules, world, view, source, unconfined: false }.suggest(call)
+    source: &dyn Fn(UpdateDestination) -> RuleSource,
+) -> Vec<PermissionSuggestion> {
+    SuggestionContext { rules, context: world, view, source, unconfined: false }.suggest(call)
 }
 
 /// The changes that together would have let this call run unconfined, for a call that could not work confined; none when
 /// there are no such changes, or too many or too long ones to be read.
 pub fn suggestions_to_run_unconfined(
-    call: &Call<'_>,
+    call: &ProposedCall<'_>,
     rules: &RuleSet,
-    world: &World,
+    world: &DecisionContext,
     view: &dyn FileView,
-    source: &dyn Fn(Destination) -> RuleSource,
-) -> Vec<Suggestion> {
-    Asking { rules, world, view, source, unconfined: true }.suggest(call)
+    source: &dyn Fn(UpdateDestination) -> RuleSource,
+) -> Vec<PermissionSuggestion> {
+    SuggestionContext { rules, context: world, view, source, unconfined: true }.suggest(call)
 }
 
-struct Asking<'a> {
+struct SuggestionContext<'a> {
     rules: &'a RuleSet,
-    world: &'a World,
+    context: &'a DecisionContext,
     view: &'a dyn FileView,
-    source: &'a dyn Fn(Destination) -> RuleSource,
+    source: &'a dyn Fn(UpdateDestination) -> RuleSource,
     /// The call must be allowed by more than the analysis of its commands.
     unconfined: bool,
 }
 
-impl Asking<'_> {
-    fn suggest(&self, call: &Call<'_>) -> Vec<Suggestion> {
-        let mut found: Vec<Suggestion> = Vec::new();
+impl SuggestionContext<'_> {
+    fn suggest(&self, call: &ProposedCall<'_>) -> Vec<PermissionSuggestion> {
+        let mut found: Vec<PermissionSuggestion> = Vec::new();
         for facts in call.needs {
-            let alone = Call { needs: std::slice::from_ref(facts), ..*call };
-            if self.passes(&alone, self.rules, self.world) {
+            let alone = ProposedCall { needs: std::slice::from_ref(facts), ..*call };
+            if self.passes(&alone, self.rules, self.context) {
                 continue;
             }
-            let Some(changes) = for_need(call.tool, facts, self) else { return Vec::new() };
+            let Some(changes) = suggest_for_need(call.tool, facts, self) else { return Vec::new() };
             found.extend(changes.into_iter().filter(|change| !found.contains(change)).collect::<Vec<_>>());
         }
         if call.needs.is_empty() {
-            found.extend(for_tool(call.tool));
+            found.extend(suggest_for_tool(call.tool));
         }
         let readable = found.iter().all(|suggestion| suggestion.covers.chars().count() <= LONGEST_RULE);
         let answers = !found.is_empty() && found.len() <= MOST_SUGGESTIONS && readable;
-        if answers && self.would_pass(&found, call) { found } else { Vec::new() }
+        if answers && self.would_allow(&found, call) { found } else { Vec::new() }
     }
 
     /// Whether a call needs no question.
-    fn passes(&self, call: &Call<'_>, rules: &RuleSet, world: &World) -> bool {
-        let verdict = decide_seeing(call, rules, world, self.view);
+    fn passes(&self, call: &ProposedCall<'_>, rules: &RuleSet, world: &DecisionContext) -> bool {
+        let verdict = decide_with_files(call, rules, world, self.view);
         let is_confined = self.unconfined && verdict.is_by_analysis_alone();
         verdict.decision == Decision::Allow && !is_confined
     }
 
     /// Whether the call would pass unasked after these changes.
-    fn would_pass(&self, found: &[Suggestion], call: &Call<'_>) -> bool {
-        let Self { rules, world, source, .. } = self;
-        let mut after = Permissions { mode: world.mode, rules: (*rules).clone(), ..Permissions::default() };
+    fn would_allow(&self, found: &[PermissionSuggestion], call: &ProposedCall<'_>) -> bool {
+        let Self { rules, context: world, source, .. } = self;
+        let mut after =
+            SessionPermissions { mode: world.mode, rules: (*rules).clone(), ..SessionPermissions::default() };
         if found.iter().any(|suggestion| after.apply(&suggestion.update, source).is_err()) {
             return false;
         }
         let roots = world.roots.iter().chain(&after.directories).cloned().collect();
-        let world = World { mode: after.mode, roots, ..(*world).clone() };
+        let world = DecisionContext { mode: after.mode, roots, ..(*world).clone() };
         self.passes(call, &after.rules, &world)
     }
 }
 
-fn for_need(tool: &str, facts: &NeedFacts, asking: &Asking<'_>) -> Option<Vec<Suggestion>> {
+fn suggest_for_need(
+    tool: &str,
+    facts: &NeedFacts,
+    asking: &SuggestionContext<'_>,
+) -> Option<Vec<PermissionSuggestion>> {
     match &facts.need {
-        Need::Run(text) => for_command(tool, text, asking),
-        Need::Write(path) => for_write(path, facts, asking.world).map(|change| vec![change]),
-        Need::Read(path) => for_read(path, facts, asking.world),
-        Need::Fetch(url) => {
-            let host = host_of(url)?;
-            Some(vec![allow("WebFetch", Some(format!("domain:{host}")), Destination::LocalSettings)])
+        AccessNeed::Run(text) => suggest_for_command(tool, text, asking),
+        AccessNeed::Write(path) => suggest_for_write(path, facts, asking.context).map(|change| vec![change]),
+        AccessNeed::Read(path) => suggest_for_read(path, facts, asking.context),
+        AccessNeed::Fetch(url) => {
+            let host = parse_host(url)?;
+            Some(vec![allow_suggestion("WebFetch", Some(format!("domain:{host}")), UpdateDestination::LocalSettings)])
         }
-        Need::Opaque => for_tool(tool).map(|change| vec![change]),
-        Need::Session => Some(Vec::new()),
+        AccessNeed::Opaque => suggest_for_tool(tool).map(|change| vec![change]),
+        AccessNeed::Session => Some(Vec::new()),
     }
 }
 
 /// A tool that says nothing about its calls can only be allowed as a whole.
-fn for_tool(tool: &str) -> Option<Suggestion> {
+fn suggest_for_tool(tool: &str) -> Option<PermissionSuggestion> {
     let whole = tool.starts_with("mcp__") || tool == "WebSearch";
-    whole.then(|| allow(tool, None, Destination::LocalSettings))
+    whole.then(|| allow_suggestion(tool, None, UpdateDestination::LocalSettings))
 }
 
-fn allow(tool: &str, content: Option<String>, destination: Destination) -> Suggestion {
+fn allow_suggestion(tool: &str, content: Option<String>, destination: UpdateDestination) -> PermissionSuggestion {
     let rule = RuleValue::new(tool, content);
     let covers = rule.text();
-    Suggestion {
+    PermissionSuggestion {
         update: PermissionUpdate::AddRules { rules: vec![rule], behavior: Behavior::Allow, destination },
         covers,
     }
 }
 
 /// Edits are approved until the session ends, never for longer.
-fn for_write(path: &Path, facts: &NeedFacts, world: &World) -> Option<Suggestion> {
-    let destination = Destination::Session;
+fn suggest_for_write(path: &Path, facts: &NeedFacts, world: &DecisionContext) -> Option<PermissionSuggestion> {
+    let destination = UpdateDestination::Session;
     let spelled = normalise(&world.cwd, path);
     let inside = |path: &Path| world.roots.iter().any(|root| is_inside(path, root));
     if inside(&spelled) && facts.resolved.as_deref().is_none_or(inside) {
         let update = PermissionUpdate::SetMode { mode: PermissionMode::AcceptEdits, destination };
         let covers = "every edit inside the working directories until the session ends".to_owned();
-        return Some(Suggestion { update, covers });
+        return Some(PermissionSuggestion { update, covers });
     }
-    Some(allow("Edit", Some(pattern_for(&spelled, false)?), destination))
+    Some(allow_suggestion("Edit", Some(pattern_for_path(&spelled, false)?), destination))
 }
 
 /// Reading elsewhere: the folder of the file, or the file alone where the folder holds too much.
-fn for_read(path: &Path, facts: &NeedFacts, world: &World) -> Option<Vec<Suggestion>> {
+fn suggest_for_read(path: &Path, facts: &NeedFacts, world: &DecisionContext) -> Option<Vec<PermissionSuggestion>> {
     let home = world.home.as_deref();
     let spelled = normalise(&world.cwd, path);
     let mut changes = Vec::new();
     for path in std::iter::once(&spelled).chain(&facts.resolved) {
-        let folder = path.parent().filter(|folder| folder.components().count() > 2 && !holds_secrets(folder, home));
+        let folder =
+            path.parent().filter(|folder| folder.components().count() > 2 && !contains_credentials(folder, home));
         let pattern = match folder {
-            Some(folder) => pattern_for(folder, true)?,
-            None => pattern_for(path, false)?,
+            Some(folder) => pattern_for_path(folder, true)?,
+            None => pattern_for_path(path, false)?,
         };
-        let change = allow("Read", Some(pattern), Destination::Session);
+        let change = allow_suggestion("Read", Some(pattern), UpdateDestination::Session);
         if !changes.contains(&change) {
             changes.push(change);
         }
@@ -162,22 +168,22 @@ fn for_read(path: &Path, facts: &NeedFacts, world: &World) -> Option<Vec<Suggest
 }
 
 /// One rule for each part that needs approval.
-fn for_command(tool: &str, text: &str, asking: &Asking<'_>) -> Option<Vec<Suggestion>> {
-    let world = asking.world;
-    let analysis = world.analyse(text);
+fn suggest_for_command(tool: &str, text: &str, asking: &SuggestionContext<'_>) -> Option<Vec<PermissionSuggestion>> {
+    let world = asking.context;
+    let analysis = world.analyse_command(text);
     if analysis.trouble.is_some() {
         return None;
     }
     let mut changes = Vec::new();
     for words in &analysis.commands {
         let values: Vec<&str> = words.iter().map(Word::value).collect::<Option<_>>()?;
-        let needs = [NeedFacts::new(Need::Run(in_words(&values)?), None)];
-        let part = Call { tool, also_named: &[], input: None, needs: &needs, needs_person: false };
+        let needs = [NeedFacts::new(AccessNeed::Run(quote_command(&values)?), None)];
+        let part = ProposedCall { tool, also_named: &[], input: None, needs: &needs, needs_person: false };
         if asking.passes(&part, asking.rules, world) {
             continue;
         }
-        let frees = |change: &Suggestion| asking.would_pass(std::slice::from_ref(change), &part);
-        let change = for_part(words).into_iter().find(frees)?;
+        let frees = |change: &PermissionSuggestion| asking.would_allow(std::slice::from_ref(change), &part);
+        let change = suggest_for_part(words).into_iter().find(frees)?;
         if !changes.contains(&change) {
             changes.push(change);
         }
@@ -187,14 +193,14 @@ fn for_command(tool: &str, text: &str, asking: &Asking<'_>) -> Option<Vec<Sugges
 
 /// Rules that may free one part, the best first: what a wrapper such as `timeout` runs makes a better rule than the
 /// wrapper.
-fn for_part(words: &[Word]) -> Vec<Suggestion> {
+fn suggest_for_part(words: &[Word]) -> Vec<PermissionSuggestion> {
     let mut changes = Vec::new();
     let values =
         |words: &[Word]| -> Option<Vec<String>> { words.iter().map(|word| word.value().map(str::to_owned)).collect() };
-    for words in reachable(words).into_iter().rev().filter_map(values) {
+    for words in reachable_commands(words).into_iter().rev().filter_map(values) {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let rule = command_rule(&words);
-        changes.extend(rule.map(|rule| allow("Bash", Some(rule), Destination::LocalSettings)));
+        changes.extend(rule.map(|rule| allow_suggestion("Bash", Some(rule), UpdateDestination::LocalSettings)));
     }
     changes
 }
@@ -206,20 +212,20 @@ fn command_rule(words: &[&str]) -> Option<String> {
     if is_interpreter(base_name(words.first()?)) && words[1..].iter().all(|word| word.starts_with('-')) {
         return None;
     }
-    if let Some((fixed, rest)) = open_words(words).map(|fixed| words.split_at(fixed))
-        && !runs_more(fixed, rest)
+    if let Some((fixed, rest)) = open_prefix_length(words).map(|fixed| words.split_at(fixed))
+        && !may_run_other_program(fixed, rest)
     {
         return Some(format!("{} *", fixed.join(" ")));
     }
-    in_words(words).filter(|text| !text.contains('*'))
+    quote_command(words).filter(|text| !text.contains('*'))
 }
 
 /// A command of these words, quoted where it must be; `None` for words that no one line can show.
-fn in_words(words: &[&str]) -> Option<String> {
+fn quote_command(words: &[&str]) -> Option<String> {
     if words.iter().any(|word| word.chars().any(char::is_control)) {
         return None;
     }
-    Some(words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "))
+    Some(words.iter().map(|word| quote_shell_word(word)).collect::<Vec<_>>().join(" "))
 }
 
 #[cfg(test)]

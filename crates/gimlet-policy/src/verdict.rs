@@ -10,7 +10,7 @@ use gimlet_proto::PermissionMode;
 use serde::{Deserialize, Serialize};
 
 use crate::rules::{Behavior, RuleSource};
-use crate::shell::Trouble;
+use crate::shell::ParseTrouble;
 
 /// The three outcomes, from free to forbidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ impl fmt::Display for Decision {
 /// One ground of a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "form::ReasonForm", from = "form::ReasonForm")]
-pub enum Reason {
+pub enum VerdictReason {
     /// A rule matched.
     Rule { behavior: Behavior, text: String, source: RuleSource },
     /// Part of the call is only known when it runs, and it could then be what this rule is about.
@@ -62,7 +62,7 @@ pub enum Reason {
     /// A write to a file that other programs run or trust.
     ProtectedPath(PathBuf),
     /// The command could not be fully understood.
-    NotUnderstood(Trouble),
+    NotUnderstood(ParseTrouble),
     /// Git would run programs that this file of the repository names.
     GitRuns(PathBuf),
     /// The path is malformed, or nobody could say what it leads to.
@@ -107,42 +107,43 @@ pub struct NearRule {
 pub struct PartVerdict {
     pub part: String,
     pub decision: Decision,
-    pub reason: Reason,
+    pub reason: VerdictReason,
 }
 
 /// A decision with its grounds. The first reason is the one that decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub decision: Decision,
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<VerdictReason>,
 }
 
 impl Verdict {
     /// Returns true when nobody said yes, neither the user nor a rule, a hook or a mode: it is allowed only because the
     /// analysis of a command found that it reads, and nothing else.
     pub fn is_by_analysis_alone(&self) -> bool {
-        let is_found = |reason: &Reason| matches!(reason, Reason::ReadOnly | Reason::WorkingDirectory);
+        let is_found =
+            |reason: &VerdictReason| matches!(reason, VerdictReason::ReadOnly | VerdictReason::WorkingDirectory);
         self.decision == Decision::Allow
-            && self.reasons.contains(&Reason::ReadOnly)
+            && self.reasons.contains(&VerdictReason::ReadOnly)
             && self.reasons.iter().all(is_found)
     }
 
     /// Returns the question about a command that failed because it was confined, `why` being what it was kept from; where
     /// nothing may be asked, the refusal.
     pub fn after_confinement(mode: PermissionMode, why: &str) -> Self {
-        let reason = Reason::ConfinementFailed(why.to_owned());
+        let reason = VerdictReason::ConfinementFailed(why.to_owned());
         match mode {
             PermissionMode::DontAsk => {
-                Self { decision: Decision::Deny, reasons: vec![Reason::Mode(PermissionMode::DontAsk), reason] }
+                Self { decision: Decision::Deny, reasons: vec![VerdictReason::Mode(PermissionMode::DontAsk), reason] }
             }
             PermissionMode::Auto => {
-                Self { decision: Decision::Ask, reasons: vec![reason, Reason::ClassifierMayAnswer] }
+                Self { decision: Decision::Ask, reasons: vec![reason, VerdictReason::ClassifierMayAnswer] }
             }
             _ => Self::new(Decision::Ask, reason),
         }
     }
 
-    pub(crate) fn new(decision: Decision, reason: Reason) -> Self {
+    pub(crate) fn new(decision: Decision, reason: VerdictReason) -> Self {
         Self { decision, reasons: vec![reason] }
     }
 
@@ -158,7 +159,7 @@ impl Verdict {
 
     /// The reasons by themselves.
     pub fn why(&self) -> String {
-        self.reasons.iter().map(Reason::describe).collect::<Vec<_>>().join("; ")
+        self.reasons.iter().map(VerdictReason::describe).collect::<Vec<_>>().join("; ")
     }
 
     /// One paragraph for the model: what was refused, why, and what it may do instead.
@@ -171,41 +172,49 @@ impl Verdict {
     }
 }
 
-impl Reason {
+impl VerdictReason {
     /// In words for people.
     pub fn describe(&self) -> String {
         match self {
-            Reason::Rule { behavior, text, source } => format!("the {} rule `{text}` from {source}", behavior.as_str()),
-            Reason::MayMatchRule { text, source } => {
+            VerdictReason::Rule { behavior, text, source } => {
+                format!("the {} rule `{text}` from {source}", behavior.as_str())
+            }
+            VerdictReason::MayMatchRule { text, source } => {
                 format!("part of it is only known when it runs and could fall under the rule `{text}` from {source}")
             }
-            Reason::Mode(mode) => format!("the permission mode is {mode}{}", what_it_does(*mode)),
-            Reason::ReadOnly => "it only reads, inside the working directories".to_owned(),
-            Reason::WorkingDirectory => "the path is inside a working directory".to_owned(),
-            Reason::OutsideWorkingDirectories(path) => format!("{} is outside the working directories", path.display()),
-            Reason::Credentials(path) => format!("{} is a place for credentials", path.display()),
-            Reason::SessionState => "it touches only the session's own state".to_owned(),
-            Reason::CriticalRemoval(what) => format!("it would remove {what}"),
-            Reason::ProtectedPath(path) => format!("{} is a protected path", path.display()),
-            Reason::GitRuns(file) => format!("git would run programs or show files that {} names", file.display()),
-            Reason::NotUnderstood(trouble) => format!("the command could not be fully understood: {trouble}"),
-            Reason::OddPath(path) => format!("the path {:?} is malformed or cannot be resolved", path.display()),
-            Reason::NeedsPerson => "this tool always asks a person".to_owned(),
-            Reason::Tool(why) | Reason::Hook(why) => why.clone(),
-            Reason::ClassifierMayAnswer => "a classifier may answer it".to_owned(),
-            Reason::Sandboxed => "it runs in the sandbox".to_owned(),
-            Reason::LeavesSandbox => "it would run outside the sandbox".to_owned(),
-            Reason::GivesTrust => {
+            VerdictReason::Mode(mode) => format!("the permission mode is {mode}{}", describe_mode_effect(*mode)),
+            VerdictReason::ReadOnly => "it only reads, inside the working directories".to_owned(),
+            VerdictReason::WorkingDirectory => "the path is inside a working directory".to_owned(),
+            VerdictReason::OutsideWorkingDirectories(path) => {
+                format!("{} is outside the working directories", path.display())
+            }
+            VerdictReason::Credentials(path) => format!("{} is a place for credentials", path.display()),
+            VerdictReason::SessionState => "it touches only the session's own state".to_owned(),
+            VerdictReason::CriticalRemoval(what) => format!("it would remove {what}"),
+            VerdictReason::ProtectedPath(path) => format!("{} is a protected path", path.display()),
+            VerdictReason::GitRuns(file) => {
+                format!("git would run programs or show files that {} names", file.display())
+            }
+            VerdictReason::NotUnderstood(trouble) => format!("the command could not be fully understood: {trouble}"),
+            VerdictReason::OddPath(path) => format!("the path {:?} is malformed or cannot be resolved", path.display()),
+            VerdictReason::NeedsPerson => "this tool always asks a person".to_owned(),
+            VerdictReason::Tool(why) | VerdictReason::Hook(why) => why.clone(),
+            VerdictReason::ClassifierMayAnswer => "a classifier may answer it".to_owned(),
+            VerdictReason::Sandboxed => "it runs in the sandbox".to_owned(),
+            VerdictReason::LeavesSandbox => "it would run outside the sandbox".to_owned(),
+            VerdictReason::GivesTrust => {
                 "it would change what a folder is trusted with, which is a person's to say".to_owned()
             }
-            Reason::ChangesSettings => "it would change gimlet's settings".to_owned(),
-            Reason::ConfinementFailed(why) => {
+            VerdictReason::ChangesSettings => "it would change gimlet's settings".to_owned(),
+            VerdictReason::ConfinementFailed(why) => {
                 format!("it only seems to read, so it ran confined, and failed because of that: {why}")
             }
-            Reason::UnreadSettings => "no rule allows it, and settings that could not be read may forbid it".to_owned(),
-            Reason::Default => "no rule allows it".to_owned(),
-            Reason::Unmatched { part, near: None } => format!("nothing allows `{part}`"),
-            Reason::Unmatched { part, near: Some(near) } => {
+            VerdictReason::UnreadSettings => {
+                "no rule allows it, and settings that could not be read may forbid it".to_owned()
+            }
+            VerdictReason::Default => "no rule allows it".to_owned(),
+            VerdictReason::Unmatched { part, near: None } => format!("nothing allows `{part}`"),
+            VerdictReason::Unmatched { part, near: Some(near) } => {
                 let NearRule { text, source, because } = &**near;
                 format!("the allow rule `{text}` from {source} does not cover `{part}`, because {because}")
             }
@@ -214,40 +223,42 @@ impl Reason {
 
     fn advice(&self) -> &'static str {
         match self {
-            Reason::Rule { .. } => {
+            VerdictReason::Rule { .. } => {
                 "The rule stands for every spelling of the same action; do the task another way or tell the user what \
                  you would need."
             }
-            Reason::MayMatchRule { .. } => "Write the command out with literal words and try again.",
-            Reason::Mode(PermissionMode::Plan) => {
+            VerdictReason::MayMatchRule { .. } => "Write the command out with literal words and try again.",
+            VerdictReason::Mode(PermissionMode::Plan) => {
                 "While planning, only look: read files, search, run read-only commands, then present the plan."
             }
-            Reason::Mode(_) => "Use calls that are already allowed, or tell the user which permission you would need.",
-            Reason::CriticalRemoval(_) => "Name the exact files or sub-directories to remove instead.",
-            Reason::Credentials(_) => "Leave it alone, or ask the user for what you need from it.",
-            Reason::ProtectedPath(_) => "Leave this file alone, or ask the user to change it.",
-            Reason::GitRuns(_) => "Read the files themselves, or ask the user to allow this command.",
-            Reason::NotUnderstood(Trouble::TooLong) => "Write it to a script file and run that.",
-            Reason::NotUnderstood(_) => "Split it into simple commands with literal words.",
-            Reason::OutsideWorkingDirectories(_) => {
+            VerdictReason::Mode(_) => {
+                "Use calls that are already allowed, or tell the user which permission you would need."
+            }
+            VerdictReason::CriticalRemoval(_) => "Name the exact files or sub-directories to remove instead.",
+            VerdictReason::Credentials(_) => "Leave it alone, or ask the user for what you need from it.",
+            VerdictReason::ProtectedPath(_) => "Leave this file alone, or ask the user to change it.",
+            VerdictReason::GitRuns(_) => "Read the files themselves, or ask the user to allow this command.",
+            VerdictReason::NotUnderstood(ParseTrouble::TooLong) => "Write it to a script file and run that.",
+            VerdictReason::NotUnderstood(_) => "Split it into simple commands with literal words.",
+            VerdictReason::OutsideWorkingDirectories(_) => {
                 "Stay inside the working directories, or ask the user to add this directory."
             }
-            Reason::OddPath(_) => "Use a plain absolute path.",
-            Reason::GivesTrust => "Tell the user what should be trusted and why; they can do it in a terminal.",
-            Reason::ChangesSettings => "Leave settings alone, or tell the user what should be changed and why.",
-            Reason::LeavesSandbox => "Run it inside the sandbox, or tell the user what it needs outside.",
-            Reason::ReadOnly
-            | Reason::Sandboxed
-            | Reason::WorkingDirectory
-            | Reason::SessionState
-            | Reason::NeedsPerson
-            | Reason::Tool(_)
-            | Reason::Hook(_)
-            | Reason::ClassifierMayAnswer
-            | Reason::Unmatched { .. }
-            | Reason::ConfinementFailed(_)
-            | Reason::UnreadSettings
-            | Reason::Default => {
+            VerdictReason::OddPath(_) => "Use a plain absolute path.",
+            VerdictReason::GivesTrust => "Tell the user what should be trusted and why; they can do it in a terminal.",
+            VerdictReason::ChangesSettings => "Leave settings alone, or tell the user what should be changed and why.",
+            VerdictReason::LeavesSandbox => "Run it inside the sandbox, or tell the user what it needs outside.",
+            VerdictReason::ReadOnly
+            | VerdictReason::Sandboxed
+            | VerdictReason::WorkingDirectory
+            | VerdictReason::SessionState
+            | VerdictReason::NeedsPerson
+            | VerdictReason::Tool(_)
+            | VerdictReason::Hook(_)
+            | VerdictReason::ClassifierMayAnswer
+            | VerdictReason::Unmatched { .. }
+            | VerdictReason::ConfinementFailed(_)
+            | VerdictReason::UnreadSettings
+            | VerdictReason::Default => {
                 "Use calls that are already allowed; if there are none, go on without and say in your answer which permission was missing."
             }
         }
@@ -255,7 +266,7 @@ impl Reason {
 }
 
 /// Why a mode decides, for those who do not know it by heart.
-fn what_it_does(mode: PermissionMode) -> &'static str {
+fn describe_mode_effect(mode: PermissionMode) -> &'static str {
     match mode {
         PermissionMode::AcceptEdits => ", which lets files in the working directories be written",
         PermissionMode::Plan => ", in which nothing is changed",

@@ -55,7 +55,7 @@ pub struct AgentSpec {
 
 /// A kind of subagent as the model is told of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct AgentOffer {
+pub struct AgentSummary {
     pub name: String,
     pub description: String,
     /// The model that its definition names.
@@ -63,7 +63,7 @@ pub struct AgentOffer {
 }
 
 fn optional_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
-    deserializer.deserialize_any(Names)
+    deserializer.deserialize_any(NameListVisitor)
 }
 
 fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
@@ -71,9 +71,9 @@ fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
 }
 
 /// A list of names, or one text with commas between them.
-struct Names;
+struct NameListVisitor;
 
-impl<'de> Visitor<'de> for Names {
+impl<'de> Visitor<'de> for NameListVisitor {
     type Value = Option<Vec<String>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -107,13 +107,13 @@ impl<'de> Visitor<'de> for Names {
 fn level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Level {
+    enum EffortValue {
         Name(String),
         Number(u64),
     }
-    Ok(Option::<Level>::deserialize(deserializer)?.map(|level| match level {
-        Level::Name(name) => name,
-        Level::Number(number) => number.to_string(),
+    Ok(Option::<EffortValue>::deserialize(deserializer)?.map(|level| match level {
+        EffortValue::Name(name) => name,
+        EffortValue::Number(number) => number.to_string(),
     }))
 }
 

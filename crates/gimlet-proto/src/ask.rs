@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::{AgentPath, AskId, ServerName, ToolUseId};
+use crate::{AgentPath, AskId, ServerIdentity, ToolUseId};
 
 /// A question for a person.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub enum AskBody {
     Permission {
         tool: String,
         /// Whose tool it is, if it is a server's.
-        server: Option<ServerName>,
+        server: Option<ServerIdentity>,
         call: ToolUseId,
         input: Arc<RawValue>,
         /// The tool's name for people.
@@ -73,7 +73,7 @@ pub struct TrustItem {
 
 /// The answer to a question.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum AskAnswer {
     Yes(Approval),
     No {
         message: String,
@@ -83,7 +83,7 @@ pub enum Answer {
     /// Whoever was asked failed to answer, and why. It counts as a no that nobody said.
     Failed(String),
     /// Nobody was asked, and why. It counts as a no as well.
-    Unasked(String),
+    NotAsked(String),
 }
 
 /// A yes and what comes with it.
@@ -95,9 +95,9 @@ pub struct Approval {
     pub changes: Vec<Arc<RawValue>>,
 }
 
-impl Answer {
+impl AskAnswer {
     /// Yes, once.
     pub fn yes() -> Self {
-        Answer::Yes(Approval::default())
+        AskAnswer::Yes(Approval::default())
     }
 }

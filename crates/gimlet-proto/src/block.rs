@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::{ResultContent, compact, whole_characters};
+use crate::{ResultContent, compact_json, replace_lone_surrogates};
 
 /// What a block is, as far as gimlet needs to tell blocks apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,7 +83,7 @@ pub struct ToolResultParts<'a> {
 }
 
 #[derive(Deserialize)]
-struct Head<'a> {
+struct BlockHeader<'a> {
     #[serde(borrow, default, rename = "type")]
     kind: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -98,13 +98,13 @@ impl Block {
         if !crate::is_json_object(json) {
             return Err(BlockError::NotAnObject);
         }
-        let raw = RawValue::from_string(compact(json)).map_err(BlockError::Invalid)?;
+        let raw = RawValue::from_string(compact_json(json)).map_err(BlockError::Invalid)?;
         Self::from_compact(raw)
     }
 
     fn from_compact(raw: Box<RawValue>) -> Result<Self, BlockError> {
-        let head: Head<'_> = serde_json::from_str(raw.get()).map_err(BlockError::Invalid)?;
-        let kind = kind_of(head.kind.as_deref().unwrap_or(""));
+        let head: BlockHeader<'_> = serde_json::from_str(raw.get()).map_err(BlockError::Invalid)?;
+        let kind = parse_block_kind(head.kind.as_deref().unwrap_or(""));
         let id = match kind {
             BlockKind::ToolResult | BlockKind::ServerToolResult => head.tool_use_id,
             _ => head.id,
@@ -113,7 +113,7 @@ impl Block {
         Ok(Self { raw: Arc::from(raw), kind, id })
     }
 
-    fn from_own(value: &impl Serialize, kind: BlockKind, id: Option<&str>) -> Self {
+    fn from_serializable(value: &impl Serialize, kind: BlockKind, id: Option<&str>) -> Self {
         // Our own block shapes are plain structs of strings and booleans; writing them to memory cannot fail.
         let raw = serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned());
         Self { raw: Arc::from(raw), kind, id: id.map(Arc::from) }
@@ -122,53 +122,53 @@ impl Block {
     /// A text block.
     pub fn text(text: &str) -> Self {
         #[derive(Serialize)]
-        struct Text<'a> {
+        struct TextBlockJson<'a> {
             r#type: &'static str,
             text: &'a str,
         }
-        Self::from_own(&Text { r#type: "text", text }, BlockKind::Text, None)
+        Self::from_serializable(&TextBlockJson { r#type: "text", text }, BlockKind::Text, None)
     }
 
     /// An image in base64, as what its bytes say that it is; or why it cannot be sent.
     pub fn image(base64: &str) -> Result<Self, &'static str> {
-        let part = crate::ContentPart::picture(base64)?;
-        Ok(Self::from_own(&part, BlockKind::Image, None))
+        let part = crate::ContentPart::image_from_base64(base64)?;
+        Ok(Self::from_serializable(&part, BlockKind::Image, None))
     }
 
     /// A tool call whose input is already known to be a JSON object.
     pub fn tool_use(id: &str, name: &str, input: &RawValue) -> Self {
         #[derive(Serialize)]
-        struct ToolUse<'a> {
+        struct ToolUseJson<'a> {
             r#type: &'static str,
             id: &'a str,
             name: &'a str,
             input: &'a RawValue,
         }
-        Self::from_own(&ToolUse { r#type: "tool_use", id, name, input }, BlockKind::ToolUse, Some(id))
+        Self::from_serializable(&ToolUseJson { r#type: "tool_use", id, name, input }, BlockKind::ToolUse, Some(id))
     }
 
     /// The answer to a tool call. `is_error` is written only when true, as the wire has it.
     pub fn tool_result(tool_use_id: &str, content: &ResultContent, is_error: bool) -> Self {
         #[derive(Serialize)]
         #[serde(untagged)]
-        enum Content<'a> {
+        enum ResultContentJson<'a> {
             Text(&'a str),
             Parts(&'a [crate::ContentPart]),
         }
         #[derive(Serialize)]
-        struct Result<'a> {
+        struct ToolResultJson<'a> {
             r#type: &'static str,
             tool_use_id: &'a str,
-            content: Content<'a>,
+            content: ResultContentJson<'a>,
             #[serde(skip_serializing_if = "std::ops::Not::not")]
             is_error: bool,
         }
         let content = match content {
-            ResultContent::Text(text) => Content::Text(text),
-            ResultContent::Parts(parts) => Content::Parts(parts),
+            ResultContent::Text(text) => ResultContentJson::Text(text),
+            ResultContent::Parts(parts) => ResultContentJson::Parts(parts),
         };
-        Self::from_own(
-            &Result { r#type: "tool_result", tool_use_id, content, is_error },
+        Self::from_serializable(
+            &ToolResultJson { r#type: "tool_result", tool_use_id, content, is_error },
             BlockKind::ToolResult,
             Some(tool_use_id),
         )
@@ -181,12 +181,12 @@ impl Block {
     /// The type as it is written.
     pub fn type_name(&self) -> Cow<'_, str> {
         #[derive(Deserialize)]
-        struct Head<'a> {
+        struct BlockTypeTag<'a> {
             #[serde(borrow)]
             r#type: Cow<'a, str>,
         }
         // A block was read once, so it has a type.
-        serde_json::from_str::<Head<'_>>(self.raw.get()).map(|head| head.r#type).unwrap_or_default()
+        serde_json::from_str::<BlockTypeTag<'_>>(self.raw.get()).map(|head| head.r#type).unwrap_or_default()
     }
 
     /// The id of a call, or for a result the id of the call that it answers.
@@ -205,18 +205,18 @@ impl Block {
 
     /// The text of a text block.
     pub fn as_text(&self) -> Option<Cow<'_, str>> {
-        (self.kind == BlockKind::Text).then(|| self.string_member("text"))
+        (self.kind == BlockKind::Text).then(|| self.string_field("text"))
     }
 
     /// The readable part of a thinking block (often empty).
     pub fn as_thinking(&self) -> Option<Cow<'_, str>> {
-        (self.kind == BlockKind::Thinking).then(|| self.string_member("thinking"))
+        (self.kind == BlockKind::Thinking).then(|| self.string_field("thinking"))
     }
 
     /// The parts of a tool call.
     pub fn as_tool_use(&self) -> Option<ToolUseParts<'_>> {
         #[derive(Deserialize)]
-        struct Parts<'a> {
+        struct ToolUseFields<'a> {
             #[serde(borrow)]
             id: Cow<'a, str>,
             #[serde(borrow)]
@@ -227,32 +227,32 @@ impl Block {
         if self.kind != BlockKind::ToolUse {
             return None;
         }
-        let parts: Parts<'_> = serde_json::from_str(self.json()).ok()?;
+        let parts: ToolUseFields<'_> = serde_json::from_str(self.json()).ok()?;
         Some(ToolUseParts { id: parts.id, name: parts.name, input: parts.input })
     }
 
     /// The model that goes on from here, where the provider put another one in the place of the one that was asked.
     pub fn as_fallback(&self) -> Option<Cow<'_, str>> {
         #[derive(Deserialize)]
-        struct Parts<'a> {
+        struct FallbackFields<'a> {
             #[serde(borrow)]
-            to: Target<'a>,
+            to: FallbackTarget<'a>,
         }
         #[derive(Deserialize)]
-        struct Target<'a> {
+        struct FallbackTarget<'a> {
             #[serde(borrow)]
             model: Cow<'a, str>,
         }
         if self.kind != BlockKind::Fallback {
             return None;
         }
-        serde_json::from_str::<Parts<'_>>(self.json()).ok().map(|parts| parts.to.model)
+        serde_json::from_str::<FallbackFields<'_>>(self.json()).ok().map(|parts| parts.to.model)
     }
 
     /// The parts of a tool result.
     pub fn as_tool_result(&self) -> Option<ToolResultParts<'_>> {
         #[derive(Deserialize)]
-        struct Parts<'a> {
+        struct ToolResultFields<'a> {
             #[serde(borrow)]
             tool_use_id: Cow<'a, str>,
             #[serde(borrow, default)]
@@ -263,7 +263,7 @@ impl Block {
         if self.kind != BlockKind::ToolResult {
             return None;
         }
-        let parts: Parts<'_> = serde_json::from_str(self.json()).ok()?;
+        let parts: ToolResultFields<'_> = serde_json::from_str(self.json()).ok()?;
         Some(ToolResultParts {
             tool_use_id: parts.tool_use_id,
             content: parts.content,
@@ -276,32 +276,32 @@ impl Block {
         self.as_text().is_some_and(|text| text.trim().is_empty())
     }
 
-    fn string_member(&self, name: &str) -> Cow<'_, str> {
+    fn string_field(&self, name: &str) -> Cow<'_, str> {
         #[derive(Deserialize)]
-        struct Texts<'a> {
+        struct TextFields<'a> {
             #[serde(borrow, default)]
             text: Option<&'a RawValue>,
             #[serde(borrow, default)]
             thinking: Option<&'a RawValue>,
         }
-        let Ok(texts) = serde_json::from_str::<Texts<'_>>(self.json()) else { return Cow::Borrowed("") };
+        let Ok(texts) = serde_json::from_str::<TextFields<'_>>(self.json()) else { return Cow::Borrowed("") };
         let found = if name == "text" { texts.text } else { texts.thinking };
-        found.map_or(Cow::Borrowed(""), |raw| read_string(raw.get()))
+        found.map_or(Cow::Borrowed(""), |raw| decode_json_string(raw.get()))
     }
 }
 
 /// A JSON string's value. Models do write lone surrogate escapes, which are no text; those become the replacement
 /// character here, while the block keeps its own bytes.
-fn read_string(json: &str) -> Cow<'_, str> {
+fn decode_json_string(json: &str) -> Cow<'_, str> {
     #[derive(Deserialize)]
-    struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
-    if let Ok(Borrowed(text)) = serde_json::from_str(json) {
+    struct BorrowedText<'a>(#[serde(borrow)] Cow<'a, str>);
+    if let Ok(BorrowedText(text)) = serde_json::from_str(json) {
         return text;
     }
-    Cow::Owned(serde_json::from_str(&whole_characters(json)).unwrap_or_default())
+    Cow::Owned(serde_json::from_str(&replace_lone_surrogates(json)).unwrap_or_default())
 }
 
-fn kind_of(name: &str) -> BlockKind {
+fn parse_block_kind(name: &str) -> BlockKind {
     match name {
         "text" => BlockKind::Text,
         "thinking" => BlockKind::Thinking,

@@ -1,7 +1,7 @@
 //! Rendering a block once: white space outside strings goes, everything else stays byte for byte.
 
 /// Removes insignificant white space from valid JSON text. Tokens, escapes, numbers and key order are kept.
-pub fn compact(json: &str) -> String {
+pub fn compact_json(json: &str) -> String {
     let bytes = json.as_bytes();
     let mut out = String::with_capacity(json.len());
     let mut start = 0; // start of the run not yet copied
@@ -64,11 +64,11 @@ mod tests {
     #[test]
     fn keeps_tokens_and_drops_blanks() {
         let text = "{ \"a b\" : [ 1.0 , 1e400 ,\n\t\"x \\\" y\" , \"\\u00e9 \" ] }";
-        assert_eq!(compact(text), "{\"a b\":[1.0,1e400,\"x \\\" y\",\"\\u00e9 \"]}");
+        assert_eq!(compact_json(text), "{\"a b\":[1.0,1e400,\"x \\\" y\",\"\\u00e9 \"]}");
     }
 
     #[test]
-    fn depth_counts_what_stands_in_each_other_and_nothing_in_texts() {
+    fn json_depth_ignores_brackets_in_strings() {
         let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
         assert!(!is_too_deep(&nested(MAX_JSON_DEPTH)) && is_too_deep(&nested(MAX_JSON_DEPTH + 1)));
         assert!(!is_too_deep(&format!("[{}]", vec!["{}"; 1000].join(","))));
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn is_idempotent() {
-        let once = compact("[ {\"k\": \"é \\\\\"} ]");
-        assert_eq!(compact(&once), once);
+        let once = compact_json("[ {\"k\": \"é \\\\\"} ]");
+        assert_eq!(compact_json(&once), once);
     }
 }

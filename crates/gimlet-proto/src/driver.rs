@@ -11,13 +11,17 @@ use crate::{BoxFuture, ToolUseId};
 /// Calls into the driving program. Dropping a future withdraws the call.
 pub trait Driver: Send + Sync {
     /// Runs one of its hooks; gives the hook's output, an object.
-    fn hook(&self, call: HookCall) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>>;
+    fn run_hook(&self, call: HookCall) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>>;
 
     /// Passes a JSON-RPC message to an MCP server inside it; gives the server's answer (for a notification, anything).
-    fn mcp(&self, server: &str, message: Box<RawValue>) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>>;
+    fn send_mcp_message(
+        &self,
+        server: &str,
+        message: Box<RawValue>,
+    ) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>>;
 
     /// Passes a server's question on to the person behind the program; gives their answer, an object.
-    fn elicit(&self, question: Box<RawValue>) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>> {
+    fn forward_elicitation(&self, question: Box<RawValue>) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>> {
         drop(question);
         Box::pin(std::future::ready(Err(DriverError::Failed("nobody can be asked".to_owned()))))
     }

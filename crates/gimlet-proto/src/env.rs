@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Env {
     vars: Arc<BTreeMap<OsString, OsString>>,
     /// Variables that somebody read as a number and that are none. All copies share it.
-    no_numbers: Arc<Mutex<BTreeSet<String>>>,
+    invalid_integers: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// Vendor prefixes of the reference spelling, longest first; gimlet's own name replaces the prefix by `GIMLET_`.
@@ -17,7 +17,7 @@ const PREFIXES: [&str; 3] = ["CLAUDE_CODE_", "CLAUDE_", "ANTHROPIC_"];
 
 impl Env {
     pub fn new(vars: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        Self { vars: Arc::new(vars.into_iter().collect()), no_numbers: Arc::default() }
+        Self { vars: Arc::new(vars.into_iter().collect()), invalid_integers: Arc::default() }
     }
 
     /// A variable by its reference spelling. `GIMLET_X` wins over `CLAUDE_CODE_X`, `CLAUDE_X` and `ANTHROPIC_X`; an
@@ -47,18 +47,18 @@ impl Env {
     pub fn integer(&self, name: &str) -> Option<u64> {
         let number = parse_integer(self.get(name)?);
         if number.is_none() {
-            self.no_numbers.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+            self.invalid_integers.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
         }
         number
     }
 
     /// The variables that were asked for as a number so far and counted as unset because they are none; each once.
-    pub fn take_no_numbers(&self) -> BTreeSet<String> {
-        std::mem::take(&mut *self.no_numbers.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn take_invalid_integers(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.invalid_integers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Every variable, for a child process.
-    pub fn all(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+    pub fn vars(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.vars.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
@@ -70,7 +70,7 @@ impl Env {
 
     /// Returns the environment without these variables.
     #[must_use]
-    pub fn without(mut self, names: &[&str]) -> Self {
+    pub fn without_vars(mut self, names: &[&str]) -> Self {
         Arc::make_mut(&mut self.vars).retain(|name, _| !names.iter().any(|removed| name == removed));
         self
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::{
-    AskId, AskView, Block, BlockKind, EntryId, ItemId, ModelError, ModelUsage, Origin, PermissionMode, RateLimit,
-    ServerView, SessionId, StopReason, SuggestedChange, ToolUseId, Usage, View,
+    AskId, AskView, Block, BlockKind, EntryId, ItemId, ModelError, ModelUsage, PermissionMode, PromptOrigin, RateLimit,
+    ServerView, SessionId, StopReason, SuggestedChange, TokenUsage, ToolUseId, View,
 };
 
 /// Which agent of the session speaks: empty for the main conversation, else the tool call that spawned each level.
@@ -33,21 +33,21 @@ pub struct Event {
     pub agent: AgentPath,
     /// When it happened, as transcripts and wire show it (ISO 8601, UTC, milliseconds).
     pub at: Arc<str>,
-    pub body: Body,
+    pub body: EventBody,
 }
 
 /// What happened.
 #[derive(Clone, Debug)]
-pub enum Body {
+pub enum EventBody {
     /// A turn is about to start in this configuration.
-    Opened(Arc<Opened>),
+    TurnStarting(Arc<TurnSetup>),
     /// A prompt was accepted and is on disk.
-    Prompt(Prompt),
+    Prompt(AcceptedPrompt),
     /// What became of a prompt that came with an id of its own.
-    PromptFate {
+    PromptOutcome {
         /// The id that it came with.
         prompt: EntryId,
-        fate: PromptFate,
+        outcome: PromptOutcome,
     },
     /// A request is about to be sent.
     Requesting,
@@ -57,17 +57,17 @@ pub enum Body {
         kind: BlockKind,
         name: Option<String>,
     },
-    Delta(Delta),
+    Delta(BlockDelta),
     /// Everything shown of the current reply is void; it will be asked for again.
-    Discarded,
+    ReplyDiscarded,
     /// The provider's own event (only when asked for).
     Wire(Arc<RawValue>),
     /// A block of the reply is complete and on disk.
     Block(Box<AssistantBlock>),
     /// A tool call changed state.
-    Tool(Box<ToolView>),
+    Tool(Box<ToolCallView>),
     /// A call's result is on disk.
-    ToolFinished(Box<ToolFinished>),
+    ToolFinished(Box<StoredToolResult>),
     /// A call was refused without asking anyone.
     Denied(Denial),
     Ask(Box<AskView>),
@@ -80,7 +80,7 @@ pub enum Body {
     /// The provider's cache no longer holds what was sent before; for diagnosis.
     CacheBreak(Box<CacheBreak>),
     /// What was odd about the model's reply and did no harm.
-    Oddities(String),
+    ReplyAnomalies(String),
     Notice(Notice),
     /// A hook began or ended.
     Hook(Box<HookView>),
@@ -92,16 +92,16 @@ pub enum Body {
     Closed,
 }
 
-impl Body {
+impl EventBody {
     /// Whether readers care when it happened; streamed pieces come too often to ask the clock for each.
-    pub fn is_stamped(&self) -> bool {
-        !matches!(self, Body::Delta(_) | Body::Wire(_))
+    pub fn has_timestamp(&self) -> bool {
+        !matches!(self, EventBody::Delta(_) | EventBody::Wire(_))
     }
 }
 
 /// The configuration a turn runs in.
 #[derive(Clone, Debug, Default)]
-pub struct Opened {
+pub struct TurnSetup {
     pub cwd: PathBuf,
     pub model: String,
     pub mode: PermissionMode,
@@ -123,7 +123,7 @@ pub struct CacheBreak {
 
 /// An accepted prompt.
 #[derive(Clone, Debug)]
-pub struct Prompt {
+pub struct AcceptedPrompt {
     pub uuid: EntryId,
     pub blocks: Vec<Block>,
     /// The prompt was given as one string (and is stored as one).
@@ -131,14 +131,14 @@ pub struct Prompt {
     /// Written by gimlet, not by a person.
     pub synthetic: bool,
     /// Who it comes from, when that is said.
-    pub origin: Option<Origin>,
+    pub origin: Option<PromptOrigin>,
 }
 
 /// What becomes of a prompt that was sent to a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PromptFate {
+pub enum PromptOutcome {
     /// It is part of the conversation.
-    Taken,
+    Accepted,
     /// It waited, and was withdrawn.
     Withdrawn,
     /// It was its turn, and it was not let in.
@@ -147,7 +147,7 @@ pub enum PromptFate {
 
 /// Text that belongs to a block under way.
 #[derive(Clone, Debug)]
-pub struct Delta {
+pub struct BlockDelta {
     pub item: ItemId,
     pub kind: DeltaKind,
     pub text: String,
@@ -168,7 +168,7 @@ pub struct AssistantBlock {
     pub model: String,
     pub request_id: Option<String>,
     pub block: Block,
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// Cut by an interrupt.
     pub aborted: bool,
     /// Set on a message that gimlet wrote in place of a reply that never came.
@@ -177,17 +177,17 @@ pub struct AssistantBlock {
 
 /// A tool call as people see it.
 #[derive(Clone, Debug)]
-pub struct ToolView {
+pub struct ToolCallView {
     pub call: ToolUseId,
     /// The tool's name for people.
     pub name: String,
     /// One line about this call.
     pub summary: String,
-    pub phase: ToolPhase,
+    pub phase: ToolCallPhase,
 }
 
 #[derive(Clone, Debug)]
-pub enum ToolPhase {
+pub enum ToolCallPhase {
     Running,
     /// What it is doing now.
     Progress {
@@ -206,7 +206,7 @@ pub enum ToolPhase {
 
 /// A result, on disk.
 #[derive(Clone, Debug)]
-pub struct ToolFinished {
+pub struct StoredToolResult {
     pub uuid: EntryId,
     pub call: ToolUseId,
     pub block: Block,
@@ -285,7 +285,7 @@ pub struct RetryNotice {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
+pub enum NoticeLevel {
     /// For the debug log alone.
     Debug,
     Info,
@@ -298,7 +298,7 @@ pub enum Level {
 /// A remark for the person.
 #[derive(Clone, Debug)]
 pub struct Notice {
-    pub level: Level,
+    pub level: NoticeLevel,
     pub text: String,
 }
 
@@ -370,7 +370,7 @@ pub enum TurnEnd {
     /// The prompt could not be sent with what is there already; nothing of it is kept.
     PromptUnusable {
         reason: String,
-        because: Unusable,
+        because: PromptDefect,
     },
     /// A hook did not let the prompt in; nothing of it is kept.
     PromptBlocked {
@@ -394,7 +394,7 @@ pub enum StopCause {
 
 /// What about a prompt could not be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unusable {
+pub enum PromptDefect {
     Images,
     Length,
     /// It has a part that makes no sense where the conversation is.
@@ -412,15 +412,15 @@ pub struct TurnReport {
     pub duration_ms: u64,
     pub api_ms: u64,
     /// Tokens of this turn's requests.
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// That of the last reply alone.
-    pub last_usage: Option<Usage>,
+    pub last_usage: Option<TokenUsage>,
     /// Since the process started.
     pub total_cost_usd: Option<f64>,
     pub by_model: Vec<ModelUsage>,
     pub denials: Vec<Denial>,
     /// Who the turn's prompt came from, when that was said.
-    pub origin: Option<Origin>,
+    pub origin: Option<PromptOrigin>,
     /// Prompts that wait for their own turn.
     pub queued: usize,
     /// The answer in the form that was asked for; `text` is its JSON then.

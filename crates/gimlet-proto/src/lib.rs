@@ -3,80 +3,85 @@
 //! Nothing here reads a file, opens a socket, starts a process or knows a tool by name. Every other crate may use this
 //! one, so it stays small and calm: a change here rebuilds the house.
 
+mod access_need;
 mod agent;
 mod ask;
 mod block;
 mod compact_json;
-mod content;
-mod context;
-mod credentials;
+mod context_usage;
+mod credential_source;
 mod driver;
+mod edit_distance;
 mod env;
 mod event;
-mod halves;
-mod hub;
+mod event_hub;
 mod ids;
-mod inquiry;
-mod mark;
+mod image;
+mod invisible_chars;
 mod message;
 mod model;
-mod need;
 mod op;
-mod permission;
-mod picture;
-mod protected;
+mod permission_mode;
+mod prompt_tags;
+mod protected_names;
+mod result_content;
 mod sandbox;
 mod sanitise;
 mod secret;
 mod servers;
-mod session;
-mod shell_word;
-mod slip;
-mod stop;
-mod unseen;
+mod session_handle;
+mod session_query;
+mod shell_quote;
+mod stop_reason;
+mod surrogates;
 mod usage;
 mod view;
 
-pub use agent::{AgentOffer, AgentSpec};
-pub use ask::{Answer, Approval, AskBody, AskView, SuggestedChange, TrustItem, TrustQuestion};
+pub use access_need::AccessNeed;
+pub use agent::{AgentSpec, AgentSummary};
+pub use ask::{Approval, AskAnswer, AskBody, AskView, SuggestedChange, TrustItem, TrustQuestion};
 pub use block::{Block, BlockError, BlockKind, ToolResultParts, ToolUseParts};
-pub use compact_json::{MAX_JSON_DEPTH, compact, is_json_object, is_too_deep};
-pub use content::{ContentPart, ImageSource, ResultContent};
-pub use context::{ContextCategory, ContextKind, ContextMessages, ContextTool, ContextUsage};
-pub use credentials::{CredentialError, Credentials};
+pub use compact_json::{MAX_JSON_DEPTH, compact_json, is_json_object, is_too_deep};
+pub use context_usage::{ContextCategory, ContextKind, ContextMessages, ContextTool, ContextUsage};
+pub use credential_source::{CredentialError, CredentialSource};
 pub use driver::{Driver, DriverError, DriverHook, HookCall};
+pub use edit_distance::edit_distance;
 pub use env::Env;
 pub use event::{
-    AgentPath, AssistantBlock, Body, CacheBreak, Delta, DeltaKind, Denial, Event, HookOutcome, HookPhase, HookView,
-    Level, Notice, Opened, Prompt, PromptFate, RetryNotice, StopCause, TaskProgress, TaskState, TaskView, ToolFinished,
-    ToolPhase, ToolView, TurnEnd, TurnReport, Unusable,
+    AcceptedPrompt, AgentPath, AssistantBlock, BlockDelta, CacheBreak, DeltaKind, Denial, Event, EventBody,
+    HookOutcome, HookPhase, HookView, Notice, NoticeLevel, PromptDefect, PromptOutcome, RetryNotice, StopCause,
+    StoredToolResult, TaskProgress, TaskState, TaskView, ToolCallPhase, ToolCallView, TurnEnd, TurnReport, TurnSetup,
 };
-pub use halves::whole_characters;
-pub use hub::{Hub, Reader};
+pub use event_hub::{EventHub, EventReader};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};
-pub use inquiry::{FilePart, HookListing, Inquiry, PermissionsView, RuleView, Standing, TaskTail};
-pub use mark::{break_tags, enclosed};
+pub use image::{SendableImage, is_base64};
+pub use invisible_chars::InvisibleChar;
 pub use message::{Message, Role};
 pub use model::{
-    BoxFuture, CachePlan, CacheTtl, CutCall, EFFORTS, ErrorKind, Interruption, Model, ModelError, ModelEvent,
-    ModelFacts, ModelRequest, ModelStream, Price, RateLimit, ReplyEnd, ReplyStart, SentOption, Thinking,
-    ThinkingDisplay, ToolChoice, ToolDef, check_model_name, effort_of, model_for_phase,
+    BoxFuture, CachePlan, CacheTtl, EFFORTS, Model, ModelError, ModelErrorKind, ModelEvent, ModelFacts, ModelPrice,
+    ModelRequest, ModelStream, RateLimit, ReplyEnd, ReplyInterruption, ReplyStart, SentOption, ThinkingDisplay,
+    ThinkingMode, ToolChoice, ToolDef, TruncatedCall, check_model_name, effort_from_env, model_for_phase,
 };
-pub use need::Need;
-pub use op::{Interrupted, Mentions, Op, Origin, Reply, Rewound, Say, When};
-pub use permission::PermissionMode;
-pub use picture::{Picture, is_base64};
-pub use protected::{PROTECTED_NAMES, ProtectedName};
-pub use sandbox::{SandboxNetwork, SandboxSpec, Violation};
+pub use op::{InterruptOutcome, MentionScope, Op, OpReply, PromptOrigin, PromptTiming, RewindOutcome, SubmittedPrompt};
+pub use permission_mode::PermissionMode;
+pub use prompt_tags::{enclose_in_tag, escape_tags};
+pub use protected_names::{PROTECTED_NAMES, ProtectedName};
+pub use result_content::{ContentPart, ImageSource, ResultContent};
+pub use sandbox::{NetworkAccess, SandboxSpec, SandboxViolation};
 pub use sanitise::sanitise;
 pub use secret::Secret;
-pub use servers::{ServerName, ServerStatus, ServerTool, ServerView, ServerWish, Servers, ServersChanged, plain_name};
-pub use session::{Leaving, SessionHandle, Snapshot};
-pub use shell_word::shell_word;
-pub use slip::edit_distance;
-pub use stop::StopReason;
-pub use unseen::Unseen;
-pub use usage::{ModelUsage, Usage};
+pub use servers::{
+    ServerIdentity, ServerRegistry, ServerRequest, ServerSetChange, ServerStatus, ServerTool, ServerView,
+    provider_safe_name,
+};
+pub use session_handle::{ExitSignal, SessionHandle, SessionSnapshot};
+pub use session_query::{
+    FilePrefix, HookListing, PermissionRuleView, PermissionsView, SessionOverrides, SessionQuery, TaskOutputTail,
+};
+pub use shell_quote::quote_shell_word;
+pub use stop_reason::StopReason;
+pub use surrogates::replace_lone_surrogates;
+pub use usage::{ModelUsage, TokenUsage};
 pub use view::{DiffHunk, TodoItem, TodoStatus, View};
 
 /// The version string that programs written for the reference CLI test against.

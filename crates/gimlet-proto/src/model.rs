@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use serde_json::value::RawValue;
 
-use crate::{Block, BlockKind, Env, Message, Picture, StopReason, Usage};
+use crate::{Block, BlockKind, Env, Message, SendableImage, StopReason, TokenUsage};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub type ModelStream = Pin<Box<dyn Stream<Item = ModelEvent> + Send>>;
@@ -37,7 +37,7 @@ pub fn check_model_name(model: &str) -> Result<(), String> {
 pub const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
 /// How hard the model is to think, where the environment says so: that stands above every other wish.
-pub fn effort_of(env: &Env) -> Option<&str> {
+pub fn effort_from_env(env: &Env) -> Option<&str> {
     env.get("CLAUDE_CODE_EFFORT_LEVEL").filter(|level| EFFORTS.contains(level))
 }
 
@@ -68,7 +68,7 @@ pub struct ModelFacts {
     pub context_window: u64,
     pub max_output_tokens: u64,
     /// `None` when the price is not known.
-    pub price: Option<Price>,
+    pub price: Option<ModelPrice>,
     /// Careful enough to change a file that it has not read, where the person leaves that to the model.
     pub edits_unread: bool,
     /// About how many bytes of text make a token.
@@ -80,7 +80,7 @@ pub struct ModelFacts {
 
 /// USD per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Price {
+pub struct ModelPrice {
     pub input: f64,
     pub output: f64,
     pub write_5m: f64,
@@ -90,14 +90,14 @@ pub struct Price {
     pub above: Option<(u64, [f64; 5])>,
 }
 
-impl Price {
+impl ModelPrice {
     /// What the usage of one request costs.
-    pub fn cost_usd(&self, usage: &Usage) -> f64 {
+    pub fn cost_usd(&self, usage: &TokenUsage) -> f64 {
         self.cost_usd_with_prompt(usage, usage.prompt_tokens())
     }
 
     /// What a usage costs that may be the sum of several requests, whose prompts have this many tokens each.
-    pub fn cost_usd_with_prompt(&self, usage: &Usage, prompt_tokens: u64) -> f64 {
+    pub fn cost_usd_with_prompt(&self, usage: &TokenUsage, prompt_tokens: u64) -> f64 {
         let [input, output, write_5m, write_1h, read] = match self.above {
             Some((limit, dearer)) if prompt_tokens > limit => dearer,
             Some(_) | None => [self.input, self.output, self.write_5m, self.write_1h, self.read],
@@ -114,9 +114,13 @@ impl Price {
     }
 
     /// What it costs to put a prompt of this many tokens into the cache.
-    pub fn write_usd(&self, tokens: u64, ttl: CacheTtl) -> f64 {
+    pub fn cache_write_cost_usd(&self, tokens: u64, ttl: CacheTtl) -> f64 {
         let long = if ttl == CacheTtl::OneHour { tokens } else { 0 };
-        self.cost_usd(&Usage { cache_creation_input_tokens: tokens, cache_creation_1h: long, ..Usage::default() })
+        self.cost_usd(&TokenUsage {
+            cache_creation_input_tokens: tokens,
+            cache_creation_1h: long,
+            ..TokenUsage::default()
+        })
     }
 }
 
@@ -135,7 +139,7 @@ pub struct ModelRequest {
     /// known beforehand which model answers in the end.
     pub few_images: Option<Vec<Arc<Message>>>,
     pub cache: CachePlan,
-    pub thinking: Thinking,
+    pub thinking: ThinkingMode,
     /// `None`: as the provider was told at its start.
     pub display: Option<ThinkingDisplay>,
     pub effort: Option<String>,
@@ -146,7 +150,7 @@ pub struct ModelRequest {
 impl ModelRequest {
     /// What goes to a model that takes so many images.
     pub fn messages_for(&self, most_images: usize) -> &[Arc<Message>] {
-        self.few_images.as_ref().filter(|_| most_images < Picture::MOST).unwrap_or(&self.messages)
+        self.few_images.as_ref().filter(|_| most_images < SendableImage::MOST).unwrap_or(&self.messages)
     }
 }
 
@@ -183,7 +187,7 @@ pub enum ToolChoice {
 
 /// How the model should think.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Thinking {
+pub enum ThinkingMode {
     /// What the catalogue says is best for the model.
     #[default]
     ModelDefault,
@@ -215,7 +219,7 @@ pub enum CacheTtl {
 }
 
 impl CacheTtl {
-    pub fn life(self) -> Duration {
+    pub fn duration(self) -> Duration {
         match self {
             CacheTtl::FiveMinutes => Duration::from_secs(300),
             CacheTtl::OneHour => Duration::from_secs(3_600),
@@ -260,7 +264,7 @@ pub enum ModelEvent {
     /// One remark for the person (a capability switched off, a repaired request).
     Notice(String),
     /// What was odd about a reply and did no harm, in one line for a log. Comes before its end.
-    Oddities(String),
+    ReplyAnomalies(String),
     /// A reply begins.
     Started(ReplyStart),
     /// A block begins. `name` is a tool call's tool.
@@ -290,11 +294,11 @@ pub enum ModelEvent {
         bad_input: Option<String>,
     },
     /// Everything since `Started` is void; whatever was begun because of it must be undone.
-    Discarded,
+    ReplyDiscarded,
     /// An attempt of which nothing is left was paid for all the same; another model answers in its place.
     Spent {
         model: String,
-        usage: Usage,
+        usage: TokenUsage,
     },
     /// The provider's own event, unmodified.
     Wire(Arc<RawValue>),
@@ -334,7 +338,7 @@ pub struct ReplyStart {
     /// The model that answers, as the provider names it.
     pub model: String,
     pub request_id: Option<String>,
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// What was sent besides system, tools and messages and is part of what the provider's cache goes by.
     pub options: Vec<SentOption>,
 }
@@ -349,22 +353,22 @@ pub struct ReplyEnd {
     pub stop_reason: Option<StopReason>,
     pub stop_sequence: Option<String>,
     /// What is billed: of a reply that took the provider several requests of its own, their sum.
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// What the last of them had: how full the context is.
-    pub context: Usage,
+    pub context: TokenUsage,
     /// Set when the reply was cut but its complete blocks are to be used.
-    pub interrupted: Option<Interruption>,
+    pub interrupted: Option<ReplyInterruption>,
     /// A refusal's explanation, for people.
     pub explanation: Option<String>,
     /// The reply was cut by `max_tokens` inside a tool call, which was dropped.
-    pub cut_tool_call: Option<CutCall>,
+    pub cut_tool_call: Option<TruncatedCall>,
 }
 
 /// A tool call that did not fit into its reply, and how much room there is for another try.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CutCall {
+pub struct TruncatedCall {
     /// The `max_tokens` of the reply that was cut.
-    pub room: u64,
+    pub max_tokens: u64,
     /// A larger one that the model and the person allow.
     pub more: Option<u64>,
     /// What a person can do where they themselves allow no more.
@@ -373,13 +377,13 @@ pub struct CutCall {
 
 /// How a usable reply was cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interruption {
+pub struct ReplyInterruption {
     pub message: String,
 }
 
 /// The class of a failure; front ends and exit codes go by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorKind {
+pub enum ModelErrorKind {
     /// There is no credential to send.
     NotLoggedIn,
     Authentication,
@@ -399,18 +403,22 @@ pub enum ErrorKind {
     Protocol,
 }
 
-impl ErrorKind {
+impl ModelErrorKind {
     /// The word that stream-json uses for this class.
     pub fn wire_code(self) -> &'static str {
         match self {
-            ErrorKind::NotLoggedIn | ErrorKind::Authentication | ErrorKind::Permission => "authentication_failed",
-            ErrorKind::Billing => "billing_error",
-            ErrorKind::RateLimit => "rate_limit",
-            ErrorKind::Overloaded => "overloaded",
-            ErrorKind::InvalidRequest | ErrorKind::PromptTooLong | ErrorKind::RequestTooLarge => "invalid_request",
-            ErrorKind::ModelNotFound => "model_not_found",
-            ErrorKind::Server | ErrorKind::Timeout => "server_error",
-            ErrorKind::Network | ErrorKind::Tls | ErrorKind::Protocol => "unknown",
+            ModelErrorKind::NotLoggedIn | ModelErrorKind::Authentication | ModelErrorKind::Permission => {
+                "authentication_failed"
+            }
+            ModelErrorKind::Billing => "billing_error",
+            ModelErrorKind::RateLimit => "rate_limit",
+            ModelErrorKind::Overloaded => "overloaded",
+            ModelErrorKind::InvalidRequest | ModelErrorKind::PromptTooLong | ModelErrorKind::RequestTooLarge => {
+                "invalid_request"
+            }
+            ModelErrorKind::ModelNotFound => "model_not_found",
+            ModelErrorKind::Server | ModelErrorKind::Timeout => "server_error",
+            ModelErrorKind::Network | ModelErrorKind::Tls | ModelErrorKind::Protocol => "unknown",
         }
     }
 }
@@ -418,7 +426,7 @@ impl ErrorKind {
 /// A request that failed for good (or, inside [`ModelEvent::Retrying`], for now).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelError {
-    pub kind: ErrorKind,
+    pub kind: ModelErrorKind,
     pub status: Option<u16>,
     /// What happened, in one line.
     pub message: String,
@@ -432,9 +440,9 @@ impl ModelError {
     pub const NOT_LOGGED_IN: &str = "Not logged in · Please run /login";
 
     /// What stands in the conversation in place of an answer.
-    pub fn in_place_of_answer(&self) -> String {
+    pub fn to_reply_text(&self) -> String {
         match self.kind {
-            ErrorKind::NotLoggedIn => self.message.clone(),
+            ModelErrorKind::NotLoggedIn => self.message.clone(),
             _ => format!("API Error: {self}"),
         }
     }

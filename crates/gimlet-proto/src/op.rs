@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::{
-    Answer, AskId, Block, ContextUsage, DriverHook, EntryId, Inquiry, PermissionMode, Thinking, ThinkingDisplay,
-    ToolUseId,
+    AskAnswer, AskId, Block, ContextUsage, DriverHook, EntryId, PermissionMode, SessionQuery, ThinkingDisplay,
+    ThinkingMode, ToolUseId,
 };
 
 /// An operation. Operations are taken in the order in which they were sent, also while a turn runs.
 #[derive(Debug)]
 pub enum Op {
     /// A prompt, or something that the model is to know.
-    Say(Say),
+    Submit(SubmittedPrompt),
     Answer {
         ask: AskId,
-        answer: Answer,
+        answer: AskAnswer,
     },
     /// Stop the running turn; the session goes on.
     Interrupt {
@@ -26,76 +26,76 @@ pub enum Op {
         cancel_queued: bool,
         /// Stop the agents in the background as well.
         stop_agents: bool,
-        reply: Reply<Interrupted>,
+        reply: OpReply<InterruptOutcome>,
     },
     /// Takes up what the program that runs the session changed in its settings; once it is answered, they hold.
-    TakeUpSettings {
-        reply: Reply<()>,
+    ReloadSettings {
+        reply: OpReply<()>,
     },
     /// How hard the model thinks; `None` goes back to the start.
     SetEffort {
         effort: Option<String>,
-        reply: Reply<()>,
+        reply: OpReply<()>,
     },
     SetMode {
         mode: PermissionMode,
-        reply: Reply<()>,
+        reply: OpReply<()>,
     },
     SetModel {
         /// `None`: the one that the session started with.
         model: Option<String>,
-        reply: Reply<()>,
+        reply: OpReply<()>,
     },
     SetThinking {
         /// `None`: as the session started.
-        thinking: Option<Thinking>,
-        reply: Reply<()>,
+        thinking: Option<ThinkingMode>,
+        reply: OpReply<()>,
     },
     SetThinkingDisplay {
         /// `None`: as the session started.
         display: Option<ThinkingDisplay>,
-        reply: Reply<()>,
+        reply: OpReply<()>,
     },
     /// Call these hooks of the driving program from now on, in place of all that it named before.
     SetHooks {
         hooks: Vec<DriverHook>,
-        reply: Reply<()>,
+        reply: OpReply<()>,
     },
     /// Forget a prompt that waits; says whether it was still waiting.
-    Withdraw {
+    WithdrawPrompt {
         prompt: EntryId,
-        reply: Reply<bool>,
+        reply: OpReply<bool>,
     },
     /// End a background task. One that is gone already is no error.
     StopTask {
         task: String,
-        reply: Reply<()>,
+        reply: OpReply<()>,
     },
     /// Let a call that somebody waits for go on in the background; says whether there was one.
-    Background {
+    MoveToBackground {
         /// `None`: everything that the main conversation waits for.
         call: Option<ToolUseId>,
-        reply: Reply<bool>,
+        reply: OpReply<bool>,
     },
     /// Put every file that was changed since a prompt back as it was then. The conversation stays.
     Rewind {
         prompt: EntryId,
         /// Only say what would change.
         dry_run: bool,
-        reply: Reply<Rewound>,
+        reply: OpReply<RewindOutcome>,
     },
     /// Somebody else read this file when it had this time (milliseconds since 1970): it may be edited unless it changed.
     SeedRead {
         path: PathBuf,
         mtime_ms: u64,
-        reply: Reply<()>,
+        reply: OpReply<()>,
     },
     /// How full the context window is. Answered at once, also while a turn runs.
     ContextUsage {
-        reply: Reply<ContextUsage>,
+        reply: OpReply<ContextUsage>,
     },
     /// Something beside the conversation.
-    Inquire(Inquiry),
+    Query(SessionQuery),
     /// Finish: stop what runs, end background work, write what is left.
     Close,
     /// The same, because a new conversation takes the place of this one.
@@ -105,13 +105,13 @@ pub enum Op {
 impl Op {
     /// Stop the running turn and nothing else; nobody waits for an answer.
     pub fn interrupt() -> Self {
-        Op::Interrupt { cancel_queued: false, stop_agents: false, reply: Reply::nobody() }
+        Op::Interrupt { cancel_queued: false, stop_agents: false, reply: OpReply::ignored() }
     }
 }
 
 /// Something said to the session.
 #[derive(Clone, Debug, Default)]
-pub struct Say {
+pub struct SubmittedPrompt {
     pub blocks: Vec<Block>,
     /// Given as one string, and stored as one.
     pub plain: bool,
@@ -122,17 +122,17 @@ pub struct Say {
     /// A prompt like any other that nobody typed, as the program says that sent it.
     pub meta: bool,
     /// Written by another agent of the session.
-    pub letter: bool,
-    pub origin: Option<Origin>,
-    pub when: When,
+    pub from_agent: bool,
+    pub origin: Option<PromptOrigin>,
+    pub timing: PromptTiming,
     /// Only to be known: no turn begins because of it.
     pub silent: bool,
-    pub mentions: Mentions,
+    pub mentions: MentionScope,
 }
 
 /// Where in a prompt `@names` of files mean that the files are to be attached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Mentions {
+pub enum MentionScope {
     /// It is nobody's own typing.
     #[default]
     Nowhere,
@@ -141,16 +141,16 @@ pub enum Mentions {
     In(String),
 }
 
-impl Say {
+impl SubmittedPrompt {
     /// One text that somebody typed.
-    pub fn text(text: &str) -> Self {
+    pub fn from_text(text: &str) -> Self {
         Self { blocks: vec![Block::text(text)], plain: true, ..Self::default() }
     }
 }
 
 /// When a prompt that comes during a turn is taken up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum When {
+pub enum PromptTiming {
     /// After the running tool calls, in the same turn; else as the next turn.
     #[default]
     Next,
@@ -163,7 +163,7 @@ pub enum When {
 /// Where a prompt comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Origin {
+pub enum PromptOrigin {
     Human,
     /// A background task ended.
     TaskNotification,
@@ -171,7 +171,7 @@ pub enum Origin {
 
 /// What an interrupt met.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Interrupted {
+pub struct InterruptOutcome {
     /// Prompts that will still run.
     pub still_queued: Vec<EntryId>,
     /// Prompts that were forgotten.
@@ -180,7 +180,7 @@ pub struct Interrupted {
 
 /// What going back changed, or would change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rewound {
+pub struct RewindOutcome {
     pub files_changed: Vec<PathBuf>,
     /// Lines that came and went.
     pub insertions: u64,
@@ -189,7 +189,7 @@ pub struct Rewound {
     pub skipped_links: u64,
 }
 
-impl Rewound {
+impl RewindOutcome {
     /// The error of a session that keeps no checkpoints.
     pub const NOT_ENABLED: &str = "File rewinding is not enabled.";
     /// The error of a prompt without a checkpoint.
@@ -197,9 +197,9 @@ impl Rewound {
 }
 
 /// Where the outcome of an operation goes. Nobody has to wait for it; dropping it says nothing.
-pub struct Reply<T>(Option<oneshot::Sender<Result<T, String>>>);
+pub struct OpReply<T>(Option<oneshot::Sender<Result<T, String>>>);
 
-impl<T> Reply<T> {
+impl<T> OpReply<T> {
     /// For somebody who waits.
     pub fn channel() -> (Self, oneshot::Receiver<Result<T, String>>) {
         let (sender, receiver) = oneshot::channel();
@@ -207,7 +207,7 @@ impl<T> Reply<T> {
     }
 
     /// For an operation whose outcome nobody asks for.
-    pub fn nobody() -> Self {
+    pub fn ignored() -> Self {
         Self(None)
     }
 
@@ -216,7 +216,7 @@ impl<T> Reply<T> {
     }
 
     /// Waits until nobody wants to know any more.
-    pub async fn unwanted(&mut self) {
+    pub async fn wait_until_abandoned(&mut self) {
         if let Some(sender) = &mut self.0 {
             sender.closed().await;
         }
@@ -231,7 +231,7 @@ impl<T> Reply<T> {
     }
 }
 
-impl<T> fmt::Debug for Reply<T> {
+impl<T> fmt::Debug for OpReply<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "Reply(awaited)" } else { "Reply(nobody)" })
     }

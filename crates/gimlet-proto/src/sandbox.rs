@@ -26,7 +26,7 @@ pub struct SandboxSpec {
     pub allow_read: Vec<PathBuf>,
     /// The command's own temp folder, writable and named to it; `/tmp` itself is empty and private.
     pub temp_dir: Option<PathBuf>,
-    pub network: SandboxNetwork,
+    pub network: NetworkAccess,
     /// Sockets among the command's own processes on a loopback interface that nobody else sees.
     pub local_sockets: bool,
     /// Unix sockets by name, which reach whatever listens on the machine: container engines, agents, displays.
@@ -53,7 +53,7 @@ impl Default for SandboxSpec {
             deny_read: Vec::new(),
             allow_read: Vec::new(),
             temp_dir: None,
-            network: SandboxNetwork::Off,
+            network: NetworkAccess::Off,
             local_sockets: false,
             unix_sockets: false,
             keep_env: Vec::new(),
@@ -68,7 +68,7 @@ impl Default for SandboxSpec {
 /// How far a command reaches.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum SandboxNetwork {
+pub enum NetworkAccess {
     /// Nowhere.
     #[default]
     Off,
@@ -80,7 +80,7 @@ pub enum SandboxNetwork {
 /// Something that a command tried and the sandbox did not let it do.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
-pub enum Violation {
+pub enum SandboxViolation {
     /// A write outside of what may be written.
     Write { path: PathBuf },
     /// A read of something that is closed.
@@ -105,14 +105,14 @@ pub enum Violation {
     Unseen,
 }
 
-impl Violation {
+impl SandboxViolation {
     /// Whether it is about traces that a command left, and not about something that it was kept from.
-    pub fn is_trace(&self) -> bool {
-        matches!(self, Self::Tampered { .. } | Self::Replaced { .. }) || self.is_failure()
+    pub fn is_tampering(&self) -> bool {
+        matches!(self, Self::Tampered { .. } | Self::Replaced { .. }) || self.is_cleanup_failure()
     }
 
     /// Whether something could not be done about such traces that should have been.
-    pub fn is_failure(&self) -> bool {
+    pub fn is_cleanup_failure(&self) -> bool {
         match self {
             Self::Lost { .. } | Self::Left { .. } | Self::Unseen => true,
             Self::Tampered { moved_to, .. } => moved_to.is_none(),
@@ -126,9 +126,9 @@ impl Violation {
     }
 }
 
-impl std::fmt::Display for Violation {
+impl std::fmt::Display for SandboxViolation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut f = OneLine(f);
+        let mut f = OneLineWriter(f);
         match self {
             Self::Write { path } => write!(f, "writing {} is not allowed", path.display()),
             Self::Read { path } => write!(f, "reading {} is not allowed", path.display()),
@@ -162,9 +162,9 @@ impl std::fmt::Display for Violation {
 }
 
 /// Whoever names a file must not write lines of its own: what controls a terminal or ends a line is escaped.
-struct OneLine<'a, 'b>(&'a mut std::fmt::Formatter<'b>);
+struct OneLineWriter<'a, 'b>(&'a mut std::fmt::Formatter<'b>);
 
-impl Write for OneLine<'_, '_> {
+impl Write for OneLineWriter<'_, '_> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         let ends_line = |char: char| char.is_control() || matches!(char, '\u{2028}' | '\u{2029}');
         text.chars().try_for_each(|char| match ends_line(char) {
@@ -179,11 +179,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_makes_no_line_of_its_own() {
+    fn line_breaks_in_paths_are_escaped() {
         let path = PathBuf::from("/p/a\ngimlet: sandbox: fine\u{1b}[2K\u{2028}é/.mcp.json");
         let shown = r"/p/a\ngimlet: sandbox: fine\u{1b}[2K\u{2028}é/.mcp.json";
-        assert_eq!(Violation::Write { path: path.clone() }.to_string(), format!("writing {shown} is not allowed"));
-        let moved = Violation::Tampered { path: path.clone(), moved_to: Some(path) }.to_string();
+        assert_eq!(
+            SandboxViolation::Write { path: path.clone() }.to_string(),
+            format!("writing {shown} is not allowed")
+        );
+        let moved = SandboxViolation::Tampered { path: path.clone(), moved_to: Some(path) }.to_string();
         assert_eq!(moved, format!("{shown} is protected; the change was moved to {shown}"));
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use crate::Unseen;
+use crate::InvisibleChar;
 
 /// Removes escape sequences and control characters (tab and line feed stay) and shows bidirectional controls and tags.
 pub fn sanitise(text: &str) -> Cow<'_, str> {
@@ -16,7 +16,7 @@ pub fn sanitise(text: &str) -> Cow<'_, str> {
         match char {
             '\u{1b}' => skip_escape(&mut chars),
             '\u{9b}' => skip_csi(&mut chars),
-            '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => skip_string(&mut chars),
+            '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => skip_control_string(&mut chars),
             '\r' if chars.peek() == Some(&'\n') => {}
             '\r' => out.push('\n'),
             char if is_hidden(char) => {
@@ -36,15 +36,15 @@ fn is_unsafe(char: char) -> bool {
 
 /// Characters that change how others are shown, or smuggle text. Those without a width stay: emoji are made with them.
 fn is_hidden(char: char) -> bool {
-    matches!(Unseen::of(char), Some(Unseen::Direction | Unseen::Tag))
+    matches!(InvisibleChar::classify(char), Some(InvisibleChar::Direction | InvisibleChar::Tag))
 }
 
-type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
+type PeekableChars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
 
-fn skip_escape(chars: &mut Chars<'_>) {
+fn skip_escape(chars: &mut PeekableChars<'_>) {
     match chars.next() {
         Some('[') => skip_csi(chars),
-        Some(']' | 'P' | 'X' | '^' | '_') => skip_string(chars),
+        Some(']' | 'P' | 'X' | '^' | '_') => skip_control_string(chars),
         Some(' '..='/') => {
             // Two-character forms such as the choice of a character set.
             chars.next();
@@ -54,7 +54,7 @@ fn skip_escape(chars: &mut Chars<'_>) {
 }
 
 /// A control sequence ends with its first byte from `@` to `~`.
-fn skip_csi(chars: &mut Chars<'_>) {
+fn skip_csi(chars: &mut PeekableChars<'_>) {
     while let Some(char) = chars.peek() {
         match char {
             '\u{40}'..='\u{7e}' => {
@@ -70,7 +70,7 @@ fn skip_csi(chars: &mut Chars<'_>) {
 }
 
 /// A string sequence ends with BEL or ST; an unfinished one ends with the line, so that it cannot hide all that follows.
-fn skip_string(chars: &mut Chars<'_>) {
+fn skip_control_string(chars: &mut PeekableChars<'_>) {
     while let Some(char) = chars.peek().copied() {
         match char {
             '\n' => return,

@@ -43,7 +43,7 @@ pub struct ServerView {
 
 /// Whose tool one is.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct ServerName {
+pub struct ServerIdentity {
     /// The server's own key, as it was configured.
     pub name: String,
     /// Where the server comes from: `sdk`, `dynamic`, …
@@ -52,7 +52,7 @@ pub struct ServerName {
 
 /// The name of a server or of its tool in the characters that providers accept: everything but letters, digits, `_` and
 /// `-` becomes `_`.
-pub fn plain_name(name: &str) -> String {
+pub fn provider_safe_name(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' }).collect()
 }
 
@@ -68,7 +68,7 @@ pub struct ServerTool {
 
 /// What a change of the set of servers came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ServersChanged {
+pub struct ServerSetChange {
     pub added: Vec<String>,
     pub removed: Vec<String>,
     /// Server and reason.
@@ -77,7 +77,7 @@ pub struct ServersChanged {
 
 /// What the driving program wants of a server by itself.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ServerWish {
+pub enum ServerRequest {
     /// A call of the tool of this full name.
     Call { tool: String, input: Map<String, Value> },
     /// A call of the tool that was named at the start to answer questions in a person's place.
@@ -87,18 +87,18 @@ pub enum ServerWish {
 }
 
 /// Looking at and changing the servers of a running session. Changes hold from the next turn on. Nothing is called
-/// here: that takes the gate's leave ([`Inquiry::OfServer`](crate::Inquiry::OfServer)).
-pub trait Servers: Send + Sync {
+/// here: that takes the gate's leave ([`SessionQuery::OfServer`](crate::Inquiry::OfServer)).
+pub trait ServerRegistry: Send + Sync {
     fn list(&self) -> Vec<ServerView>;
     fn reconnect<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<(), String>>;
-    fn enable<'a>(&'a self, server: &'a str, enabled: bool) -> BoxFuture<'a, Result<(), String>>;
+    fn set_enabled<'a>(&'a self, server: &'a str, enabled: bool) -> BoxFuture<'a, Result<(), String>>;
     /// Replaces what earlier calls set and all servers inside the driving program; `servers` is an object of configurations.
-    fn replace<'a>(&'a self, servers: &'a RawValue) -> BoxFuture<'a, Result<ServersChanged, String>>;
+    fn replace<'a>(&'a self, servers: &'a RawValue) -> BoxFuture<'a, Result<ServerSetChange, String>>;
     /// Takes in servers inside the driving program, as far as they are not known yet. `said` is what it says about
     /// servers of its own besides, by name: a limit for calls, and policies of single tools.
-    fn admit(&self, names: &[String], said: &Map<String, Value>);
+    fn admit_driver_servers(&self, names: &[String], said: &Map<String, Value>);
     /// The own key of the connected server that has the tool of this full name.
-    fn server_of(&self, tool: &str) -> Option<String>;
+    fn server_for_tool(&self, tool: &str) -> Option<String>;
     /// Takes a JSON-RPC message that a server inside the driving program sends by itself.
-    fn deliver(&self, server: &str, message: &RawValue) -> Result<(), String>;
+    fn deliver_message(&self, server: &str, message: &RawValue) -> Result<(), String>;
 }

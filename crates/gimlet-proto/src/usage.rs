@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Tokens of one request, or a sum of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
+pub struct TokenUsage {
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub cache_creation_input_tokens: u64,
@@ -17,13 +17,13 @@ pub struct Usage {
     pub web_fetch_requests: u64,
 }
 
-impl Usage {
+impl TokenUsage {
     /// Everything that was sent: new, written to the cache, read from it.
     pub fn prompt_tokens(&self) -> u64 {
         self.input_tokens + self.cache_creation_input_tokens + self.cache_read_input_tokens
     }
 
-    pub fn add(&mut self, other: &Usage) {
+    pub fn add(&mut self, other: &TokenUsage) {
         self.input_tokens += other.input_tokens;
         self.output_tokens += other.output_tokens;
         self.cache_creation_input_tokens += other.cache_creation_input_tokens;
@@ -40,7 +40,7 @@ impl Usage {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelUsage {
     pub model: String,
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// `None` once any response came from a model whose price is not known.
     pub cost_usd: Option<f64>,
     pub context_window: u64,
@@ -49,7 +49,7 @@ pub struct ModelUsage {
 
 impl ModelUsage {
     /// Two lists as one, entries of one model added up. A price that is not known makes the sum unknown.
-    pub fn sum(first: &[ModelUsage], second: &[ModelUsage]) -> Vec<ModelUsage> {
+    pub fn sum_by_model(first: &[ModelUsage], second: &[ModelUsage]) -> Vec<ModelUsage> {
         let mut all = first.to_vec();
         for entry in second {
             match all.iter_mut().find(|known| known.model == entry.model) {
@@ -72,11 +72,12 @@ mod tests {
     fn usage_is_added_up_by_model() {
         let entry = |model: &str, output_tokens, cost_usd| ModelUsage {
             model: model.into(),
-            usage: Usage { output_tokens, ..Usage::default() },
+            usage: TokenUsage { output_tokens, ..TokenUsage::default() },
             cost_usd,
             ..ModelUsage::default()
         };
-        let sum = ModelUsage::sum(&[entry("a", 1, Some(1.0)), entry("b", 2, None)], &[entry("a", 3, Some(0.5))]);
+        let sum =
+            ModelUsage::sum_by_model(&[entry("a", 1, Some(1.0)), entry("b", 2, None)], &[entry("a", 3, Some(0.5))]);
         assert_eq!(sum, [entry("a", 4, Some(1.5)), entry("b", 2, None)]);
     }
 }

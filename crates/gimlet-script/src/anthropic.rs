@@ -4,17 +4,17 @@
 //! dialects get a module of their own beside this one.
 
 mod events;
-mod images;
+mod image_header;
 mod message;
 mod prompt;
-mod strict;
-mod thinking;
+mod request_rules;
+mod thinking_signature;
 
-pub(crate) use events::{Event, Mark as EventMark, ping, render};
-pub(crate) use message::{Ids, Message, build, canonical_tail, to_json};
-pub(crate) use prompt::{Layer, Prompt, Ttl, finished_thinking, marks};
-pub(crate) use strict::{Issued, Rules, check};
-pub(crate) use thinking::{Binder, verify};
+pub(crate) use events::{EventMark, ScriptedEvent, ping, render};
+pub(crate) use message::{IdSource, ReplyMessage, build_message, canonical_tail, to_json};
+pub(crate) use prompt::{MarkerTtl, PromptLayer, RequestPrompt, find_cache_markers, finished_turn_thinking};
+pub(crate) use request_rules::{IssuedBlocks, RuleContext, check};
+pub(crate) use thinking_signature::{ThinkingSigner, verify_thinking};
 
 /// The path that a reply comes from.
 pub(crate) const MESSAGES: &str = "/v1/messages";

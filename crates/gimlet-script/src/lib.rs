@@ -6,28 +6,29 @@
 
 mod anthropic;
 mod api_error;
-mod cache;
-mod desk;
-mod hash;
-mod http1;
-mod json;
-mod ledger;
-mod player;
-mod profile;
+mod digest_chain;
+mod http_connection;
+mod model_capabilities;
+mod prompt_cache;
+mod prompt_usage;
+mod received_request;
 mod report;
-mod request;
+mod request_log;
 mod script;
-mod server;
+mod script_player;
+mod script_responder;
+mod script_server;
+mod spanned_json;
 mod template;
-mod usage;
-mod wire;
+mod wire_plan;
 
-pub use ledger::SecretSeen;
-pub use profile::{Binding, ModelSpec};
-pub use request::{Outcome, Request};
+pub use model_capabilities::{ModelSpec, ThinkingBinding};
+pub use prompt_usage::PromptUsage;
+pub use received_request::{ReceivedRequest, RequestOutcome};
+pub use request_log::SeenSecret;
 pub use script::{
-    Agent, At, BlockSpec, Chunk, Clock, Close, Encoding, ErrorSpec, EventNames, Expect, Fault, Flush, Framing,
-    InputPieces, Newline, Pings, Program, Repeat, Reply, Script, ScriptError, Step, ToolInput, UsageStyle, Wire,
+    BlockSpec, BodyFraming, CacheClock, ChunkMode, CloseKind, ContentEncoding, ErrorSpec, EventNames, ExpectedRequest,
+    Fault, FaultPoint, FlushMode, InputPieces, LineEnding, PingMode, ReplyProgram, Script, ScriptError, ScriptStep,
+    ScriptedAgent, ScriptedReply, StepRepeat, ToolInput, UsageStyle, WireShape,
 };
-pub use server::{Server, StartError, Summary};
-pub use usage::PromptUsage;
+pub use script_server::{ScriptServer, ScriptSummary, ServerStartError};

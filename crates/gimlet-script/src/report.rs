@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::Request;
-use crate::ledger::{Ledger, first_cache_difference};
+use crate::ReceivedRequest;
+use crate::request_log::{RequestLog, first_cache_difference};
 
 /// Where it is asked for.
 pub(crate) const REPORT: &str = "/report";
 
 /// Everything so far. The hit rate of the whole is weighted by tokens and leaves the first request out: nothing was
 /// cached before it.
-pub(crate) fn report(ledger: &Ledger, unplayed: usize) -> Value {
+pub(crate) fn report(ledger: &RequestLog, unplayed: usize) -> Value {
     let requests = ledger.all();
     let rows: Vec<Value> = requests.iter().map(|request| row(&requests, request)).collect();
     let counted = requests.iter().filter_map(|request| request.outcome().usage).skip(1);
@@ -25,7 +25,7 @@ pub(crate) fn report(ledger: &Ledger, unplayed: usize) -> Value {
     })
 }
 
-fn row(all: &[Request], request: &Request) -> Value {
+fn row(all: &[ReceivedRequest], request: &ReceivedRequest) -> Value {
     let outcome = request.outcome();
     let mut row = json!({
         "path": request.path(), "model": request.model(), "status": outcome.status, "attempt": request.attempt(),
@@ -43,7 +43,7 @@ fn row(all: &[Request], request: &Request) -> Value {
 
 /// What keeps a request from reading what the one before it wrote. Conversations may take turns, so one that nothing
 /// keeps it from reading counts wherever it stands.
-fn difference(earlier: &[Request], request: &Request) -> Option<&'static str> {
+fn difference(earlier: &[ReceivedRequest], request: &ReceivedRequest) -> Option<&'static str> {
     let mut answered = earlier.iter().rev().filter(|earlier| earlier.outcome().usage.is_some()).peekable();
     let last = first_cache_difference(answered.peek()?, request)?;
     answered.all(|earlier| first_cache_difference(earlier, request).is_some()).then_some(last)

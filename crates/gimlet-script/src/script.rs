@@ -3,11 +3,11 @@
 //! This is the author's language and nothing else: no sockets, no clocks, no rules of a provider. Unknown fields are
 //! errors, because a misspelt one would make a test pass for the wrong reason.
 
-mod builder;
-mod expect;
+mod expected_request;
 mod fault;
-mod reply;
-mod wire;
+mod script_builder;
+mod scripted_reply;
+mod wire_shape;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,13 +15,16 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::Request;
-use crate::profile::ModelSpec;
+use crate::ReceivedRequest;
+use crate::model_capabilities::ModelSpec;
 
-pub use expect::Expect;
-pub use fault::{At, Close, Fault};
-pub use reply::{Agent, BlockSpec, ErrorSpec, Reply, ToolInput};
-pub use wire::{Chunk, Encoding, EventNames, Flush, Framing, InputPieces, Newline, Pings, UsageStyle, Wire};
+pub use expected_request::ExpectedRequest;
+pub use fault::{CloseKind, Fault, FaultPoint};
+pub use scripted_reply::{BlockSpec, ErrorSpec, ScriptedAgent, ScriptedReply, ToolInput};
+pub use wire_shape::{
+    BodyFraming, ChunkMode, ContentEncoding, EventNames, FlushMode, InputPieces, LineEnding, PingMode, UsageStyle,
+    WireShape,
+};
 
 /// A whole script.
 #[derive(Debug, Deserialize)]
@@ -38,10 +41,10 @@ pub struct Script {
     /// Largest request body in bytes; a longer one is refused while it is still being sent.
     pub max_body_bytes: u64,
     /// What the cache's entries age by.
-    pub clock: Clock,
+    pub clock: CacheClock,
     /// Values for `{{name}}` in texts, inputs and headers.
     pub vars: BTreeMap<String, String>,
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScriptStep>,
 }
 
 impl Default for Script {
@@ -52,7 +55,7 @@ impl Default for Script {
             keys: Vec::new(),
             models: Vec::new(),
             max_body_bytes: 32_000_000,
-            clock: Clock::default(),
+            clock: CacheClock::default(),
             vars: BTreeMap::new(),
             steps: Vec::new(),
         }
@@ -62,7 +65,7 @@ impl Default for Script {
 /// Which time the cache goes by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Clock {
+pub enum CacheClock {
     /// The real one, and what is added to it.
     #[default]
     Real,
@@ -73,46 +76,48 @@ pub enum Clock {
 /// One step: which request it answers, how, and in what shape the answer goes over the wire.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Step {
+pub struct ScriptStep {
     /// What the next request must look like; anything else is a failure.
-    pub expect: Expect,
+    pub expect: ExpectedRequest,
     /// Makes this a standing step: it answers any request that fits, whenever it comes, before the ordered steps.
-    pub when: Option<Expect>,
-    pub reply: Reply,
-    pub wire: Wire,
+    pub when: Option<ExpectedRequest>,
+    pub reply: ScriptedReply,
+    pub wire: WireShape,
     /// Moves the cache's clock forward once the step has answered.
     pub advance_ms: u64,
     /// How often the step answers: once by default, a standing step for ever.
-    pub repeat: Option<Repeat>,
+    pub repeat: Option<StepRepeat>,
     /// A reply computed from the request; takes the place of `reply`.
     #[serde(skip)]
-    pub program: Option<Program>,
+    pub program: Option<ReplyProgram>,
 }
 
 /// How often a step answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "serde_json::Value")]
-pub enum Repeat {
+pub enum StepRepeat {
     Times(u32),
     Forever,
 }
 
-impl TryFrom<serde_json::Value> for Repeat {
+impl TryFrom<serde_json::Value> for StepRepeat {
     type Error = String;
 
     fn try_from(value: serde_json::Value) -> Result<Self, String> {
         if value == "forever" {
-            return Ok(Repeat::Forever);
+            return Ok(StepRepeat::Forever);
         }
         let times = value.as_u64().and_then(|times| u32::try_from(times).ok()).filter(|times| *times > 0);
-        times.map(Repeat::Times).ok_or_else(|| format!("`repeat` is a number from 1 up or \"forever\", not {value}"))
+        times
+            .map(StepRepeat::Times)
+            .ok_or_else(|| format!("`repeat` is a number from 1 up or \"forever\", not {value}"))
     }
 }
 
 /// A reply written in Rust.
-pub struct Program(pub(crate) Box<dyn FnMut(&Request) -> Reply + Send>);
+pub struct ReplyProgram(pub(crate) Box<dyn FnMut(&ReceivedRequest) -> ScriptedReply + Send>);
 
-impl fmt::Debug for Program {
+impl fmt::Debug for ReplyProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Program")
     }
@@ -142,7 +147,7 @@ impl Script {
             if content.repeat.is_some() && content.reply.times.is_some() {
                 return fail("`repeat` and `reply.times` say the same thing; give one of them");
             }
-            if content.when.is_some() && content.expect != Expect::default() {
+            if content.when.is_some() && content.expect != ExpectedRequest::default() {
                 return fail("a step has `expect` (ordered) or `when` (standing), not both");
             }
             if content.reply.agent.is_some() && (content.when.is_some() || !content.reply.blocks.is_empty()) {
@@ -176,11 +181,11 @@ fn syntax_error(text: &str, error: &serde_json::Error) -> ScriptError {
 
 fn step_at(text: &str, line: usize, column: usize) -> Option<usize> {
     #[derive(Deserialize)]
-    struct Steps<'a> {
+    struct RawSteps<'a> {
         #[serde(borrow)]
         steps: Vec<&'a RawValue>,
     }
-    let steps = serde_json::from_str::<Steps<'_>>(text).ok()?.steps;
+    let steps = serde_json::from_str::<RawSteps<'_>>(text).ok()?.steps;
     let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let at = before + column;
     let start_of = |raw: &RawValue| raw.get().as_ptr() as usize - text.as_ptr() as usize;

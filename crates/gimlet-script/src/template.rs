@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::Request;
+use crate::ReceivedRequest;
 
 /// The values that one reply's placeholders can take.
-pub(crate) struct Template<'a> {
+pub(crate) struct ReplyTemplate<'a> {
     vars: &'a BTreeMap<String, String>,
-    request: &'a Request,
+    request: &'a ReceivedRequest,
 }
 
-impl<'a> Template<'a> {
-    pub(crate) fn new(vars: &'a BTreeMap<String, String>, request: &'a Request) -> Self {
+impl<'a> ReplyTemplate<'a> {
+    pub(crate) fn new(vars: &'a BTreeMap<String, String>, request: &'a ReceivedRequest) -> Self {
         Self { vars, request }
     }
 

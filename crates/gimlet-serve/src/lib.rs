@@ -4,16 +4,16 @@
 //! tool, decides nothing and never touches the session's state.
 
 mod debug_log;
+mod event_watcher;
+mod line_output;
+mod piped_input;
 pub mod print;
 pub mod sdk;
-mod stdin;
-mod watch;
 mod wire;
-mod writer;
 
-pub use debug_log::{Filter, Mask, write_log};
+pub use debug_log::{LogFilter, SecretMask, write_log};
+pub use event_watcher::{ColourMode, EventWatcher};
 pub use gimlet_proto::sanitise;
-pub use stdin::{Feed, Patience, PipedInput, StdinError};
-pub use watch::{Colour, Watcher};
-pub use wire::{Face, StartupFailure, startup_failure};
-pub use writer::{Output, OutputEnd};
+pub use line_output::{LineOutput, OutputEnd};
+pub use piped_input::{InitialInput, InputTimeouts, PipedInput, StdinError};
+pub use wire::{InitFacts, StartupFailure, startup_failure_line};

@@ -1,17 +1,20 @@
 //! Print mode: one prompt (or a stream of them) in, the answer out, an exit code at the end.
 
-mod activity;
-mod flags;
+mod permission_flags;
+mod progress_notes;
 
 use std::time::Duration;
 
-use gimlet_proto::{Body, Event, Level, Notice, Op, Reader, Say, SessionHandle, TurnEnd, TurnReport, enclosed};
+use gimlet_proto::{
+    Event, EventBody, EventReader, Notice, NoticeLevel, Op, SessionHandle, SubmittedPrompt, TurnEnd, TurnReport,
+    enclose_in_tag,
+};
 use tokio::sync::mpsc;
 
+use crate::line_output::{LineOutput, OutputEnd};
+use crate::piped_input::PipedInput;
 use crate::sanitise;
-use crate::stdin::PipedInput;
-use crate::wire::{self, Face, Lines, Listener, Wire};
-use crate::writer::{Output, OutputEnd};
+use crate::wire::{self, InitFacts, WireConsumer, WireEncoder, WireOptions};
 
 /// How long the reader of remarks may take for the rest of them. The answer itself waits for its reader, as it does in
 /// every program that writes to a pipe: someone may be reading it page by page.
@@ -19,7 +22,7 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(30);
 
 /// How the answer is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum PrintFormat {
     /// The final text.
     Text,
     /// One result object.
@@ -30,23 +33,23 @@ pub enum Format {
 
 /// What print mode runs with.
 pub struct PrintJob {
-    pub format: Format,
+    pub format: PrintFormat,
     pub verbose: bool,
     pub partial: bool,
     /// Show what subagents say, besides what they do.
     pub subagent_text: bool,
     /// The session can be gone on with later.
-    pub saved: bool,
+    pub is_saved: bool,
     /// What programs are told about the session.
-    pub face: Face,
+    pub init_facts: InitFacts,
     /// The first prompt, complete.
-    pub prompt: Say,
+    pub prompt: SubmittedPrompt,
     /// More may come from here.
     pub input: Option<PipedInput>,
     /// For the answer.
-    pub out: Output,
+    pub out: LineOutput,
     /// For remarks.
-    pub notes: Output,
+    pub notes: LineOutput,
     /// One message per request to stop the turn.
     pub interrupts: mpsc::UnboundedReceiver<()>,
 }
@@ -64,13 +67,25 @@ pub enum PrintEnd {
 /// Runs a session in print mode to its end.
 pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
     let events = handle.subscribe();
-    let PrintJob { format, verbose, partial, subagent_text, saved, face, prompt, input, out, notes, interrupts } = job;
-    let mut printer = Printer {
+    let PrintJob {
         format,
         verbose,
-        wire: Wire::new(
-            Lines { partial, replay_prompts: false, hook_events: false, subagent_text },
-            Listener::Reads,
+        partial,
+        subagent_text,
+        is_saved: saved,
+        init_facts: face,
+        prompt,
+        input,
+        out,
+        notes,
+        interrupts,
+    } = job;
+    let mut printer = EventPrinter {
+        format,
+        verbose,
+        wire: WireEncoder::new(
+            WireOptions { partial, replay_prompts: false, hook_events: false, subagent_text },
+            WireConsumer::ReadsOutput,
             face,
         ),
         out,
@@ -84,8 +99,8 @@ pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
         failed: false,
         interrupted: false,
     };
-    handle.send(Op::Say(prompt));
-    let mut end = drive(&handle, events, input, interrupts, &mut printer).await;
+    handle.send(Op::Submit(prompt));
+    let mut end = run_event_loop(&handle, events, input, interrupts, &mut printer).await;
     if printer.interrupted && end == PrintEnd::Failure {
         end = PrintEnd::Interrupted;
     }
@@ -99,7 +114,7 @@ pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
     if let Some(remark) = remark {
         printer.notes.line(format!("gimlet: {remark}\n").into_bytes()).await;
     }
-    if printer.format == Format::Text && printer.unfinished && printer.has_begun && printer.saved {
+    if printer.format == PrintFormat::Text && printer.unfinished && printer.has_begun && printer.saved {
         let way = format!("gimlet: go on with: gimlet -p --resume {} \"…\"\n", handle.id);
         printer.notes.line(way.into_bytes()).await;
     }
@@ -107,16 +122,16 @@ pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
     end
 }
 
-fn say(handle: &SessionHandle, text: &str) {
-    handle.send(Op::Say(Say::text(text)));
+fn send_prompt(handle: &SessionHandle, text: &str) {
+    handle.send(Op::Submit(SubmittedPrompt::from_text(text)));
 }
 
-async fn drive(
+async fn run_event_loop(
     handle: &SessionHandle,
-    mut events: Reader,
+    mut events: EventReader,
     mut input: Option<PipedInput>,
     mut interrupts: mpsc::UnboundedReceiver<()>,
-    printer: &mut Printer,
+    printer: &mut EventPrinter,
 ) -> PrintEnd {
     let mut busy = true;
     let mut closing = false;
@@ -145,25 +160,25 @@ async fn drive(
             event = events.next() => {
                 let Some(event) = event else { break };
                 busy = match &event.body {
-                    Body::TurnEnded(_) => false,
-                    Body::Opened(_) => true,
+                    EventBody::TurnEnded(_) => false,
+                    EventBody::TurnStarting(_) => true,
                     _ => busy,
                 };
-                printer.show(&event).await;
-                if matches!(&event.body, Body::TurnEnded(report) if takes_no_more(&report.end)) {
+                printer.print_event(&event).await;
+                if matches!(&event.body, EventBody::TurnEnded(report) if is_session_exhausted(&report.end)) {
                     // Reading on would swallow lines that nobody will see.
                     input = None;
                 }
-                if matches!(event.body, Body::TurnEnded(_)) && input.as_mut().is_none_or(PipedInput::is_over) {
+                if matches!(event.body, EventBody::TurnEnded(_)) && input.as_mut().is_none_or(PipedInput::is_finished) {
                     close(handle);
                 }
             }
-            batch = next_batch(&mut input), if !busy => {
+            batch = next_input_batch(&mut input), if !busy => {
                 match batch {
                     Some(text) => {
                         busy = true;
                         // Piped lines are data, in every batch: the person's words are in the first prompt.
-                        say(handle, &enclosed("stdin", text.trim_end()));
+                        send_prompt(handle, &enclose_in_tag("stdin", text.trim_end()));
                     }
                     None => {
                         input = None;
@@ -177,23 +192,23 @@ async fn drive(
 }
 
 /// Whether whatever comes next would be refused as well.
-fn takes_no_more(end: &TurnEnd) -> bool {
+fn is_session_exhausted(end: &TurnEnd) -> bool {
     matches!(end, TurnEnd::PromptUnusable { .. } | TurnEnd::Budget(_))
 }
 
-async fn next_batch(input: &mut Option<PipedInput>) -> Option<String> {
+async fn next_input_batch(input: &mut Option<PipedInput>) -> Option<String> {
     match input {
-        Some(input) => input.batch().await,
+        Some(input) => input.next_batch().await,
         None => std::future::pending().await,
     }
 }
 
-struct Printer {
-    format: Format,
+struct EventPrinter {
+    format: PrintFormat,
     verbose: bool,
-    wire: Wire,
-    out: Output,
-    notes: Output,
+    wire: WireEncoder,
+    out: LineOutput,
+    notes: LineOutput,
     /// Every line so far, for the verbose JSON array.
     collected: Vec<String>,
     /// Words of the model that may turn out to be the answer itself, which is printed anyway.
@@ -210,30 +225,31 @@ struct Printer {
     interrupted: bool,
 }
 
-impl Printer {
-    async fn show(&mut self, event: &Event) {
+impl EventPrinter {
+    async fn print_event(&mut self, event: &Event) {
         match self.format {
-            Format::StreamJson => {
-                for line in self.wire.lines(event) {
-                    self.write(line).await;
+            PrintFormat::StreamJson => {
+                for line in self.wire.encode_event(event) {
+                    self.write_line(line).await;
                 }
             }
-            Format::Json if self.verbose => self.collected.extend(self.wire.lines(event)),
-            Format::Json | Format::Text => {}
+            PrintFormat::Json if self.verbose => self.collected.extend(self.wire.encode_event(event)),
+            PrintFormat::Json | PrintFormat::Text => {}
         }
         // What subagents say is said to whoever sent them.
-        let is_remark = !matches!(event.body, Body::Block(_)) || event.agent.parent_tool_use().is_none();
+        let is_remark = !matches!(event.body, EventBody::Block(_)) || event.agent.parent_tool_use().is_none();
         // What may not follow the last result must still be said somewhere.
-        let is_pressing = |notice: &Notice| matches!(notice.level, Level::Warning | Level::Error);
-        let is_dropped = || self.wire.is_silent() && matches!(&event.body, Body::Notice(notice) if is_pressing(notice));
-        if (self.format != Format::StreamJson || is_dropped())
+        let is_pressing = |notice: &Notice| matches!(notice.level, NoticeLevel::Warning | NoticeLevel::Error);
+        let is_dropped =
+            || self.wire.is_muted() && matches!(&event.body, EventBody::Notice(notice) if is_pressing(notice));
+        if (self.format != PrintFormat::StreamJson || is_dropped())
             && is_remark
-            && let Some(note) = activity::note(&event.body, self.verbose)
+            && let Some(note) = progress_notes::format_note(&event.body, self.verbose)
         {
-            let stop = matches!(event.body, Body::Retry(_)) && !std::mem::replace(&mut self.retried, true);
+            let stop = matches!(event.body, EventBody::Retry(_)) && !std::mem::replace(&mut self.retried, true);
             let note = if stop { note + "; Ctrl-C stops" } else { note };
             let held = match &event.body {
-                Body::Block(_) => self.held_note.replace(note),
+                EventBody::Block(_) => self.held_note.replace(note),
                 _ => {
                     let held = self.held_note.take();
                     held.into_iter().chain([note]).reduce(|held, note| format!("{held}\n{note}"))
@@ -245,13 +261,13 @@ impl Printer {
             }
         }
         match &event.body {
-            Body::TurnEnded(report) => {
+            EventBody::TurnEnded(report) => {
                 self.held_note = None;
                 self.finish_turn(event, report).await;
             }
-            Body::Block(block) => self.has_begun |= block.error.is_none(),
+            EventBody::Block(block) => self.has_begun |= block.error.is_none(),
             // The answer is printed all the same, but a script must learn that not all is well.
-            Body::Notice(notice) if notice.level == Level::Error => {
+            EventBody::Notice(notice) if notice.level == NoticeLevel::Error => {
                 self.failed = true;
                 // The one error that is no turn's: the record cannot be written.
                 self.saved = false;
@@ -261,28 +277,28 @@ impl Printer {
     }
 
     async fn finish_turn(&mut self, event: &Event, report: &TurnReport) {
-        let result = wire::result(event, report);
+        let result = wire::turn_result(event, report);
         self.failed |= result.is_error;
         self.unfinished = result.is_error;
         match self.format {
-            Format::StreamJson => {}
-            Format::Json if self.verbose => {
+            PrintFormat::StreamJson => {}
+            PrintFormat::Json if self.verbose => {
                 let all = std::mem::take(&mut self.collected);
-                self.write(format!("[{}]", all.join(","))).await;
+                self.write_line(format!("[{}]", all.join(","))).await;
             }
-            Format::Json => self.write(result.render()).await,
-            Format::Text if matches!(report.end, TurnEnd::Aborted { .. }) => {
+            PrintFormat::Json => self.write_line(result.to_line()).await,
+            PrintFormat::Text if matches!(report.end, TurnEnd::Aborted { .. }) => {
                 self.has_begun = true;
                 self.notes.line(b"gimlet: interrupted\n".to_vec()).await;
             }
-            Format::Text => {
-                let text = closing_words(report);
-                self.write(sanitise(&text).into_owned()).await;
+            PrintFormat::Text => {
+                let text = final_text(report);
+                self.write_line(sanitise(&text).into_owned()).await;
             }
         }
     }
 
-    async fn write(&self, mut line: String) {
+    async fn write_line(&self, mut line: String) {
         line.push('\n');
         // A consumer that went away is noticed by `gone`.
         self.out.line(line.into_bytes()).await;
@@ -290,17 +306,17 @@ impl Printer {
 }
 
 /// What text output says at the end of a turn.
-fn closing_words(report: &TurnReport) -> String {
+fn final_text(report: &TurnReport) -> String {
     match &report.end {
         TurnEnd::Completed
         | TurnEnd::Refused { .. }
         | TurnEnd::HookStopped
         | TurnEnd::StopHookPrevented
         | TurnEnd::Deferred { .. } => report.text.trim_end().to_owned(),
-        TurnEnd::DeferredUnavailable { tool } => format!("Error: {}", wire::unavailable(tool)),
+        TurnEnd::DeferredUnavailable { tool } => format!("Error: {}", wire::unavailable_call_message(tool)),
         TurnEnd::PromptBlocked { reason } => reason.trim_end().to_owned(),
         TurnEnd::PromptUnusable { reason, .. } | TurnEnd::Stopped { reason, .. } => format!("Error: {reason}"),
-        TurnEnd::Failed(error) => error.in_place_of_answer(),
+        TurnEnd::Failed(error) => error.to_reply_text(),
         TurnEnd::MaxTurns(max) => format!("Error: reached the limit of {max} turns (--max-turns)"),
         TurnEnd::Budget(max) => format!("Error: reached the limit of ${max} (--max-budget-usd)"),
         TurnEnd::StructuredOutputRetries(max) => {

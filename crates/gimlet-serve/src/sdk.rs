@@ -3,19 +3,19 @@
 //! One loop owns the output, so that lines keep their order: what a session published before it asked something is
 //! written before the question. The loop never waits for the host or the session; it only passes on.
 
-mod content;
-mod fit;
-mod frames;
-mod host;
+mod control_frames;
+mod control_requests;
+mod host_content;
+mod host_driver;
+mod host_lines;
+mod host_prompt;
 mod initialize;
-mod lifecycle;
-mod lines;
-mod link;
 mod mirror;
-mod permission;
-mod prompts;
-mod requests;
-mod state;
+mod permission_question;
+mod prompt_lifecycle;
+mod session_loop;
+mod session_state;
+mod truncate;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,53 +23,53 @@ use std::time::Duration;
 use gimlet_proto::SessionHandle;
 use tokio::sync::mpsc;
 
+use crate::line_output::{LineOutput, OutputEnd};
 use crate::print::DRAIN;
-use crate::wire::Face;
-use crate::writer::{Output, OutputEnd};
+use crate::wire::InitFacts;
 
-pub use host::{Host, HostRequests};
-pub use initialize::{AgentCard, Initialize, ModelCard, Welcome};
-pub use lifecycle::CAPABILITY as LIFECYCLE_CAPABILITY;
-pub use lines::{HostLine, HostLines, LineError};
-pub use mirror::{Mirror, MirrorFeed, mirror};
-pub use prompts::{LOCAL_COMMANDS, unavailable_command};
-pub use requests::{Backstage, Reopen, Reopened, SavedSetting};
-pub use state::StateLines;
+pub use control_requests::{ReopenReason, ReopenedSession, SavedSetting, SessionBackend};
+pub use host_driver::{HostDriver, HostRequests};
+pub use host_lines::{HostLine, HostLineError, HostLines};
+pub use host_prompt::{LOCAL_COMMANDS, unavailable_command};
+pub use initialize::{AgentCard, InitializeRequest, InitializeResponse, ModelCard};
+pub use mirror::{MirrorFeed, TranscriptMirror, mirror_channel};
+pub use prompt_lifecycle::CAPABILITY as LIFECYCLE_CAPABILITY;
+pub use session_state::StateAudience;
 
 /// What the protocol runs with.
 pub struct SdkJob {
     /// Read before the session was opened.
-    pub first: Option<Result<HostLine, LineError>>,
+    pub first: Option<Result<HostLine, HostLineError>>,
     /// What it asked for if it was a greeting; the session was opened with that.
-    pub wishes: Option<Initialize>,
+    pub initialize: Option<InitializeRequest>,
     pub lines: HostLines,
-    pub host: Host,
+    pub host: HostDriver,
     pub requests: HostRequests,
-    pub backstage: Arc<dyn Backstage>,
-    pub welcome: Welcome,
-    pub face: Face,
+    pub backend: Arc<dyn SessionBackend>,
+    pub initialize_response: InitializeResponse,
+    pub init_facts: InitFacts,
     pub partial: bool,
     pub replay_prompts: bool,
     pub hook_events: bool,
     /// What subagents say and think, besides what they do.
     pub subagent_text: bool,
-    pub states: StateLines,
-    pub answers: Answers,
+    pub state_audience: StateAudience,
+    pub responder: PermissionResponder,
     pub mirror: Option<MirrorFeed>,
     /// How long subagents may go on after the host's last line; `None` for as long as they take.
-    pub patience: Option<Duration>,
+    pub agent_timeout: Option<Duration>,
     /// For the protocol.
-    pub out: Output,
+    pub out: LineOutput,
     /// For remarks.
-    pub notes: Output,
+    pub notes: LineOutput,
     /// One message per request to stop.
     pub interrupts: mpsc::UnboundedReceiver<()>,
 }
 
 /// Who answers permission questions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answers {
-    Nobody,
+pub enum PermissionResponder {
+    Unattended,
     /// The host, through requests of its own kind.
     Host,
     /// A tool of a server, by its full name.
@@ -88,13 +88,13 @@ pub enum SdkEnd {
 }
 
 /// The answer to a greeting that no session can be opened for.
-pub fn refusal(greeting: &HostLine, problem: String) -> String {
-    fit::answer(&greeting.get("request_id").unwrap_or_default(), Err(problem))
+pub fn refuse_initialize(greeting: &HostLine, problem: String) -> String {
+    truncate::truncate_answer(&greeting.get("request_id").unwrap_or_default(), Err(problem))
 }
 
 /// Drives a session for a host to its end.
 pub async fn run(session: SessionHandle, job: SdkJob) -> SdkEnd {
-    let link::Ended { end, out, notes, remark } = link::drive(session, job).await;
+    let session_loop::LoopEnd { end, out, notes, remark } = session_loop::run_session_loop(session, job).await;
     let end = match out.finish(None).await {
         OutputEnd::Complete => end,
         OutputEnd::Closed => SdkEnd::OutputClosed,

@@ -3,26 +3,29 @@
 //! Members that programs rely on are written in the order and with the names that the reference uses; whatever carries
 //! a block carries its exact bytes.
 
-mod hook;
-mod result;
-mod tasks;
+mod hook_lines;
+mod result_line;
+mod task_lines;
 
 use std::collections::HashSet;
 
 use gimlet_proto::{
-    AgentPath, AssistantBlock, BlockKind, Body, Denial, EntryId, Event, Level, Notice, Opened, Prompt, RetryNotice,
-    ServerView, SessionId, ToolFinished, ToolPhase, ToolUseId, ToolView, Usage,
+    AcceptedPrompt, AgentPath, AssistantBlock, BlockKind, Denial, EntryId, Event, EventBody, Notice, NoticeLevel,
+    RetryNotice, ServerView, SessionId, StoredToolResult, TokenUsage, ToolCallPhase, ToolCallView, ToolUseId,
+    TurnSetup,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-pub use result::{StartupFailure, startup_failure};
-pub(crate) use result::{local_result, model_usage, result, total_cost, unavailable};
-use tasks::TaskLines;
+pub use result_line::{StartupFailure, startup_failure_line};
+pub(crate) use result_line::{
+    local_result_line, render_model_usage, total_cost, turn_result, unavailable_call_message,
+};
+use task_lines::TaskLines;
 
 /// Which of the optional lines a consumer asked for.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Lines {
+pub(crate) struct WireOptions {
     pub(crate) partial: bool,
     pub(crate) replay_prompts: bool,
     /// Every run of a hook, not only those that open a session.
@@ -33,18 +36,18 @@ pub(crate) struct Lines {
 
 /// Who reads, and what they make of lines behind a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Listener {
+pub(crate) enum WireConsumer {
     /// A program that keeps its side open until every subagent that it was told of has ended.
-    Counts,
+    TracksAgents,
     /// A program that has said its last line: it waits for nothing but the end.
-    Leaves,
+    HasLeft,
     /// Whoever reads what is printed: the result is the last line.
-    Reads,
+    ReadsOutput,
 }
 
 /// What programs are told about the session in front of every turn, beyond the turn's own configuration.
 #[derive(Clone, Debug)]
-pub struct Face {
+pub struct InitFacts {
     /// As settings name it, whether there is such a style or not.
     pub output_style: String,
     pub slash_commands: Vec<String>,
@@ -57,7 +60,7 @@ pub struct Face {
     pub plugin_flags: Vec<String>,
 }
 
-impl Default for Face {
+impl Default for InitFacts {
     fn default() -> Self {
         Self {
             output_style: "default".to_owned(),
@@ -71,205 +74,205 @@ impl Default for Face {
 }
 
 /// The wire towards one consumer.
-pub(crate) struct Wire {
-    lines: Lines,
-    listener: Listener,
-    face: Face,
+pub(crate) struct WireEncoder {
+    options: WireOptions,
+    consumer: WireConsumer,
+    init_facts: InitFacts,
     /// The blocks of replies under way, each with its agent: they may still be taken back.
-    shown: Vec<(AgentPath, EntryId)>,
+    shown_blocks: Vec<(AgentPath, EntryId)>,
     tasks: TaskLines,
     /// Calls of subagents that were shown and whose results were not.
-    unanswered: HashSet<ToolUseId>,
+    unanswered_calls: HashSet<ToolUseId>,
     /// An error result was written; programs would take whatever follows it for a turn that went well.
-    ended_badly: bool,
+    has_failed: bool,
     /// A result was written, and no turn has begun since.
     between_turns: bool,
 }
 
-impl Wire {
-    pub(crate) fn new(lines: Lines, listener: Listener, face: Face) -> Self {
+impl WireEncoder {
+    pub(crate) fn new(options: WireOptions, consumer: WireConsumer, init_facts: InitFacts) -> Self {
         Self {
-            lines,
-            listener,
-            face,
-            shown: Vec::new(),
+            options,
+            consumer,
+            init_facts,
+            shown_blocks: Vec::new(),
             tasks: TaskLines::default(),
-            unanswered: HashSet::new(),
-            ended_badly: false,
+            unanswered_calls: HashSet::new(),
+            has_failed: false,
             between_turns: false,
         }
     }
 
     /// The program has said its last line.
-    pub(crate) fn host_leaves(&mut self) {
-        self.listener = Listener::Leaves;
+    pub(crate) fn mark_host_left(&mut self) {
+        self.consumer = WireConsumer::HasLeft;
     }
 
     /// Nothing may follow the last result.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.ended_badly || (self.between_turns && self.listener == Listener::Reads)
+    pub(crate) fn is_muted(&self) -> bool {
+        self.has_failed || (self.between_turns && self.consumer == WireConsumer::ReadsOutput)
     }
 
     /// What runs in the background now, for a program that comes back; nothing behind an error.
-    pub(crate) fn background_tasks(&self, session: &SessionId) -> Option<String> {
-        (!self.ended_badly).then(|| self.tasks.in_background(session))
+    pub(crate) fn background_tasks_line(&self, session: &SessionId) -> Option<String> {
+        (!self.has_failed).then(|| self.tasks.background_tasks_line(session))
     }
 
     /// From now on also what subagents say and think.
-    pub(crate) fn show_subagent_text(&mut self) {
-        self.lines.subagent_text = true;
+    pub(crate) fn enable_subagent_text(&mut self) {
+        self.options.subagent_text = true;
     }
 
     /// The style that settings name from now on.
     pub(crate) fn set_output_style(&mut self, style: &str) {
-        style.clone_into(&mut self.face.output_style);
+        style.clone_into(&mut self.init_facts.output_style);
     }
 
     /// Another session takes the place of the last.
-    pub(crate) fn set_face(&mut self, face: Face) {
-        self.face = face;
+    pub(crate) fn set_init_facts(&mut self, face: InitFacts) {
+        self.init_facts = face;
     }
 
     /// The last turn ended with an error.
-    pub(crate) fn ended_badly(&self) -> bool {
-        self.ended_badly
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     /// A turn without the model has ended.
-    pub(crate) fn turn_ended(&mut self, badly: bool) {
-        self.ended_badly = badly;
+    pub(crate) fn set_failed(&mut self, badly: bool) {
+        self.has_failed = badly;
     }
 
     /// Another conversation, or a turn without the model: what was shown before is not to be taken back any more.
-    pub(crate) fn begin_afresh(&mut self) {
-        self.shown.clear();
-        self.ended_badly = false;
+    pub(crate) fn reset_turn(&mut self) {
+        self.shown_blocks.clear();
+        self.has_failed = false;
         self.between_turns = false;
     }
 
     /// What a turn begins with: its own line, then what ended in the silence before it.
-    pub(crate) fn opening(&mut self, session: &SessionId, opened: &Opened) -> Vec<String> {
-        let mut lines = vec![self.init(session, opened)];
-        lines.extend(self.tasks.take_held(session));
+    pub(crate) fn opening_lines(&mut self, session: &SessionId, opened: &TurnSetup) -> Vec<String> {
+        let mut lines = vec![self.init_line(session, opened)];
+        lines.extend(self.tasks.take_held_lines(session));
         lines
     }
 
     /// Renders an event; nothing for events that this wire does not carry.
-    pub(crate) fn lines(&mut self, event: &Event) -> Vec<String> {
+    pub(crate) fn encode_event(&mut self, event: &Event) -> Vec<String> {
         match &event.body {
-            Body::Opened(opened) => {
-                self.ended_badly = false;
+            EventBody::TurnStarting(opened) => {
+                self.has_failed = false;
                 self.between_turns = false;
-                self.opening(&event.session, opened)
+                self.opening_lines(&event.session, opened)
             }
-            Body::Task(task) if self.is_silent() => {
-                self.tasks.end_in_silence(event, task, self.listener == Listener::Counts)
+            EventBody::Task(task) if self.is_muted() => {
+                self.tasks.end_after_result(event, task, self.consumer == WireConsumer::TracksAgents)
             }
-            Body::Task(task) => self.tasks.lines(event, task),
-            Body::ToolFinished(finished) if event.agent.parent_tool_use().is_some() => {
-                self.result_of_subagent(event, finished)
+            EventBody::Task(task) => self.tasks.render_task(event, task),
+            EventBody::ToolFinished(finished) if event.agent.parent_tool_use().is_some() => {
+                self.subagent_result_lines(event, finished)
             }
-            Body::Denied(denial) if !self.is_silent() => vec![self.denied(event, denial)],
-            _ => self.line(event).into_iter().collect(),
+            EventBody::Denied(denial) if !self.is_muted() => vec![self.denial_line(event, denial)],
+            _ => self.encode_line(event).into_iter().collect(),
         }
     }
 
-    fn line(&mut self, event: &Event) -> Option<String> {
+    fn encode_line(&mut self, event: &Event) -> Option<String> {
         match &event.body {
-            _ if self.is_silent() => return None,
-            _ if !carries(event, self.lines) => return None,
-            Body::Requesting => self.shown.retain(|(agent, _)| *agent != event.agent),
-            Body::Block(block) if block.error.is_none() => {
-                self.shown.push((event.agent.clone(), block.uuid.clone()));
+            _ if self.is_muted() => return None,
+            _ if !is_carried(event, self.options) => return None,
+            EventBody::Requesting => self.shown_blocks.retain(|(agent, _)| *agent != event.agent),
+            EventBody::Block(block) if block.error.is_none() => {
+                self.shown_blocks.push((event.agent.clone(), block.uuid.clone()));
                 let is_call = block.block.kind() == BlockKind::ToolUse && event.agent.parent_tool_use().is_some();
-                self.unanswered.extend(block.block.id().filter(|_| is_call).map(ToolUseId::new));
+                self.unanswered_calls.extend(block.block.id().filter(|_| is_call).map(ToolUseId::new));
             }
-            Body::Discarded => return self.discarded(event),
-            Body::TurnEnded(report) => {
-                let result = result(event, report);
-                self.ended_badly = result.is_error;
+            EventBody::ReplyDiscarded => return self.retraction_line(event),
+            EventBody::TurnEnded(report) => {
+                let result = turn_result(event, report);
+                self.has_failed = result.is_error;
                 self.between_turns = true;
-                return Some(result.render());
+                return Some(result.to_line());
             }
             _ => {}
         }
-        line(event, self.lines)
+        event_line(event, self.options)
     }
 
     /// Whoever was shown a call of a subagent that goes on behind a result is shown what came of it, and nobody else. Where
     /// nothing may follow the result, it waits for the next turn.
-    fn result_of_subagent(&mut self, event: &Event, finished: &ToolFinished) -> Vec<String> {
-        if !self.unanswered.remove(&finished.call) {
+    fn subagent_result_lines(&mut self, event: &Event, finished: &StoredToolResult) -> Vec<String> {
+        if !self.unanswered_calls.remove(&finished.call) {
             return Vec::new();
         }
-        let line = tool_result(event, finished);
-        if self.is_silent() {
-            self.tasks.hold(line);
+        let line = tool_result_line(event, finished);
+        if self.is_muted() {
+            self.tasks.hold_line(line);
             return Vec::new();
         }
         vec![line]
     }
 
     /// Takes back what was shown of a reply. Without partial messages there may be nothing to take back.
-    fn discarded(&mut self, event: &Event) -> Option<String> {
+    fn retraction_line(&mut self, event: &Event) -> Option<String> {
         let (gone, kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.shown).into_iter().partition(|(agent, _)| *agent == event.agent);
-        self.shown = kept;
-        if gone.is_empty() && !self.lines.partial {
+            std::mem::take(&mut self.shown_blocks).into_iter().partition(|(agent, _)| *agent == event.agent);
+        self.shown_blocks = kept;
+        if gone.is_empty() && !self.options.partial {
             return None;
         }
         let uuids: Vec<EntryId> = gone.into_iter().map(|(_, uuid)| uuid).collect();
-        Some(system(event, "reply_discarded", json!({"discarded_uuids": uuids})))
+        Some(system_event_line(event, "reply_discarded", json!({"discarded_uuids": uuids})))
     }
 
     /// The line in front of a turn.
-    fn init(&self, session: &SessionId, opened: &Opened) -> String {
+    fn init_line(&self, session: &SessionId, opened: &TurnSetup) -> String {
         let mut line = json!({
             "type": "system",
             "subtype": "init",
             "cwd": opened.cwd.to_string_lossy(),
             "session_id": session,
             "tools": opened.tools,
-            "mcp_servers": opened.servers.iter().map(server).collect::<Vec<_>>(),
+            "mcp_servers": opened.servers.iter().map(render_server_status).collect::<Vec<_>>(),
             "model": opened.model,
             "permissionMode": opened.mode,
-            "slash_commands": self.face.slash_commands,
+            "slash_commands": self.init_facts.slash_commands,
             "apiKeySource": opened.api_key_source,
             "claude_code_version": gimlet_proto::COMPAT_VERSION,
-            "output_style": self.face.output_style,
+            "output_style": self.init_facts.output_style,
             "agents": opened.agents,
             "skills": [],
             "plugins": [],
             "gimlet_version": gimlet_proto::VERSION,
             "uuid": new_uuid(),
         });
-        let without = self.face.plugin_flags.iter().enumerate().map(|(at, flag)| {
+        let without = self.init_facts.plugin_flags.iter().enumerate().map(|(at, flag)| {
             let message = format!("{flag}: plugins are not available in this version of gimlet");
             json!({"plugin": format!("inline[{at}]"), "type": "not-available", "message": message})
         });
         let optional = [
-            ("betas", json!(self.face.betas)),
-            ("capabilities", json!(self.face.capabilities)),
+            ("betas", json!(self.init_facts.betas)),
+            ("capabilities", json!(self.init_facts.capabilities)),
             ("plugin_errors", without.collect()),
         ];
         for (name, list) in optional.into_iter().filter(|(_, list)| list != &json!([])) {
             line[name] = list;
         }
-        if let Some(missing) = &self.face.sandbox_missing {
+        if let Some(missing) = &self.init_facts.sandbox_missing {
             line["gimlet_sandbox_missing"] = json!(missing);
         }
         line.to_string()
     }
 
-    fn denied(&self, event: &Event, denial: &Denial) -> String {
+    fn denial_line(&self, event: &Event, denial: &Denial) -> String {
         let mut members = json!({"tool_name": denial.tool, "tool_use_id": denial.call,
                                  "decision_reason_type": reason_type(&denial.origin),
                                  "decision_reason": denial.reason,
                                  "message": denial.message});
-        if let Some(id) = event.agent.parent_tool_use().and_then(|call| self.tasks.agent_of(call)) {
+        if let Some(id) = event.agent.parent_tool_use().and_then(|call| self.tasks.agent_for_call(call)) {
             members["agent_id"] = json!(id);
         }
-        system(event, "permission_denied", members)
+        system_event_line(event, "permission_denied", members)
     }
 }
 
@@ -282,37 +285,49 @@ fn reason_type(origin: &str) -> &str {
 }
 
 /// Of a subagent, programs get what it does; what it says only if they asked for it, and its streams never.
-fn carries(event: &Event, lines: Lines) -> bool {
+fn is_carried(event: &Event, lines: WireOptions) -> bool {
     if event.agent.parent_tool_use().is_none() {
         return true;
     }
     match &event.body {
-        Body::Block(block) => lines.subagent_text || block.block.kind() == BlockKind::ToolUse,
-        Body::Prompt(_) | Body::Wire(_) | Body::Requesting => false,
+        EventBody::Block(block) => lines.subagent_text || block.block.kind() == BlockKind::ToolUse,
+        EventBody::Prompt(_) | EventBody::Wire(_) | EventBody::Requesting => false,
         _ => true,
     }
 }
 
-fn line(event: &Event, lines: Lines) -> Option<String> {
+fn event_line(event: &Event, lines: WireOptions) -> Option<String> {
     match &event.body {
-        Body::Prompt(prompt) => prompt_line(event, prompt, lines),
-        Body::Requesting => lines.partial.then(|| system(event, "status", json!({"status": "requesting"}))),
-        Body::Wire(wire) => lines.partial.then(|| stream_event(event, wire)),
-        Body::Block(block) => Some(assistant(event, block)),
-        Body::Tool(tool) => heartbeat(event, tool),
-        Body::ToolFinished(finished) => Some(tool_result(event, finished)),
-        Body::Retry(retry) => Some(api_retry(event, retry)),
-        Body::Notice(notice) if notice.level == Level::Debug => None,
-        Body::Notice(notice) => Some(informational(event, notice)),
-        Body::Hook(hook) => hook::line(event, hook, lines),
-        Body::ModeChanged(mode) => Some(system(event, "status", json!({"status": null, "permissionMode": mode}))),
+        EventBody::Prompt(prompt) => prompt_line(event, prompt, lines),
+        EventBody::Requesting => {
+            lines.partial.then(|| system_event_line(event, "status", json!({"status": "requesting"})))
+        }
+        EventBody::Wire(wire) => lines.partial.then(|| stream_event_line(event, wire)),
+        EventBody::Block(block) => Some(assistant_line(event, block)),
+        EventBody::Tool(tool) => heartbeat_line(event, tool),
+        EventBody::ToolFinished(finished) => Some(tool_result_line(event, finished)),
+        EventBody::Retry(retry) => Some(api_retry_line(event, retry)),
+        EventBody::Notice(notice) if notice.level == NoticeLevel::Debug => None,
+        EventBody::Notice(notice) => Some(notice_line(event, notice)),
+        EventBody::Hook(hook) => hook_lines::hook_line(event, hook, lines),
+        EventBody::ModeChanged(mode) => {
+            Some(system_event_line(event, "status", json!({"status": null, "permissionMode": mode})))
+        }
         // The caller takes those that need to know more than the event.
-        Body::Opened(_) | Body::TurnEnded(_) | Body::Discarded | Body::Task(_) | Body::Denied(_) => None,
+        EventBody::TurnStarting(_)
+        | EventBody::TurnEnded(_)
+        | EventBody::ReplyDiscarded
+        | EventBody::Task(_)
+        | EventBody::Denied(_) => None,
         // What programs are told of limits is another thing: whether the plan allows more.
-        Body::RateLimits(_) | Body::CacheBreak(_) | Body::Oddities(_) => None,
+        EventBody::RateLimits(_) | EventBody::CacheBreak(_) | EventBody::ReplyAnomalies(_) => None,
         // Only hosts that gave their prompts ids are told, and those in lines of their own.
-        Body::PromptFate { .. } => None,
-        Body::BlockStarted { .. } | Body::Delta(_) | Body::Ask(_) | Body::AskClosed(_) | Body::Closed => None,
+        EventBody::PromptOutcome { .. } => None,
+        EventBody::BlockStarted { .. }
+        | EventBody::Delta(_)
+        | EventBody::Ask(_)
+        | EventBody::AskClosed(_)
+        | EventBody::Closed => None,
     }
 }
 
@@ -320,12 +335,12 @@ fn new_uuid() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-fn parent(event: &Event) -> Value {
+fn parent_tool_use(event: &Event) -> Value {
     event.agent.parent_tool_use().map_or(Value::Null, |id| json!(id))
 }
 
 /// A `system` line: its own members between the type and the ids.
-fn system(event: &Event, subtype: &str, members: Value) -> String {
+fn system_event_line(event: &Event, subtype: &str, members: Value) -> String {
     system_line(&event.session, subtype, members)
 }
 
@@ -341,11 +356,11 @@ fn system_line(session: &SessionId, subtype: &str, members: Value) -> String {
     Value::Object(line).to_string()
 }
 
-fn server(server: &ServerView) -> Value {
+fn render_server_status(server: &ServerView) -> Value {
     json!({"name": server.name, "status": server.status.as_str(), "source": server.source})
 }
 
-fn prompt_line(event: &Event, prompt: &Prompt, lines: Lines) -> Option<String> {
+fn prompt_line(event: &Event, prompt: &AcceptedPrompt, lines: WireOptions) -> Option<String> {
     if !prompt.synthetic && !lines.replay_prompts {
         return None;
     }
@@ -357,7 +372,7 @@ fn prompt_line(event: &Event, prompt: &Prompt, lines: Lines) -> Option<String> {
     let mut line = json!({
         "type": "user",
         "message": {"role": "user", "content": content},
-        "parent_tool_use_id": parent(event),
+        "parent_tool_use_id": parent_tool_use(event),
         "session_id": event.session,
         "uuid": prompt.uuid,
         "timestamp": event.at.as_ref(),
@@ -369,25 +384,25 @@ fn prompt_line(event: &Event, prompt: &Prompt, lines: Lines) -> Option<String> {
     Some(line.to_string())
 }
 
-fn stream_event(event: &Event, wire: &RawValue) -> String {
+fn stream_event_line(event: &Event, wire: &RawValue) -> String {
     format!(
         r#"{{"type":"stream_event","event":{},"session_id":{},"parent_tool_use_id":{},"uuid":"{}"}}"#,
         wire.get(),
         json!(event.session),
-        parent(event),
+        parent_tool_use(event),
         new_uuid(),
     )
 }
 
-fn assistant(event: &Event, block: &AssistantBlock) -> String {
+fn assistant_line(event: &Event, block: &AssistantBlock) -> String {
     let mut line = format!(
         r#"{{"type":"assistant","message":{{"id":{},"type":"message","role":"assistant","model":{},"content":[{}],"stop_reason":{},"stop_sequence":null,"usage":{}}},"parent_tool_use_id":{},"session_id":{},"uuid":{},"timestamp":{}"#,
         json!(block.message_id),
         json!(block.model),
-        visible(block),
+        visible_block(block),
         if block.error.is_some() { r#""stop_sequence""# } else { "null" },
-        message_usage(&block.usage),
-        parent(event),
+        render_message_usage(&block.usage),
+        parent_tool_use(event),
         json!(event.session),
         json!(block.uuid),
         json!(event.at.as_ref()),
@@ -406,7 +421,7 @@ fn assistant(event: &Event, block: &AssistantBlock) -> String {
 }
 
 /// The block's own bytes; a thinking block without a signature gets the empty one that programs expect.
-fn visible(block: &AssistantBlock) -> String {
+fn visible_block(block: &AssistantBlock) -> String {
     let json = block.block.json();
     let unsigned = block.block.kind() == BlockKind::Thinking && !json.contains("\"signature\"");
     match json.strip_suffix('}') {
@@ -416,7 +431,7 @@ fn visible(block: &AssistantBlock) -> String {
 }
 
 /// Tokens as messages tell them.
-pub(crate) fn message_usage(usage: &Usage) -> Value {
+pub(crate) fn render_message_usage(usage: &TokenUsage) -> Value {
     json!({
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
@@ -425,11 +440,11 @@ pub(crate) fn message_usage(usage: &Usage) -> Value {
     })
 }
 
-fn tool_result(event: &Event, finished: &ToolFinished) -> String {
+fn tool_result_line(event: &Event, finished: &StoredToolResult) -> String {
     format!(
         r#"{{"type":"user","message":{{"role":"user","content":[{}]}},"parent_tool_use_id":{},"session_id":{},"uuid":{},"timestamp":{},"tool_use_result":{}}}"#,
         finished.block.json(),
-        parent(event),
+        parent_tool_use(event),
         json!(event.session),
         json!(finished.uuid),
         json!(event.at.as_ref()),
@@ -438,14 +453,14 @@ fn tool_result(event: &Event, finished: &ToolFinished) -> String {
 }
 
 /// Only the runtime's own sign of life is public; what a tool says of its progress is for people.
-fn heartbeat(event: &Event, tool: &ToolView) -> Option<String> {
-    let ToolPhase::Progress { text, elapsed_ms } = &tool.phase else { return None };
+fn heartbeat_line(event: &Event, tool: &ToolCallView) -> Option<String> {
+    let ToolCallPhase::Progress { text, elapsed_ms } = &tool.phase else { return None };
     text.is_empty().then(|| {
         json!({
             "type": "tool_progress",
             "tool_use_id": tool.call,
             "tool_name": tool.name,
-            "parent_tool_use_id": parent(event),
+            "parent_tool_use_id": parent_tool_use(event),
             "elapsed_time_seconds": elapsed_ms / 1000,
             "uuid": new_uuid(),
             "session_id": event.session,
@@ -454,8 +469,8 @@ fn heartbeat(event: &Event, tool: &ToolView) -> Option<String> {
     })
 }
 
-fn api_retry(event: &Event, retry: &RetryNotice) -> String {
-    system(
+fn api_retry_line(event: &Event, retry: &RetryNotice) -> String {
+    system_event_line(
         event,
         "api_retry",
         json!({"attempt": retry.attempt, "max_retries": retry.max, "retry_delay_ms": retry.delay_ms,
@@ -463,10 +478,10 @@ fn api_retry(event: &Event, retry: &RetryNotice) -> String {
     )
 }
 
-fn informational(event: &Event, notice: &Notice) -> String {
+fn notice_line(event: &Event, notice: &Notice) -> String {
     let level = match notice.level {
-        Level::Debug | Level::Info | Level::Status => "info",
-        Level::Warning | Level::Error => "warning",
+        NoticeLevel::Debug | NoticeLevel::Info | NoticeLevel::Status => "info",
+        NoticeLevel::Warning | NoticeLevel::Error => "warning",
     };
-    system(event, "informational", json!({"content": notice.text, "level": level}))
+    system_event_line(event, "informational", json!({"content": notice.text, "level": level}))
 }

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-use gimlet_store::{LoadOptions, load};
+use gimlet_store::{LoadOptions, load_conversation};
 
 fn main() {
     divan::main();
@@ -43,7 +43,9 @@ fn bench_file(bencher: divan::Bencher<'_, '_>, boundary_at: Option<usize>) {
     let temp = tempfile::tempdir().expect("a temporary directory can be made");
     let path = temp.path().join("big.jsonl");
     write_transcript(&path, 20_000, 5_000, boundary_at);
-    bencher.bench_local(|| load(&path, &LoadOptions::default()).expect("the file is readable").messages.len());
+    bencher.bench_local(|| {
+        load_conversation(&path, &LoadOptions::default()).expect("the file is readable").messages.len()
+    });
 }
 
 #[divan::bench(sample_count = 10)]

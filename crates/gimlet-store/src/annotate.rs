@@ -15,7 +15,7 @@ use regex::Regex;
 use unicode_normalization::UnicodeNormalization;
 
 use crate::disk::{LogFile, open_private, read_range};
-use crate::entry;
+use crate::entry_format;
 use crate::layout::SessionFiles;
 
 /// By how much a label makes its file younger.
@@ -56,19 +56,19 @@ pub fn clean_title(title: &str) -> Result<String, AnnotateError> {
 }
 
 /// Gives a session a title. Returns it as it was written.
-pub fn rename(files: &SessionFiles, title: &str) -> Result<String, AnnotateError> {
+pub fn rename_session(files: &SessionFiles, title: &str) -> Result<String, AnnotateError> {
     let title = clean_title(title)?;
-    append(files, &entry::metadata("custom-title", "customTitle", &title, files.id().as_str()))?;
+    append_line(files, &entry_format::render_metadata("custom-title", "customTitle", &title, files.id().as_str()))?;
     Ok(title)
 }
 
 /// Gives a session a tag, or takes it away. Returns it as it was written.
-pub fn tag(files: &SessionFiles, tag: Option<&str>) -> Result<String, AnnotateError> {
+pub fn tag_session(files: &SessionFiles, tag: Option<&str>) -> Result<String, AnnotateError> {
     let cleaned = tag.map(clean_tag).unwrap_or_default();
     if tag.is_some() && cleaned.is_empty() {
         return Err(AnnotateError::BlankTag);
     }
-    append(files, &entry::metadata("tag", "tag", &cleaned, files.id().as_str()))?;
+    append_line(files, &entry_format::render_metadata("tag", "tag", &cleaned, files.id().as_str()))?;
     Ok(cleaned)
 }
 
@@ -90,7 +90,7 @@ fn clean_tag(tag: &str) -> String {
 }
 
 /// One line at the end of the transcript, in one write, on a line of its own.
-fn append(files: &SessionFiles, line: &str) -> Result<(), AnnotateError> {
+fn append_line(files: &SessionFiles, line: &str) -> Result<(), AnnotateError> {
     let path = files.transcript();
     let failed = |source| AnnotateError::Append { path: path.clone(), source };
     let file = open_private(&path, OpenOptions::new().read(true).append(true)).map_err(failed)?;
@@ -101,7 +101,7 @@ fn append(files: &SessionFiles, line: &str) -> Result<(), AnnotateError> {
     let torn = read_range(&file, length - 1, 1).map_err(failed)? != b"\n";
     let line = if torn { format!("\n{line}") } else { line.to_owned() };
     let worked_in = file.metadata().and_then(|metadata| metadata.modified()).ok().filter(|_| !files.is_driven());
-    write_whole(&file, line.as_bytes()).map_err(failed)?;
+    write_and_sync(&file, line.as_bytes()).map_err(failed)?;
     if let Some(time) = worked_in {
         // A label is no work in the session: the newest stays the one that was worked in last. The file is a moment younger
         // all the same, for whoever tells by the time that it changed. Where the time cannot be set, the label still counts.
@@ -110,7 +110,7 @@ fn append(files: &SessionFiles, line: &str) -> Result<(), AnnotateError> {
     Ok(())
 }
 
-fn write_whole(file: &File, bytes: &[u8]) -> io::Result<()> {
+fn write_and_sync(file: &File, bytes: &[u8]) -> io::Result<()> {
     match LogFile::append(file, bytes)? {
         written if written == bytes.len() => LogFile::sync_data(file),
         written => {

@@ -5,19 +5,19 @@ use std::collections::HashSet;
 
 use gimlet_proto::{BlockKind, Message, Role};
 
-use crate::index::{Key, Kind};
-use crate::live::Live;
-use crate::repair::order_results;
+use crate::full_entry::FullEntry;
+use crate::history_repair::order_results;
+use crate::transcript_index::{EntryKey, EntryKind};
 
 /// Of results that fanned out, drops those whose call has an answer already: the chain's own answer is the valid one.
-pub(crate) fn drop_answered_twice(lives: &mut Vec<Live>) {
+pub(crate) fn drop_duplicate_results(lives: &mut Vec<FullEntry>) {
     let on_chain = lives.iter().filter(|live| !live.link.fanned_out);
-    let mut answered: HashSet<String> = on_chain.flat_map(Live::results).map(str::to_owned).collect();
+    let mut answered: HashSet<String> = on_chain.flat_map(FullEntry::tool_result_ids).map(str::to_owned).collect();
     lives.retain(|live| {
-        if !live.link.fanned_out || live.kind != Kind::User {
+        if !live.link.fanned_out || live.kind != EntryKind::User {
             return true;
         }
-        let calls: Vec<String> = live.results().map(str::to_owned).collect();
+        let calls: Vec<String> = live.tool_result_ids().map(str::to_owned).collect();
         let fresh = calls.iter().any(|call| !answered.contains(call));
         answered.extend(calls);
         fresh
@@ -25,17 +25,17 @@ pub(crate) fn drop_answered_twice(lives: &mut Vec<Live>) {
 }
 
 /// Builds the messages of a conversation.
-pub(crate) fn messages(lives: Vec<Live>) -> Vec<Message> {
+pub(crate) fn assemble_messages(lives: Vec<FullEntry>) -> Vec<Message> {
     let mut messages: Vec<Message> = Vec::new();
     // The reply that the last assistant message holds, and where that is.
-    let mut reply = (Key::NONE, 0);
+    let mut reply = (EntryKey::NONE, 0);
     for live in lives {
         if live.blocks.is_empty() {
             continue;
         }
-        if live.kind == Kind::Assistant {
+        if live.kind == EntryKind::Assistant {
             let goes_on =
-                live.message != Key::NONE && reply.0 == live.message && only_results(&messages[reply.1 + 1..]);
+                live.message != EntryKey::NONE && reply.0 == live.message && has_only_results(&messages[reply.1 + 1..]);
             if goes_on {
                 messages[reply.1].blocks.extend(live.blocks);
             } else {
@@ -44,7 +44,7 @@ pub(crate) fn messages(lives: Vec<Live>) -> Vec<Message> {
             }
         } else {
             match messages.last_mut() {
-                Some(last) if last.role == Role::User && !live.apart => last.blocks.extend(live.blocks),
+                Some(last) if last.role == Role::User && !live.starts_message => last.blocks.extend(live.blocks),
                 _ => messages.push(Message::user(live.blocks)),
             }
         }
@@ -61,6 +61,6 @@ pub(crate) fn messages(lives: Vec<Live>) -> Vec<Message> {
 }
 
 /// Whether nothing but tool results followed, so that another block of the same reply may still join it.
-fn only_results(after: &[Message]) -> bool {
+fn has_only_results(after: &[Message]) -> bool {
     after.iter().flat_map(|message| &message.blocks).all(|block| block.kind() == BlockKind::ToolResult)
 }

@@ -5,19 +5,19 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::damage::{Damage, DamageReport};
-use crate::index::{Key, Kind, Row};
+use crate::transcript_index::{EntryKey, EntryKind, IndexRow};
 
 /// The entries that make up the conversation, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Chain {
-    pub(crate) links: Vec<Link>,
+pub(crate) struct EntryChain {
+    pub(crate) links: Vec<ChainLink>,
     /// The entry that a new one follows.
     pub(crate) last: Option<u32>,
 }
 
 /// One entry of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Link {
+pub(crate) struct ChainLink {
     pub(crate) row: u32,
     /// Not an ancestor of the leaf: another block or result of a reply on the chain.
     pub(crate) fanned_out: bool,
@@ -26,20 +26,25 @@ pub(crate) struct Link {
 const NONE: u32 = u32::MAX;
 
 /// Builds the chain that ends at `leaf`, or at the newest leaf of the main conversation.
-pub(crate) fn build(rows: &[Row], by_uuid: &HashMap<Key, u32>, leaf: Option<u32>, damage: &mut DamageReport) -> Chain {
-    let links = Links::resolve(rows, by_uuid);
+pub(crate) fn build_chain(
+    rows: &[IndexRow],
+    by_uuid: &HashMap<EntryKey, u32>,
+    leaf: Option<u32>,
+    damage: &mut DamageReport,
+) -> EntryChain {
+    let links = ParentLinks::resolve_parents(rows, by_uuid);
     let (leaf, last) = match leaf {
         Some(leaf) => (Some(leaf), Some(leaf)),
         None => links.newest_leaf(rows),
     };
-    let Some(leaf) = leaf else { return Chain::default() };
+    let Some(leaf) = leaf else { return EntryChain::default() };
     let mut walked = links.walk_up(rows, leaf, damage);
     walked.reverse();
-    Chain { links: add_fan_out(rows, by_uuid, &walked), last }
+    EntryChain { links: add_fan_out(rows, by_uuid, &walked), last }
 }
 
 /// Every row's parent as a row, missing ones re-linked.
-struct Links {
+struct ParentLinks {
     parent: Vec<u32>,
     relinked: Vec<bool>,
     /// Replaced by a later row with the same id.
@@ -47,9 +52,9 @@ struct Links {
     named: Vec<bool>,
 }
 
-impl Links {
-    fn resolve(rows: &[Row], by_uuid: &HashMap<Key, u32>) -> Self {
-        let mut links = Links {
+impl ParentLinks {
+    fn resolve_parents(rows: &[IndexRow], by_uuid: &HashMap<EntryKey, u32>) -> Self {
+        let mut links = ParentLinks {
             parent: vec![NONE; rows.len()],
             relinked: vec![false; rows.len()],
             replaced: vec![false; rows.len()],
@@ -62,7 +67,7 @@ impl Links {
                 links.replaced[at] = true;
                 continue;
             }
-            if row.parent != Key::NONE && !row.boundary {
+            if row.parent != EntryKey::NONE && !row.boundary {
                 match by_uuid.get(&row.parent) {
                     Some(parent) => links.parent[at] = *parent,
                     None => {
@@ -80,7 +85,7 @@ impl Links {
     }
 
     /// The leaf of the conversation and the terminal below it.
-    fn newest_leaf(&self, rows: &[Row]) -> (Option<u32>, Option<u32>) {
+    fn newest_leaf(&self, rows: &[IndexRow]) -> (Option<u32>, Option<u32>) {
         let mut speaker = vec![NONE - 1; rows.len()];
         let current = |at: &usize| !self.replaced[*at];
         let mut terminals: Vec<usize> = (0..rows.len()).filter(current).filter(|at| !self.named[*at]).collect();
@@ -88,7 +93,7 @@ impl Links {
             // Everything runs in circles; the last entry is as good an end as any.
             terminals.extend((0..rows.len()).rfind(current));
         }
-        let mut best: Option<Candidate> = None;
+        let mut best: Option<LeafCandidate> = None;
         for terminal in terminals {
             let leaf = self.nearest_speaker(rows, &mut speaker, terminal as u32);
             if leaf == NONE {
@@ -96,7 +101,8 @@ impl Links {
             }
             let row = &rows[leaf as usize];
             let anchor = if row.meta { self.nearest_unhidden(rows, leaf) } else { leaf };
-            let candidate = Candidate { main: !row.sidechain && !row.team, anchor, leaf, terminal: terminal as u32 };
+            let candidate =
+                LeafCandidate { main: !row.sidechain && !row.team, anchor, leaf, terminal: terminal as u32 };
             if best.as_ref().is_none_or(|best| candidate.rank() > best.rank()) {
                 best = Some(candidate);
             }
@@ -105,7 +111,7 @@ impl Links {
     }
 
     /// The nearest user or assistant entry at or above `at`; remembers the way so that all walks together are linear.
-    fn nearest_speaker(&self, rows: &[Row], known: &mut [u32], at: u32) -> u32 {
+    fn nearest_speaker(&self, rows: &[IndexRow], known: &mut [u32], at: u32) -> u32 {
         const UNKNOWN: u32 = NONE - 1;
         let mut path = Vec::new();
         let mut here = at;
@@ -117,7 +123,7 @@ impl Links {
             if known[slot] != UNKNOWN {
                 break known[slot];
             }
-            if matches!(rows[slot].kind, Kind::User | Kind::Assistant) {
+            if matches!(rows[slot].kind, EntryKind::User | EntryKind::Assistant) {
                 break here;
             }
             known[slot] = NONE; // also what a circle of silent entries resolves to
@@ -132,7 +138,7 @@ impl Links {
 
     /// For a leaf that is hidden from lists: the nearest entry above it that is not. Its place in the file says how
     /// new the branch really is.
-    fn nearest_unhidden(&self, rows: &[Row], leaf: u32) -> u32 {
+    fn nearest_unhidden(&self, rows: &[IndexRow], leaf: u32) -> u32 {
         // Hidden entries come in short runs; a bound keeps odd files from costing more than a glance.
         let mut here = leaf;
         for _ in 0..64 {
@@ -141,7 +147,7 @@ impl Links {
                 return 0;
             }
             let row = &rows[here as usize];
-            if matches!(row.kind, Kind::User | Kind::Assistant) && !row.meta {
+            if matches!(row.kind, EntryKind::User | EntryKind::Assistant) && !row.meta {
                 return here;
             }
         }
@@ -149,7 +155,7 @@ impl Links {
     }
 
     /// From the leaf to the root or the last compact boundary, leaf first.
-    fn walk_up(&self, rows: &[Row], leaf: u32, damage: &mut DamageReport) -> Vec<u32> {
+    fn walk_up(&self, rows: &[IndexRow], leaf: u32, damage: &mut DamageReport) -> Vec<u32> {
         let mut visited = vec![false; rows.len()];
         let mut walked = Vec::new();
         let mut here = leaf;
@@ -175,14 +181,14 @@ impl Links {
 }
 
 #[derive(Clone, Copy)]
-struct Candidate {
+struct LeafCandidate {
     main: bool,
     anchor: u32,
     leaf: u32,
     terminal: u32,
 }
 
-impl Candidate {
+impl LeafCandidate {
     fn rank(&self) -> (bool, u32, u32) {
         (self.main, self.anchor, self.leaf)
     }
@@ -190,22 +196,22 @@ impl Candidate {
 
 /// Adds the blocks and results of replies on the chain that no ancestor line leads through: blocks first, then
 /// results, behind the last block of the reply that is on the chain.
-fn add_fan_out(rows: &[Row], by_uuid: &HashMap<Key, u32>, walked: &[u32]) -> Vec<Link> {
+fn add_fan_out(rows: &[IndexRow], by_uuid: &HashMap<EntryKey, u32>, walked: &[u32]) -> Vec<ChainLink> {
     let on_chain: HashSet<u32> = walked.iter().copied().collect();
-    let mut replies: HashMap<Key, Reply> = HashMap::new();
-    let mut reply_of: HashMap<Key, Key> = HashMap::new();
+    let mut replies: HashMap<EntryKey, ReplyFanOut> = HashMap::new();
+    let mut reply_of: HashMap<EntryKey, EntryKey> = HashMap::new();
     for at in walked {
         let row = &rows[*at as usize];
-        if row.message != Key::NONE {
+        if row.message != EntryKey::NONE {
             replies.entry(row.message).or_default().last = *at;
             reply_of.insert(row.uuid, row.message);
         }
     }
     let current =
-        |at: usize, row: &Row| by_uuid.get(&row.uuid) == Some(&(at as u32)) && !on_chain.contains(&(at as u32));
+        |at: usize, row: &IndexRow| by_uuid.get(&row.uuid) == Some(&(at as u32)) && !on_chain.contains(&(at as u32));
     let sidechain = walked.last().is_some_and(|at| rows[*at as usize].sidechain);
     for (at, row) in rows.iter().enumerate() {
-        if row.message != Key::NONE
+        if row.message != EntryKey::NONE
             && row.sidechain == sidechain
             && current(at, row)
             && let Some(reply) = replies.get_mut(&row.message)
@@ -227,11 +233,13 @@ fn add_fan_out(rows: &[Row], by_uuid: &HashMap<Key, u32>, walked: &[u32]) -> Vec
     }
     let mut links = Vec::with_capacity(walked.len());
     for at in walked {
-        links.push(Link { row: *at, fanned_out: false });
+        links.push(ChainLink { row: *at, fanned_out: false });
         let row = &rows[*at as usize];
-        if let Some(reply) = replies.get(&row.message).filter(|reply| reply.last == *at && row.message != Key::NONE) {
+        if let Some(reply) =
+            replies.get(&row.message).filter(|reply| reply.last == *at && row.message != EntryKey::NONE)
+        {
             let added = reply.blocks.iter().chain(&reply.results);
-            links.extend(added.map(|row| Link { row: *row, fanned_out: true }));
+            links.extend(added.map(|row| ChainLink { row: *row, fanned_out: true }));
         }
     }
     links
@@ -239,7 +247,7 @@ fn add_fan_out(rows: &[Row], by_uuid: &HashMap<Key, u32>, walked: &[u32]) -> Vec
 
 /// What belongs to one reply beyond the walked chain.
 #[derive(Default)]
-struct Reply {
+struct ReplyFanOut {
     /// Its last entry on the chain.
     last: u32,
     blocks: Vec<u32>,

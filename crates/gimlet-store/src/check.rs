@@ -1,6 +1,6 @@
 //! Checking a transcript: everything that is wrong with it, where, and what that means for the session. Changes nothing.
 
-mod outputs;
+mod missing_outputs;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -12,11 +12,11 @@ use serde::de::IgnoredAny;
 
 use crate::LoadError;
 use crate::damage::{Damage, DamageReport};
-use crate::index::{Index, Key, Kind, for_each_record};
+use crate::deferred_call::{RepairedConversation, repair_conversation};
 use crate::layout::SessionFiles;
-use crate::lines::Lines;
-use crate::load::{LoadOptions, Reading, read};
-use crate::waiting::{Repaired, repaired};
+use crate::line_reader::LineReader;
+use crate::load::{LoadOptions, RawConversation, read_conversation};
+use crate::transcript_index::{EntryKey, EntryKind, TranscriptIndex, for_each_record};
 
 /// A line longer than this is worth a word.
 const GIANT_LINE: usize = 4 << 20;
@@ -25,7 +25,7 @@ const MOST_FINDINGS: usize = 10_000;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
+pub enum FindingSeverity {
     /// Odd, but nothing is lost by it.
     Note,
     /// Something is lost or has to be changed when the session is taken up.
@@ -34,19 +34,19 @@ pub enum Severity {
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct CheckFinding {
     /// The line of the file, where one can be named.
     pub line: Option<usize>,
     /// A short name that does not change.
     pub kind: &'static str,
-    pub severity: Severity,
+    pub severity: FindingSeverity,
     pub what: String,
     pub consequence: &'static str,
 }
 
 /// What a check found.
 #[derive(Clone, Debug, Default)]
-pub struct Checkup {
+pub struct CheckReport {
     pub path: PathBuf,
     pub bytes: u64,
     /// Entries that have a place in the conversation or a branch of it.
@@ -54,26 +54,26 @@ pub struct Checkup {
     /// Messages that would be sent if the session were taken up.
     pub messages: usize,
     /// At most ten thousand, by line.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<CheckFinding>,
     /// How many there were in all.
     pub total: usize,
 }
 
-impl Checkup {
+impl CheckReport {
     pub fn is_damaged(&self) -> bool {
-        self.findings.iter().any(|finding| finding.severity == Severity::Damage)
+        self.findings.iter().any(|finding| finding.severity == FindingSeverity::Damage)
     }
 }
 
 /// Checks a session: its transcript, and then those of its subagents by their ids. Results that have files of their own
 /// must be there.
-pub fn check_session(files: &SessionFiles) -> Vec<(Option<String>, Result<Checkup, LoadError>)> {
+pub fn check_session(files: &SessionFiles) -> Vec<(Option<String>, Result<CheckReport, LoadError>)> {
     let own = std::iter::once((None, files.transcript()));
     let agents = files.agent_transcripts().into_iter().map(|(agent, path)| (Some(agent), path));
     own.chain(agents)
         .map(|(agent, path)| {
-            let checkup = check(&path).map(|mut checkup| {
-                outputs::add_missing(&mut checkup, &files.tool_results());
+            let checkup = check_transcript(&path).map(|mut checkup| {
+                missing_outputs::add_missing_outputs(&mut checkup, &files.tool_results());
                 checkup
             });
             (agent, checkup)
@@ -82,16 +82,18 @@ pub fn check_session(files: &SessionFiles) -> Vec<(Option<String>, Result<Checku
 }
 
 /// Checks a transcript from its first line to its last.
-pub fn check(path: &Path) -> Result<Checkup, LoadError> {
+pub fn check_transcript(path: &Path) -> Result<CheckReport, LoadError> {
     let read_error = |source| LoadError::Read { path: path.to_owned(), source };
-    let file = crate::disk::open_plain(path).map_err(read_error)?;
+    let file = crate::disk::open_regular(path).map_err(read_error)?;
     let options = LoadOptions { most_damage: Some(MOST_FINDINGS), ..LoadOptions::default() };
-    let Reading { index, chain, lives, damage } = read(path, &file, &options)?;
-    let places = Places::of(&index, &lives);
-    let mut findings: Vec<Finding> = damage.items.iter().map(|item| of_damage(item, item.line())).collect();
+    let RawConversation { index, chain, entries: lives, damage } = read_conversation(path, &file, &options)?;
+    let places = BlockLines::from_entries(&index, &lives);
+    let mut findings: Vec<CheckFinding> =
+        damage.items.iter().map(|item| finding_from_damage(item, item.line())).collect();
     let mut total = damage.total;
-    let unknown = unknown_blocks(&index, &lives);
-    let Repaired { messages, repairs, .. } = repaired(&file, &index, &chain, lives).map_err(read_error)?;
+    let unknown = find_unknown_blocks(&index, &lives);
+    let RepairedConversation { messages, repairs, .. } =
+        repair_conversation(&file, &index, &chain, lives).map_err(read_error)?;
     let mut blanks = places.blanks.iter();
     for item in &repairs {
         let line = match item {
@@ -99,14 +101,16 @@ pub fn check(path: &Path) -> Result<Checkup, LoadError> {
             item => places.line_of(item),
         };
         findings.push(match item {
-            Damage::MissingResult { call } if places.cut_off.contains(call.as_str()) => cut_off(call, line),
-            item => of_damage(item, line),
+            Damage::MissingResult { call } if places.cut_off.contains(call.as_str()) => {
+                cut_off_call_finding(call, line)
+            }
+            item => finding_from_damage(item, line),
         });
     }
     total += repairs.len();
     let known: HashSet<(usize, &str)> = findings.iter().filter_map(|item| Some((item.line?, item.kind))).collect();
-    let records = not_json(&file, &findings).map_err(read_error)?;
-    let structure: Vec<Finding> = structure(&index)
+    let records = find_invalid_json(&file, &findings).map_err(read_error)?;
+    let structure: Vec<CheckFinding> = find_structure_problems(&index)
         .into_iter()
         .chain(records)
         .chain(unknown)
@@ -116,7 +120,7 @@ pub fn check(path: &Path) -> Result<Checkup, LoadError> {
     findings.extend(structure);
     findings.truncate(MOST_FINDINGS);
     findings.sort_by_key(|finding| (finding.line.unwrap_or(usize::MAX), finding.kind));
-    Ok(Checkup {
+    Ok(CheckReport {
         path: path.to_owned(),
         bytes: index.file_len,
         entries: index.rows.len(),
@@ -126,34 +130,34 @@ pub fn check(path: &Path) -> Result<Checkup, LoadError> {
     })
 }
 
-fn of_damage(damage: &Damage, line: Option<usize>) -> Finding {
+fn finding_from_damage(damage: &Damage, line: Option<usize>) -> CheckFinding {
     let text = damage.to_string();
     // The line is told beside it, and what is done about it is the consequence.
     let text =
         text.strip_prefix("line ").and_then(|rest| rest.split_once(": ")).map_or(text.as_str(), |(_, rest)| rest);
     let what = text.rsplit_once("; ").map_or(text, |(what, _)| what).to_owned();
-    let (severity, consequence) = meaning(damage);
-    Finding { line, kind: damage.kind(), severity, what, consequence }
+    let (severity, consequence) = damage_consequence(damage);
+    CheckFinding { line, kind: damage.kind(), severity, what, consequence }
 }
 
 /// A call that was running when its turn was made to end: nothing of the record is lost by that.
-fn cut_off(call: &ToolUseId, line: Option<usize>) -> Finding {
-    Finding {
+fn cut_off_call_finding(call: &ToolUseId, line: Option<usize>) -> CheckFinding {
+    CheckFinding {
         line,
         kind: "cut-off-turn",
-        severity: Severity::Note,
+        severity: FindingSeverity::Note,
         what: format!("the turn was cut off while the call {call} was running or waiting"),
         consequence: "the model is told that the call was interrupted",
     }
 }
 
-fn meaning(damage: &Damage) -> (Severity, &'static str) {
-    let lost = |text| (Severity::Damage, text);
+fn damage_consequence(damage: &Damage) -> (FindingSeverity, &'static str) {
+    let lost = |text| (FindingSeverity::Damage, text);
     match damage {
         Damage::TornTail { .. } => lost("the record that was being written is lost; everything before it is whole"),
-        Damage::Broken { .. } => lost("this record is skipped; what follows it is linked to the entry before it"),
-        Damage::Salvaged { .. } => lost("the whole record in the line is used; the torn one is lost"),
-        Damage::Zeros { .. } => lost("whatever stood there is lost; records around it are used"),
+        Damage::BrokenLine { .. } => lost("this record is skipped; what follows it is linked to the entry before it"),
+        Damage::FusedLine { .. } => lost("the whole record in the line is used; the torn one is lost"),
+        Damage::ZeroBytes { .. } => lost("whatever stood there is lost; records around it are used"),
         Damage::BadMessage { .. } => lost("the model does not see this message, or not all of it"),
         Damage::BadBlock { .. } => lost("the model does not see this part of the message"),
         Damage::HalfCharacter { .. } => lost("the model sees a replacement mark in its place"),
@@ -169,14 +173,14 @@ fn meaning(damage: &Damage) -> (Severity, &'static str) {
         Damage::BlankText => lost("it is left out, because providers refuse empty texts"),
         Damage::EmptyMessage => lost("it is left out"),
         Damage::MissingStart => lost("a note stands in place of the beginning"),
-        Damage::ResultOrder => (Severity::Note, "they are sent in the order of the calls"),
-        Damage::SplitMessage => (Severity::Note, "they are sent as one message"),
+        Damage::ResultOrder => (FindingSeverity::Note, "they are sent in the order of the calls"),
+        Damage::SplitMessage => (FindingSeverity::Note, "they are sent as one message"),
     }
 }
 
 /// Where calls, results and empty texts of the live conversation stand.
 #[derive(Default)]
-struct Places {
+struct BlockLines {
     calls: HashMap<String, usize>,
     results: HashMap<String, Vec<usize>>,
     blanks: Vec<usize>,
@@ -185,18 +189,18 @@ struct Places {
     cut_off: HashSet<String>,
 }
 
-impl Places {
-    fn of(index: &Index, lives: &[crate::live::Live]) -> Self {
-        let mut places = Places::default();
-        let mut newest = (Key::NONE, Vec::new());
+impl BlockLines {
+    fn from_entries(index: &TranscriptIndex, lives: &[crate::full_entry::FullEntry]) -> Self {
+        let mut places = BlockLines::default();
+        let mut newest = (EntryKey::NONE, Vec::new());
         for live in lives {
             let row = &index.rows[live.link.row as usize];
             let line = row.line as usize;
             match live.kind {
-                Kind::Assistant if live.message == Key::NONE || live.message != newest.0 => {
+                EntryKind::Assistant if live.message == EntryKey::NONE || live.message != newest.0 => {
                     newest = (live.message, Vec::new());
                 }
-                Kind::User if !row.result && !row.meta => places.cut_off.extend(newest.1.drain(..)),
+                EntryKind::User if !row.result && !row.meta => places.cut_off.extend(newest.1.drain(..)),
                 _ => {}
             }
             places.first = places.first.or(Some(line));
@@ -230,15 +234,15 @@ impl Places {
 }
 
 /// Blocks of types that nobody here knows. They are kept as they are: another version may have written them.
-fn unknown_blocks(index: &Index, lives: &[crate::live::Live]) -> Vec<Finding> {
+fn find_unknown_blocks(index: &TranscriptIndex, lives: &[crate::full_entry::FullEntry]) -> Vec<CheckFinding> {
     let mut found = Vec::new();
     for live in lives {
         let line = index.rows[live.link.row as usize].line as usize;
         for block in live.blocks.iter().filter(|block| block.kind() == BlockKind::Other) {
-            found.push(Finding {
+            found.push(CheckFinding {
                 line: Some(line),
                 kind: "unknown-block",
-                severity: Severity::Note,
+                severity: FindingSeverity::Note,
                 what: format!("a block has the type '{}', which is not known here", block.type_name()),
                 consequence: "it is sent as it is; where the server refuses it, a note is sent in its place",
             });
@@ -248,11 +252,11 @@ fn unknown_blocks(index: &Index, lives: &[crate::live::Live]) -> Vec<Finding> {
 }
 
 /// What is odd about how entries hang together, also in branches that were given up.
-fn structure(index: &Index) -> Vec<Finding> {
-    let note = |line: u32, kind, what: String, consequence| Finding {
+fn find_structure_problems(index: &TranscriptIndex) -> Vec<CheckFinding> {
+    let note = |line: u32, kind, what: String, consequence| CheckFinding {
         line: Some(line as usize),
         kind,
-        severity: Severity::Note,
+        severity: FindingSeverity::Note,
         what,
         consequence,
     };
@@ -269,10 +273,10 @@ fn structure(index: &Index) -> Vec<Finding> {
         let parent = index.by_uuid.get(&row.parent).map(|parent| *parent as usize);
         match parent {
             _ if row.boundary => {}
-            None if row.parent == Key::NONE && !row.sidechain => {
+            None if row.parent == EntryKey::NONE && !row.sidechain => {
                 roots.insert(row.line, ());
             }
-            None if row.parent != Key::NONE => {
+            None if row.parent != EntryKey::NONE => {
                 let what = "follows an entry that is missing".to_owned();
                 found.push(note(row.line, "missing-parent", what, "it is in a branch that was given up"));
             }
@@ -292,18 +296,18 @@ fn structure(index: &Index) -> Vec<Finding> {
             "only the newest one goes on; after going back to the start this is meant",
         ));
     }
-    found.extend(circles(index).into_iter().map(|line| {
+    found.extend(find_cycles(index).into_iter().map(|line| {
         note(line, "cycle", "follows itself in a circle".to_owned(), "what hangs on the circle has no beginning")
     }));
     found
 }
 
 /// Records that are used although other programs could not read them, because what is broken in them is not needed.
-fn not_json(file: &File, known: &[Finding]) -> io::Result<Vec<Finding>> {
+fn find_invalid_json(file: &File, known: &[CheckFinding]) -> io::Result<Vec<CheckFinding>> {
     let told: HashSet<usize> = known.iter().filter_map(|finding| finding.line).collect();
     let mut source = file;
     source.rewind()?;
-    let mut lines = Lines::new(source);
+    let mut lines = LineReader::new(source);
     let mut found = Vec::new();
     while let Some(line) = lines.next_line()? {
         for_each_record(&line, &mut DamageReport::default(), |_, json, _, _| {
@@ -314,10 +318,10 @@ fn not_json(file: &File, known: &[Finding]) -> io::Result<Vec<Finding>> {
                 true => ("zero-bytes", "zero bytes stand in a part of the record that is not needed"),
                 false => ("bad-json", "a part of the record that is not needed is no JSON"),
             };
-            found.push(Finding {
+            found.push(CheckFinding {
                 line: Some(line.number),
                 kind,
-                severity: Severity::Damage,
+                severity: FindingSeverity::Damage,
                 what: what.to_owned(),
                 consequence: "the rest of it is used here; other programs skip the whole record",
             });
@@ -327,7 +331,7 @@ fn not_json(file: &File, known: &[Finding]) -> io::Result<Vec<Finding>> {
 }
 
 /// One line of every circle of parents. Each entry is walked over once.
-fn circles(index: &Index) -> Vec<u32> {
+fn find_cycles(index: &TranscriptIndex) -> Vec<u32> {
     const NEW: u32 = 0;
     let mut walk_of = vec![NEW; index.rows.len()];
     let mut found = Vec::new();

@@ -5,7 +5,7 @@
 //! alone. This room keeps and gives back; which change is worth a checkpoint is for others to say, so that what commands
 //! change can be kept the same way.
 
-mod place;
+mod nofollow_dir;
 mod restore;
 
 use std::collections::HashSet;
@@ -17,11 +17,11 @@ use gimlet_proto::{EntryId, SessionId};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::beside::Beside;
 use crate::disk::{create_private_dirs, open_private};
-use crate::entry::timestamp;
-use crate::layout::Locations;
-pub use restore::{Found, look, restore};
+use crate::entry_format::current_timestamp;
+use crate::layout::StoreLocations;
+use crate::side_writer::SideWriter;
+pub use restore::{CurrentContent, read_current_content, restore_file_content};
 
 /// Prompts that one can go back to.
 const MOST_PROMPTS: usize = 100;
@@ -45,7 +45,7 @@ pub enum CheckpointError {
 
 /// A file's content, kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct KeptFile {
     /// Where it is: the hash of the content.
     blob: String,
     /// The file's permission bits.
@@ -54,21 +54,21 @@ pub struct Kept {
 
 /// What a file was before it was changed.
 #[derive(Clone, Copy, Debug)]
-pub enum Before<'a> {
+pub enum PriorContent<'a> {
     Absent,
     File { bytes: &'a [u8], mode: u32 },
 }
 
 /// Where the transcript says that a file is kept.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Backup<'a> {
+pub(crate) struct FileBackup<'a> {
     pub(crate) path: &'a Path,
     /// The name of the copy in the folder; `None`: the file was not there.
     pub(crate) name: Option<&'a str>,
 }
 
-impl<'a> Backup<'a> {
-    fn of((path, was): &'a (PathBuf, Option<Kept>)) -> Self {
+impl<'a> FileBackup<'a> {
+    fn from_kept((path, was): &'a (PathBuf, Option<KeptFile>)) -> Self {
         Self { path, name: was.as_ref().map(|kept| kept.blob.as_str()) }
     }
 }
@@ -76,7 +76,7 @@ impl<'a> Backup<'a> {
 /// One line of the journal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-enum Line {
+enum JournalLine {
     Prompt {
         id: EntryId,
         at: String,
@@ -84,62 +84,62 @@ enum Line {
     File {
         path: PathBuf,
         /// `None`: it was not there.
-        was: Option<Kept>,
+        was: Option<KeptFile>,
     },
 }
 
 /// A prompt and what was changed behind it.
 #[derive(Debug)]
-struct Step {
+struct CheckpointStep {
     prompt: EntryId,
-    files: Vec<(PathBuf, Option<Kept>)>,
+    files: Vec<(PathBuf, Option<KeptFile>)>,
 }
 
 /// The checkpoints of one session.
 #[derive(Debug)]
-pub struct Checkpoints {
+pub struct SessionCheckpoints {
     folder: PathBuf,
     journal: Option<File>,
-    steps: Vec<Step>,
+    steps: Vec<CheckpointStep>,
     stored: u64,
     /// The transcript tells of them, too: that is where other programs look. What is read is the journal.
-    told: Option<Beside>,
+    side_writer: Option<SideWriter>,
 }
 
-impl Checkpoints {
+impl SessionCheckpoints {
     /// Those of a session, with what an earlier run left. Nothing is created before there is something to keep.
-    pub fn open(places: &Locations, session: &SessionId) -> Self {
+    pub fn open(places: &StoreLocations, session: &SessionId) -> Self {
         let folder = places.config_home().join("file-history").join(session.as_str());
         let steps = read_journal(&folder.join(JOURNAL));
         let stored = std::fs::read_dir(&folder).into_iter().flatten().flatten();
         let stored = stored.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum();
-        Self { folder, journal: None, steps, stored, told: None }
+        Self { folder, journal: None, steps, stored, side_writer: None }
     }
 
     /// The same, told in a transcript as well.
-    pub fn told_in(self, transcript: Beside) -> Self {
-        Self { told: Some(transcript), ..self }
+    pub fn with_side_writer(self, transcript: SideWriter) -> Self {
+        Self { side_writer: Some(transcript), ..self }
     }
 
-    fn tell(&self, update: bool) {
-        let (Some(transcript), Some(step)) = (&self.told, self.steps.last()) else { return };
+    fn record_in_transcript(&self, update: bool) {
+        let (Some(transcript), Some(step)) = (&self.side_writer, self.steps.last()) else { return };
         if step.files.len() <= MOST_TOLD {
-            let backups: Vec<Backup<'_>> = step.files.iter().map(Backup::of).collect();
-            transcript.file_history(&step.prompt, &backups, update);
+            let backups: Vec<FileBackup<'_>> = step.files.iter().map(FileBackup::from_kept).collect();
+            transcript.record_file_history(&step.prompt, &backups, update);
         }
     }
 
     /// A prompt that one can go back to from now on.
-    pub fn begin(&mut self, prompt: &EntryId) -> io::Result<()> {
-        self.steps.push(Step { prompt: prompt.clone(), files: Vec::new() });
-        self.append(&Line::Prompt { id: prompt.clone(), at: timestamp() })?;
-        self.tell(false);
+    pub fn begin_prompt(&mut self, prompt: &EntryId) -> io::Result<()> {
+        self.steps.push(CheckpointStep { prompt: prompt.clone(), files: Vec::new() });
+        self.append_line(&JournalLine::Prompt { id: prompt.clone(), at: current_timestamp() })?;
+        self.record_in_transcript(false);
         self.forget_oldest();
         Ok(())
     }
 
     /// Keeps what a file was, unless that was done since the last prompt. To be called before it changes.
-    pub fn keep(&mut self, path: &Path, before: Before<'_>) -> Result<(), CheckpointError> {
+    pub fn keep_file(&mut self, path: &Path, before: PriorContent<'_>) -> Result<(), CheckpointError> {
         // Before the first prompt there is nothing to go back to.
         let Some(step) = self.steps.last() else { return Ok(()) };
         if step.files.iter().any(|(known, _)| known == path) {
@@ -148,29 +148,29 @@ impl Checkpoints {
         let failed =
             |folder: &Path, source| CheckpointError::Write { path: path.to_owned(), folder: folder.to_owned(), source };
         let was = match before {
-            Before::Absent => None,
-            Before::File { bytes, .. } if bytes.len() > LARGEST_FILE => {
+            PriorContent::Absent => None,
+            PriorContent::File { bytes, .. } if bytes.len() > LARGEST_FILE => {
                 return Err(CheckpointError::TooLarge { path: path.to_owned(), size: bytes.len() });
             }
-            Before::File { .. } if self.stored >= LARGEST_SESSION => {
+            PriorContent::File { .. } if self.stored >= LARGEST_SESSION => {
                 return Err(CheckpointError::Full { path: path.to_owned() });
             }
-            Before::File { bytes, mode } => {
-                let blob = self.store(bytes).map_err(|source| failed(&self.folder, source))?;
-                Some(Kept { blob, mode: mode & 0o777 })
+            PriorContent::File { bytes, mode } => {
+                let blob = self.store_content(bytes).map_err(|source| failed(&self.folder, source))?;
+                Some(KeptFile { blob, mode: mode & 0o777 })
             }
         };
-        let line = Line::File { path: path.to_owned(), was: was.clone() };
-        self.append(&line).map_err(|source| failed(&self.folder, source))?;
+        let line = JournalLine::File { path: path.to_owned(), was: was.clone() };
+        self.append_line(&line).map_err(|source| failed(&self.folder, source))?;
         if let Some(step) = self.steps.last_mut() {
             step.files.push((path.to_owned(), was));
         }
-        self.tell(true);
+        self.record_in_transcript(true);
         Ok(())
     }
 
     /// What each file was at a prompt, as far as it was changed since; `None` for a prompt that nobody knows.
-    pub fn at(&self, prompt: &EntryId) -> Option<Vec<(PathBuf, Option<Kept>)>> {
+    pub fn files_at(&self, prompt: &EntryId) -> Option<Vec<(PathBuf, Option<KeptFile>)>> {
         let from = self.steps.iter().rposition(|step| step.prompt == *prompt)?;
         let mut seen = HashSet::new();
         let files = self.steps[from..].iter().flat_map(|step| &step.files);
@@ -183,7 +183,7 @@ impl Checkpoints {
         &self.folder
     }
 
-    fn append(&mut self, line: &Line) -> io::Result<()> {
+    fn append_line(&mut self, line: &JournalLine) -> io::Result<()> {
         let mut bytes = serde_json::to_vec(line)?;
         bytes.push(b'\n');
         let mut journal = match self.journal.take() {
@@ -201,7 +201,7 @@ impl Checkpoints {
         };
         journal.write_all(&bytes)?;
         // A prompt alone loses nothing; behind the line of a file the file itself is about to change.
-        if matches!(line, Line::File { .. }) {
+        if matches!(line, JournalLine::File { .. }) {
             journal.sync_data()?;
         }
         self.journal = Some(journal);
@@ -209,7 +209,7 @@ impl Checkpoints {
     }
 
     /// Stores a content under its hash; one that is there already is not written again.
-    fn store(&mut self, bytes: &[u8]) -> io::Result<String> {
+    fn store_content(&mut self, bytes: &[u8]) -> io::Result<String> {
         let blob: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         let path = self.folder.join(&blob);
         if path.symlink_metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == bytes.len() as u64) {
@@ -239,7 +239,7 @@ impl Checkpoints {
             let files = self.steps.iter().flat_map(|step| &step.files);
             files.filter_map(|(_, was)| was.as_ref()).any(|kept| kept.blob == blob)
         };
-        let unwanted: Vec<&Kept> =
+        let unwanted: Vec<&KeptFile> =
             gone.files.iter().filter_map(|(_, was)| was.as_ref()).filter(|kept| !is_wanted(&kept.blob)).collect();
         for kept in unwanted {
             let path = self.folder.join(&kept.blob);
@@ -252,7 +252,7 @@ impl Checkpoints {
     }
 }
 
-impl Kept {
+impl KeptFile {
     /// The content, checked against its hash.
     pub fn read(&self, folder: &Path) -> io::Result<Vec<u8>> {
         let bytes = std::fs::read(folder.join(&self.blob))?;
@@ -264,18 +264,18 @@ impl Kept {
 const JOURNAL: &str = "journal.ndjson";
 
 /// What a journal says; lines that cannot be read are passed over.
-fn read_journal(path: &Path) -> Vec<Step> {
-    let Ok(file) = crate::disk::open_plain(path) else { return Vec::new() };
-    let mut steps: Vec<Step> = Vec::new();
+fn read_journal(path: &Path) -> Vec<CheckpointStep> {
+    let Ok(file) = crate::disk::open_regular(path) else { return Vec::new() };
+    let mut steps: Vec<CheckpointStep> = Vec::new();
     for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
         match serde_json::from_slice(&line) {
-            Ok(Line::Prompt { id, .. }) => steps.push(Step { prompt: id, files: Vec::new() }),
-            Ok(Line::File { path, was }) if was.as_ref().is_none_or(Kept::is_plausible) => {
+            Ok(JournalLine::Prompt { id, .. }) => steps.push(CheckpointStep { prompt: id, files: Vec::new() }),
+            Ok(JournalLine::File { path, was }) if was.as_ref().is_none_or(KeptFile::has_valid_hash) => {
                 if let Some(step) = steps.last_mut() {
                     step.files.push((path, was));
                 }
             }
-            Ok(Line::File { .. }) | Err(_) => {}
+            Ok(JournalLine::File { .. }) | Err(_) => {}
         }
     }
     let old = steps.len().saturating_sub(MOST_PROMPTS);
@@ -283,9 +283,9 @@ fn read_journal(path: &Path) -> Vec<Step> {
     steps
 }
 
-impl Kept {
+impl KeptFile {
     /// A name from a file must not lead out of the folder.
-    fn is_plausible(&self) -> bool {
+    fn has_valid_hash(&self) -> bool {
         self.blob.len() == 64 && self.blob.bytes().all(|byte| byte.is_ascii_hexdigit())
     }
 }

@@ -8,11 +8,11 @@ pub enum Damage {
     #[error("line {line}: cut off at the end of the file; skipped")]
     TornTail { line: usize },
     #[error("line {line}: not a JSON object; skipped")]
-    Broken { line: usize },
+    BrokenLine { line: usize },
     #[error("line {line}: a whole record was recovered from a broken line")]
-    Salvaged { line: usize },
+    FusedLine { line: usize },
     #[error("line {line}: zero bytes were ignored")]
-    Zeros { line: usize },
+    ZeroBytes { line: usize },
     #[error("line {line}: the message could not be read; the conversation goes on without it")]
     BadMessage { line: usize },
     #[error("line {line}: a block of the message is not what it says it is; left out or mended")]
@@ -54,9 +54,9 @@ impl Damage {
     pub fn kind(&self) -> &'static str {
         match self {
             Damage::TornTail { .. } => "torn-tail",
-            Damage::Broken { .. } => "broken-line",
-            Damage::Salvaged { .. } => "fused-line",
-            Damage::Zeros { .. } => "zero-bytes",
+            Damage::BrokenLine { .. } => "broken-line",
+            Damage::FusedLine { .. } => "fused-line",
+            Damage::ZeroBytes { .. } => "zero-bytes",
             Damage::BadMessage { .. } => "bad-message",
             Damage::BadBlock { .. } => "bad-block",
             Damage::HalfCharacter { .. } => "half-character",
@@ -81,9 +81,9 @@ impl Damage {
     pub fn line(&self) -> Option<usize> {
         match self {
             Damage::TornTail { line }
-            | Damage::Broken { line }
-            | Damage::Salvaged { line }
-            | Damage::Zeros { line }
+            | Damage::BrokenLine { line }
+            | Damage::FusedLine { line }
+            | Damage::ZeroBytes { line }
             | Damage::BadMessage { line }
             | Damage::BadBlock { line }
             | Damage::HalfCharacter { line }
@@ -106,7 +106,7 @@ pub struct DamageReport {
 
 impl Default for DamageReport {
     fn default() -> Self {
-        Self::keeping(Self::ENOUGH_TO_GO_ON)
+        Self::with_limit(Self::ENOUGH_TO_GO_ON)
     }
 }
 
@@ -115,7 +115,7 @@ impl DamageReport {
     const ENOUGH_TO_GO_ON: usize = 100;
 
     /// A report that describes at most so many items.
-    pub(crate) fn keeping(most: usize) -> Self {
+    pub(crate) fn with_limit(most: usize) -> Self {
         Self { items: Vec::new(), total: 0, most }
     }
 

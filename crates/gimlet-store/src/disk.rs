@@ -21,8 +21,8 @@ pub trait Disk: Send + Sync {
     /// Opens a file for appending and reading, for the owner only, never through a link.
     fn open_append(&self, path: &Path) -> io::Result<Arc<dyn LogFile>>;
     /// Gives a draft its name, unless somebody has written to a file of that name by now; says whether it has it.
-    fn place(&self, draft: &Path, path: &Path) -> io::Result<bool>;
-    fn remove(&self, path: &Path) -> io::Result<()>;
+    fn publish_draft(&self, draft: &Path, path: &Path) -> io::Result<bool>;
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
@@ -52,7 +52,7 @@ impl Disk for RealDisk {
         Ok(Arc::new(open_private(path, OpenOptions::new().read(true).append(true).create(true))?))
     }
 
-    fn place(&self, draft: &Path, path: &Path) -> io::Result<bool> {
+    fn publish_draft(&self, draft: &Path, path: &Path) -> io::Result<bool> {
         match rustix::fs::renameat_with(CWD, draft, CWD, path, RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(true),
             // The last ones are of file systems that cannot do both in one step.
@@ -69,7 +69,7 @@ impl Disk for RealDisk {
         Ok(true)
     }
 
-    fn remove(&self, path: &Path) -> io::Result<()> {
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
         std::fs::remove_file(path)
     }
 
@@ -131,7 +131,7 @@ pub(crate) fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result
 
 /// Opens a file to read it. What is no plain file is refused, also where it is a symlink to something else: a pipe would
 /// hold us until somebody writes into it, and a device has no end. Files of sessions are not reached through symlinks.
-pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     refuse_symlinks(path)?;
     let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
@@ -146,10 +146,10 @@ pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
 }
 
 /// The text of a small plain file, such as those that git keeps its state in.
-pub fn read_plain(path: &Path) -> io::Result<String> {
+pub fn read_small_file(path: &Path) -> io::Result<String> {
     const LONGEST: u64 = 1 << 20;
     let mut text = String::new();
-    open_plain(path)?.take(LONGEST).read_to_string(&mut text)?;
+    open_regular(path)?.take(LONGEST).read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -196,7 +196,7 @@ mod tests {
                 std::fs::write(&path, content).unwrap();
             }
             std::fs::write(&draft, "ours").unwrap();
-            assert_eq!(RealDisk.place(&draft, &path).unwrap(), placed, "{there:?}");
+            assert_eq!(RealDisk.publish_draft(&draft, &path).unwrap(), placed, "{there:?}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), if placed { "ours" } else { "theirs" });
         }
     }

@@ -9,30 +9,30 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use crate::disk::{create_private_dirs, open_private};
-use crate::index::Span;
+use crate::full_entry::find_uuid;
 use crate::layout::SessionFiles;
-use crate::live::uuid_in;
-use crate::load::{LoadOptions, choose, read_span};
-use crate::members::Members;
+use crate::load::{LoadOptions, read_span, select_chain};
+use crate::raw_members::RawJsonMembers;
+use crate::transcript_index::RecordSpan;
 use crate::{ForkError, LoadError};
 
 /// What a copy holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forked {
+pub struct ForkSummary {
     pub entries: usize,
 }
 
 /// Copies the conversation of `source` to the new session `target`. Load and resume the target afterwards.
-pub fn fork(source: &SessionFiles, options: &LoadOptions, target: &SessionFiles) -> Result<Forked, ForkError> {
+pub fn fork(source: &SessionFiles, options: &LoadOptions, target: &SessionFiles) -> Result<ForkSummary, ForkError> {
     let path = target.transcript();
     if path.symlink_metadata().is_ok() {
         return Err(ForkError::Exists { path });
     }
     let read_error = |error| ForkError::Load(LoadError::Read { path: source.transcript(), source: error });
-    let file = crate::disk::open_plain(&source.transcript()).map_err(read_error)?;
-    let (index, chain) = choose(&source.transcript(), &file, options)?;
+    let file = crate::disk::open_regular(&source.transcript()).map_err(read_error)?;
+    let (index, chain) = select_chain(&source.transcript(), &file, options)?;
     let mut spans: BTreeSet<(u64, usize)> = BTreeSet::new();
-    let keep = |span: &Span| (span.at, span.len);
+    let keep = |span: &RecordSpan| (span.at, span.len);
     spans.extend(chain.links.iter().map(|link| keep(&index.rows[link.row as usize].span)));
     spans.extend(chain.last.map(|last| keep(&index.rows[last as usize].span)));
     let entries = spans.len();
@@ -40,7 +40,7 @@ pub fn fork(source: &SessionFiles, options: &LoadOptions, target: &SessionFiles)
 
     let write_error = |error| ForkError::Write { path: path.clone(), source: error };
     write_copy(&file, &spans, source, target).map_err(write_error)?;
-    Ok(Forked { entries })
+    Ok(ForkSummary { entries })
 }
 
 fn write_copy(
@@ -55,7 +55,7 @@ fn write_copy(
     let unfinished = path.with_extension("jsonl.part");
     let copy = open_private(&unfinished, OpenOptions::new().write(true).create_new(true))?;
     let written = copy_lines(file, spans, source, target, &copy).and_then(|()| copy.sync_all());
-    let named = written.and_then(|()| give_name(&unfinished, &path));
+    let named = written.and_then(|()| rename_without_replacing(&unfinished, &path));
     if let Err(error) = named {
         // Best effort: the error that led here is the one to report.
         drop(std::fs::remove_file(&unfinished));
@@ -66,7 +66,7 @@ fn write_copy(
 
 /// Gives a finished file its name without replacing one that appeared meanwhile: a link refuses where a rename
 /// would not. Only file systems without links are left with the rename.
-pub fn give_name(unfinished: &Path, path: &Path) -> io::Result<()> {
+pub fn rename_without_replacing(unfinished: &Path, path: &Path) -> io::Result<()> {
     match std::fs::hard_link(unfinished, path) {
         Ok(()) => std::fs::remove_file(unfinished),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
@@ -84,7 +84,7 @@ fn copy_lines(
     let mut out = BufWriter::with_capacity(1 << 16, copy);
     let (mut line, mut copied) = (Vec::new(), Vec::new());
     for (at, len) in spans {
-        read_span(file, Span { at: *at, len: *len }, &mut line)?;
+        read_span(file, RecordSpan { at: *at, len: *len }, &mut line)?;
         copied.clear();
         copy_entry(&line, source, target, &mut copied);
         out.write_all(&copied)?;
@@ -105,14 +105,14 @@ fn copy_entry(line: &[u8], source: &SessionFiles, target: &SessionFiles, out: &m
         out.extend_from_slice(value);
     };
     let session = format!("\"{}\"", target.id());
-    for (key, value) in Members::of(line) {
+    for (key, value) in RawJsonMembers::new(line) {
         match key {
             b"sessionId" => member(key, session.as_bytes()),
             b"forkedFrom" => {}
             _ => member(key, value),
         }
     }
-    if let Some(uuid) = uuid_in(line) {
+    if let Some(uuid) = find_uuid(line) {
         // Both are plain text: a checked session id, and an id that was just read from JSON and is written as JSON.
         let uuid = serde_json::to_string(uuid.as_str()).unwrap_or_else(|_| "null".to_owned());
         let origin = format!(r#"{{"sessionId":"{}","messageUuid":{uuid}}}"#, source.id());

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use gimlet_proto::SessionId;
 use unicode_normalization::UnicodeNormalization;
 
-use crate::lock::{Claim, DriverLock};
+use crate::driver_lock::{DriverLock, LockClaim};
 
 /// Longest dashed path that is used as a folder name as it is.
 const MAX_KEY: usize = 200;
@@ -21,13 +21,13 @@ pub(crate) const TOOL_RESULTS: &str = "tool-results";
 
 /// The config home and what lies below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Locations {
+pub struct StoreLocations {
     home: PathBuf,
 }
 
 /// The folder that holds the sessions of one working directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Project {
+pub struct ProjectDir {
     /// The working directory, links resolved.
     cwd: PathBuf,
     dir: PathBuf,
@@ -40,10 +40,10 @@ pub struct SessionFiles {
     id: SessionId,
 }
 
-impl Locations {
+impl StoreLocations {
     /// Takes the config home as the person named it; the name is normalised (NFC), links are not resolved.
     pub fn new(config_home: &Path) -> Self {
-        Self { home: config_home.to_str().map_or_else(|| config_home.to_owned(), |text| nfc(text).into()) }
+        Self { home: config_home.to_str().map_or_else(|| config_home.to_owned(), |text| normalize_nfc(text).into()) }
     }
 
     pub fn config_home(&self) -> &Path {
@@ -55,14 +55,14 @@ impl Locations {
     }
 
     /// The project of a working directory. A directory that does not exist keeps the name it was given.
-    pub fn project(&self, cwd: &Path) -> Project {
+    pub fn project(&self, cwd: &Path) -> ProjectDir {
         let real = std::fs::canonicalize(cwd).unwrap_or_else(|_| cwd.to_owned());
         let dir = self.projects_root().join(project_key(&real.to_string_lossy()));
-        Project { cwd: real, dir }
+        ProjectDir { cwd: real, dir }
     }
 }
 
-impl Project {
+impl ProjectDir {
     pub fn cwd(&self) -> &Path {
         &self.cwd
     }
@@ -91,15 +91,15 @@ impl Project {
         dirs
     }
 
-    pub fn session(&self, id: &SessionId) -> SessionFiles {
+    pub fn session_files(&self, id: &SessionId) -> SessionFiles {
         SessionFiles { project_dir: self.dir.clone(), id: id.clone() }
     }
 }
 
 impl SessionFiles {
     /// The files of the session whose transcript is at `path`, if that is a session's file name.
-    pub fn of_transcript(path: &Path) -> Option<Self> {
-        let id = session_id_of(path)?;
+    pub fn from_transcript(path: &Path) -> Option<Self> {
+        let id = session_id_from_path(path)?;
         Some(Self { project_dir: path.parent()?.to_owned(), id })
     }
 
@@ -134,7 +134,7 @@ impl SessionFiles {
     /// Whether some process runs turns in the session.
     pub fn is_driven(&self) -> bool {
         let lock = self.driver_lock();
-        lock.exists() && matches!(DriverLock::claim(&lock), Claim::Busy)
+        lock.exists() && matches!(DriverLock::claim(&lock), LockClaim::Busy)
     }
 
     /// Where the transcripts of subagents are.
@@ -145,7 +145,7 @@ impl SessionFiles {
     /// The transcripts of all subagents that left one, by the agents' ids.
     pub fn agent_transcripts(&self) -> Vec<(String, PathBuf)> {
         let mut found = Vec::new();
-        agents_below(&self.subagents(), 0, &mut found);
+        collect_agent_transcripts(&self.subagents(), 0, &mut found);
         found.sort();
         found
     }
@@ -161,7 +161,7 @@ impl SessionFiles {
     }
 }
 
-fn agents_below(dir: &Path, depth: usize, found: &mut Vec<(String, PathBuf)>) {
+fn collect_agent_transcripts(dir: &Path, depth: usize, found: &mut Vec<(String, PathBuf)>) {
     const DEEPEST: usize = 8;
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
@@ -169,7 +169,7 @@ fn agents_below(dir: &Path, depth: usize, found: &mut Vec<(String, PathBuf)>) {
         if let Some(agent) = name.strip_prefix("agent-").and_then(|rest| rest.strip_suffix(".jsonl")) {
             found.push((agent.to_owned(), path));
         } else if depth < DEEPEST && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            agents_below(&path, depth + 1, found);
+            collect_agent_transcripts(&path, depth + 1, found);
         }
     }
 }
@@ -180,7 +180,7 @@ pub fn new_session_id() -> SessionId {
 }
 
 /// The session that a transcript's file name stands for; other files are not sessions.
-pub(crate) fn session_id_of(path: &Path) -> Option<SessionId> {
+pub(crate) fn session_id_from_path(path: &Path) -> Option<SessionId> {
     if path.extension()? != "jsonl" {
         return None;
     }
@@ -199,7 +199,7 @@ pub fn is_session_id(text: &str) -> bool {
 
 /// The folder name of a project, from the resolved path of its directory.
 pub fn project_key(real_path: &str) -> String {
-    let path = nfc(real_path);
+    let path = normalize_nfc(real_path);
     let mut key: String = path.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     if key.len() > MAX_KEY {
         key.truncate(MAX_KEY); // all ASCII by now
@@ -209,7 +209,7 @@ pub fn project_key(real_path: &str) -> String {
     key
 }
 
-pub(crate) fn nfc(text: &str) -> String {
+pub(crate) fn normalize_nfc(text: &str) -> String {
     text.nfc().collect()
 }
 
@@ -253,14 +253,14 @@ mod tests {
         std::fs::create_dir(&real).unwrap();
         let link = temp.path().join("link");
         std::os::unix::fs::symlink(&real, &link).unwrap();
-        let places = Locations::new(&temp.path().join("home"));
+        let places = StoreLocations::new(&temp.path().join("home"));
         assert_eq!(places.project(&link), places.project(&real));
     }
 
     #[test]
     fn a_shortened_folder_is_found_under_another_hash() {
         let temp = tempfile::tempdir().unwrap();
-        let places = Locations::new(temp.path());
+        let places = StoreLocations::new(temp.path());
         let project = places.project(Path::new(&format!("/nowhere/{}", "y".repeat(300))));
         let name = project.dir().file_name().unwrap().to_str().unwrap();
         let other = places.projects_root().join(format!("{}-zzzz", &name[..200]));
@@ -270,9 +270,9 @@ mod tests {
 
     #[test]
     fn only_uuid_stems_are_sessions() {
-        assert!(session_id_of(Path::new("/p/5b1c0000-0000-4000-8000-00000000000A.jsonl")).is_some());
+        assert!(session_id_from_path(Path::new("/p/5b1c0000-0000-4000-8000-00000000000A.jsonl")).is_some());
         for name in ["agent-1.jsonl", "5b1c0000-0000-4000-8000-00000000000a.json", "notes.txt", "x"] {
-            assert!(session_id_of(Path::new(name)).is_none(), "{name}");
+            assert!(session_id_from_path(Path::new(name)).is_none(), "{name}");
         }
     }
 }

@@ -4,11 +4,11 @@
 //! in what was appended since, and is built anew when it is broken or of another version. Everything it learns is written in
 //! transactions that also say how far a file was read, so a kill at any moment loses at most the last batch.
 
-mod feed;
-mod found;
-mod query;
-mod schema;
-mod words;
+mod index_schema;
+mod index_update;
+mod search_query;
+mod searchable_text;
+mod snippet;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 use gimlet_proto::SessionId;
 use rusqlite::Connection;
 
-use crate::layout::Locations;
+use crate::layout::StoreLocations;
 
-pub use feed::Progress;
-pub use found::Snippet;
+pub use index_update::SearchIndexProgress;
+pub use snippet::Snippet;
 
 /// What to look for, and where.
 #[derive(Clone, Debug, Default)]
-pub struct Search {
+pub struct SearchRequest {
     /// Words that must all be there; `"a b"` is a phrase, `wor*` a beginning, `-word` must not be there.
     pub text: String,
     /// Only sessions in these project folders.
@@ -56,18 +56,18 @@ impl HitRole {
         }
     }
 
-    fn number(self) -> i64 {
+    fn to_number(self) -> i64 {
         Self::ALL.iter().position(|role| *role == self).unwrap_or_default() as i64
     }
 
-    fn of_number(number: i64) -> Self {
+    fn from_number(number: i64) -> Self {
         usize::try_from(number).ok().and_then(|at| Self::ALL.get(at)).copied().unwrap_or(HitRole::User)
     }
 }
 
 /// One entry that has the words.
 #[derive(Clone, Debug)]
-pub struct Hit {
+pub struct SearchHit {
     pub session: SessionId,
     /// The subagent whose transcript it is in.
     pub agent: Option<String>,
@@ -106,12 +106,12 @@ pub struct SearchIndex {
 
 impl SearchIndex {
     /// Opens the index, making it or making it anew where necessary.
-    pub fn open(places: &Locations) -> Result<Self, SearchError> {
-        let path = Self::place(places);
-        let (db, rebuilt) = match schema::open(&path) {
+    pub fn open(places: &StoreLocations) -> Result<Self, SearchError> {
+        let path = Self::index_path(places);
+        let (db, rebuilt) = match index_schema::open_index(&path) {
             Ok(db) => (db, false),
-            Err(SearchError::Database { source, .. }) if schema::is_broken(&source) => {
-                (schema::open_anew(&path)?, true)
+            Err(SearchError::Database { source, .. }) if index_schema::is_broken(&source) => {
+                (index_schema::recreate_index(&path)?, true)
             }
             Err(error) => return Err(error),
         };
@@ -123,48 +123,56 @@ impl SearchIndex {
     }
 
     /// Takes in what was written since the last time.
-    pub fn update(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Progress, SearchError> {
+    pub fn update(
+        &mut self,
+        progress: &mut dyn FnMut(SearchIndexProgress),
+    ) -> Result<SearchIndexProgress, SearchError> {
         let root = self.projects_root.clone();
-        self.guarded(|db| match schema::patiently(db, |db| feed::update(db, &root, progress)) {
-            // Another process has been filling it all this time. What it has taken in so far is there.
-            Err(error) if schema::is_busy(&error) => Ok(Progress::default()),
-            done => done,
+        self.with_rebuild(|db| {
+            match index_schema::retry_while_busy(db, |db| index_update::update_index(db, &root, progress)) {
+                // Another process has been filling it all this time. What it has taken in so far is there.
+                Err(error) if index_schema::is_busy(&error) => Ok(SearchIndexProgress::default()),
+                done => done,
+            }
         })
     }
 
     /// Takes the words of sessions that are gone out of an index, if there is one.
-    pub fn purge(places: &Locations) -> Result<(), SearchError> {
-        if !Self::place(places).exists() {
+    pub fn purge_missing(places: &StoreLocations) -> Result<(), SearchError> {
+        if !Self::index_path(places).exists() {
             return Ok(());
         }
         let mut index = Self::open(places)?;
         let root = index.projects_root.clone();
-        index.guarded(|db| schema::patiently(db, |db| feed::purge(db, &root)))
+        index.with_rebuild(|db| index_schema::retry_while_busy(db, |db| index_update::purge_missing_files(db, &root)))
     }
 
-    fn place(places: &Locations) -> PathBuf {
+    fn index_path(places: &StoreLocations) -> PathBuf {
         places.config_home().join("gimlet").join("cache").join("search.db")
     }
 
     /// The newest entries that have the words.
-    pub fn find(&mut self, search: &Search) -> Result<Vec<Hit>, SearchError> {
-        let words = query::Words::parse(&search.text).ok_or(SearchError::NoWords)?;
-        let hits = self.guarded(|db| schema::patiently(db, |db| query::find(db, &words, search)))?;
-        Ok(found::shown(hits, &words, search.limit))
+    pub fn find(&mut self, search: &SearchRequest) -> Result<Vec<SearchHit>, SearchError> {
+        let words = search_query::SearchQuery::parse(&search.text).ok_or(SearchError::NoWords)?;
+        let hits = self.with_rebuild(|db| {
+            index_schema::retry_while_busy(db, |db| search_query::find_entries(db, &words, search))
+        })?;
+        Ok(snippet::load_hits(hits, &words, search.limit))
     }
 
     /// Runs something on the database; one that turns out to be broken is made anew, filled, and asked again.
-    fn guarded<T>(
+    fn with_rebuild<T>(
         &mut self,
         mut work: impl FnMut(&mut Connection) -> Result<T, rusqlite::Error>,
     ) -> Result<T, SearchError> {
         let failed = |path: &Path, source| SearchError::Database { path: path.to_owned(), source };
         match work(&mut self.db) {
-            Err(error) if schema::is_broken(&error) && !self.rebuilt => {
+            Err(error) if index_schema::is_broken(&error) && !self.rebuilt => {
                 self.rebuilt = true;
-                self.db = schema::open_anew(&self.path)?;
+                self.db = index_schema::recreate_index(&self.path)?;
                 let root = self.projects_root.clone();
-                feed::update(&mut self.db, &root, &mut |_| {}).map_err(|source| failed(&self.path, source))?;
+                index_update::update_index(&mut self.db, &root, &mut |_| {})
+                    .map_err(|source| failed(&self.path, source))?;
                 work(&mut self.db).map_err(|source| failed(&self.path, source))
             }
             done => done.map_err(|source| failed(&self.path, source)),

@@ -11,7 +11,7 @@ use crate::layout::{PROJECTS, is_session_id};
 pub(crate) fn refuse_symlinks(path: &Path) -> io::Result<()> {
     let parts: Vec<&OsStr> = path.iter().collect();
     let is_session =
-        |parts: &[&OsStr]| matches!(parts, [projects, _, session] if *projects == PROJECTS && names_session(session));
+        |parts: &[&OsStr]| matches!(parts, [projects, _, session] if *projects == PROJECTS && is_session_name(session));
     let Some(projects) = parts.windows(3).position(is_session) else { return Ok(()) };
     let below = parts.len() - projects - 2;
     let mut checked: Vec<&Path> = path.ancestors().take(below + 1).collect();
@@ -29,7 +29,7 @@ pub(crate) fn refuse_symlink(path: &Path) -> io::Result<()> {
 }
 
 /// Whether a name is that of a transcript, or of the folder beside one.
-fn names_session(name: &OsStr) -> bool {
+fn is_session_name(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| is_session_id(name.strip_suffix(".jsonl").unwrap_or(name)))
 }
 

@@ -4,12 +4,12 @@
 //! project and an environment of its own, and nothing reaches beyond loopback.
 #![allow(clippy::expect_used, reason = "in a test harness a broken world is a failed test")]
 
-mod output;
+mod polling;
+mod run_output;
+mod test_world;
 mod tls;
-mod waiting;
-mod world;
 
-pub use output::RunOutput;
-pub use tls::{Mutual, certified, mutual};
-pub use waiting::{PATIENCE, eventually, unique_sleep};
-pub use world::{Run, RunningChild, World, entries_of};
+pub use polling::{PATIENCE, unique_sleep_seconds, wait_until};
+pub use run_output::RunOutput;
+pub use test_world::{RunBuilder, RunningChild, TestWorld, entries_of};
+pub use tls::{MutualTlsServer, mutual_tls_server, tls_server};

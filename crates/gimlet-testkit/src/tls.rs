@@ -12,7 +12,7 @@ use tokio_rustls::rustls::{ConfigBuilder, RootCertStore, ServerConfig, WantsVeri
 const BROKEN: &str = "a certificate for tests can be made";
 
 /// A TLS end that wants to know who calls, and how to be somebody it lets in.
-pub struct Mutual {
+pub struct MutualTlsServer {
     pub acceptor: TlsAcceptor,
     /// PEM texts, all of them.
     pub authority: String,
@@ -21,8 +21,8 @@ pub struct Mutual {
 }
 
 /// A TLS end for this host that only takes clients with a certificate of its authority.
-pub fn mutual(host: &str) -> Mutual {
-    let (issuer, authority) = authority();
+pub fn mutual_tls_server(host: &str) -> MutualTlsServer {
+    let (issuer, authority) = create_authority();
     let key = rcgen::KeyPair::generate().expect(BROKEN);
     let client = rcgen::CertificateParams::new(vec!["client".to_owned()]).expect(BROKEN);
     let client_cert = client.signed_by(&key, &issuer).expect(BROKEN).pem();
@@ -30,15 +30,15 @@ pub fn mutual(host: &str) -> Mutual {
     roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).expect(BROKEN)).expect(BROKEN);
     let provider = Arc::new(ring::default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().expect(BROKEN);
-    let config = server().with_client_cert_verifier(verifier);
-    let (leaf, leaf_key) = leaf(host, false, &issuer);
+    let config = server_config_builder().with_client_cert_verifier(verifier);
+    let (leaf, leaf_key) = issue_leaf(host, false, &issuer);
     let config = config.with_single_cert(vec![leaf], leaf_key).expect(BROKEN);
     let acceptor = TlsAcceptor::from(Arc::new(config));
-    Mutual { acceptor, authority, client_cert, client_key: key.serialize_pem() }
+    MutualTlsServer { acceptor, authority, client_cert, client_key: key.serialize_pem() }
 }
 
 /// An authority that nobody has heard of, and its certificate as a PEM text.
-fn authority() -> (rcgen::Issuer<'static, rcgen::KeyPair>, String) {
+fn create_authority() -> (rcgen::Issuer<'static, rcgen::KeyPair>, String) {
     let mut authority = rcgen::CertificateParams::new(vec![]).expect(BROKEN);
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let key = rcgen::KeyPair::generate().expect(BROKEN);
@@ -46,7 +46,7 @@ fn authority() -> (rcgen::Issuer<'static, rcgen::KeyPair>, String) {
     (rcgen::Issuer::new(authority, key), pem)
 }
 
-fn leaf(
+fn issue_leaf(
     host: &str,
     expired: bool,
     issuer: &rcgen::Issuer<'static, rcgen::KeyPair>,
@@ -60,7 +60,7 @@ fn leaf(
     (leaf.der().clone(), PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der())))
 }
 
-fn server() -> ConfigBuilder<ServerConfig, WantsVerifier> {
+fn server_config_builder() -> ConfigBuilder<ServerConfig, WantsVerifier> {
     ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .expect(BROKEN)
@@ -68,10 +68,10 @@ fn server() -> ConfigBuilder<ServerConfig, WantsVerifier> {
 
 /// A TLS end with a certificate of its own authority for this host, run out or not, that offers these protocols; and the
 /// authority as a PEM text.
-pub fn certified(host: &str, expired: bool, protocols: &[&str]) -> (TlsAcceptor, String) {
-    let (issuer, pem) = authority();
-    let (leaf, key) = leaf(host, expired, &issuer);
-    let mut config = server().with_no_client_auth().with_single_cert(vec![leaf], key).expect(BROKEN);
+pub fn tls_server(host: &str, expired: bool, protocols: &[&str]) -> (TlsAcceptor, String) {
+    let (issuer, pem) = create_authority();
+    let (leaf, key) = issue_leaf(host, expired, &issuer);
+    let mut config = server_config_builder().with_no_client_auth().with_single_cert(vec![leaf], key).expect(BROKEN);
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     (TlsAcceptor::from(Arc::new(config)), pem)
 }

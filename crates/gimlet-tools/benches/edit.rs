@@ -14,15 +14,15 @@ mod tools {
     pub(crate) mod edit;
     pub(crate) mod harness;
     pub(crate) mod read;
-    pub(crate) mod special;
+    pub(crate) mod special_files;
     pub(crate) mod text_file;
 }
 
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tools::harness::Bench;
-use tools::{diff, edit, harness, read, special, text_file};
+use tools::harness::ToolBench;
+use tools::{diff, edit, harness, read, special_files, text_file};
 
 const ROUNDS: usize = 200;
 
@@ -38,7 +38,7 @@ fn main() {
 }
 
 async fn measure(lines: usize) {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     let text: String = (0..lines).map(|n| format!("value_{n:05} = 0; // a line of ordinary length\n")).collect();
     let path = bench.file("values.rs", text);
     let mut reads = Vec::new();

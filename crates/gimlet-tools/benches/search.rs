@@ -12,15 +12,15 @@ mod tools {
     pub(crate) mod glob;
     pub(crate) mod grep;
     pub(crate) mod search_harness;
-    pub(crate) mod special;
+    pub(crate) mod special_files;
     pub(crate) mod walk;
 }
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tools::search_harness::Tree;
-use tools::{glob, grep, search_harness, special, walk};
+use tools::search_harness::SearchTree;
+use tools::{glob, grep, search_harness, special_files, walk};
 
 const FILES: usize = 50_000;
 const ROUNDS: usize = 9;
@@ -30,7 +30,7 @@ fn main() {
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     write_files(&tree);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     for (name, pattern) in [("literal, few hits", "needle_4217"), ("regex, few hits", r"needle_\d+ = 1$")] {
@@ -44,7 +44,7 @@ fn main() {
 }
 
 /// Source-like files of about one kilobyte, fifty to a directory; the needle is in ten of them.
-fn write_files(tree: &Tree) {
+fn write_files(tree: &SearchTree) {
     tree.file(".git/HEAD", "ref: refs/heads/main\n");
     let body: String = (0..22).map(|n| format!("def function_{n}(value):\n    return value + {n}\n\n")).collect();
     for n in 0..FILES {
@@ -54,12 +54,12 @@ fn write_files(tree: &Tree) {
     }
 }
 
-fn call(runtime: &tokio::runtime::Runtime, tree: &Tree, input: Value) -> Value {
+fn call(runtime: &tokio::runtime::Runtime, tree: &SearchTree, input: Value) -> Value {
     runtime.block_on(tree.call(grep::Grep, input)).unwrap().output
 }
 
 /// Runs both in turn, so that whatever else the machine does meets both alike.
-fn compare(runtime: &tokio::runtime::Runtime, tree: &Tree, name: &str, pattern: &str) {
+fn compare(runtime: &tokio::runtime::Runtime, tree: &SearchTree, name: &str, pattern: &str) {
     let input = json!({"pattern": pattern, "output_mode": "content"});
     let (mut own, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
@@ -81,7 +81,7 @@ fn compare(runtime: &tokio::runtime::Runtime, tree: &Tree, name: &str, pattern: 
 
 /// Lines that `rg` prints, if there is an `rg`.
 #[allow(clippy::disallowed_methods, reason = "the program to compare with is a process by nature")]
-fn ripgrep(tree: &Tree, pattern: &str) -> Option<u64> {
+fn ripgrep(tree: &SearchTree, pattern: &str) -> Option<u64> {
     let mut command = std::process::Command::new("rg");
     command.args(["-n", "--hidden", "-g", "!.git", pattern, "."]).current_dir(tree.root());
     let output = command.output().ok()?;

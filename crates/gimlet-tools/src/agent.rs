@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use gimlet_core::tool::{
-    ForAgents, InputProblem, OnInterrupt, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError,
-    ToolResult,
+    AgentAvailability, InputProblem, InterruptBehavior, PathContext, PromptContext, ResultCap, Tool, ToolContext,
+    ToolError, ToolResult,
 };
-use gimlet_core::{AgentReport, Launch, Launched};
-use gimlet_proto::{Need, ResultContent, Usage, View};
+use gimlet_core::{AgentLaunch, AgentReport, LaunchOutcome};
+use gimlet_proto::{AccessNeed, ResultContent, TokenUsage, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -56,21 +56,21 @@ pub(crate) struct AgentInput {
 #[derive(Debug, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub(crate) enum AgentOutput {
-    Completed(Box<Completed>),
-    AsyncLaunched(Begun),
+    Completed(Box<AgentCompletion>),
+    AsyncLaunched(AgentStart),
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Completed {
+pub(crate) struct AgentCompletion {
     agent_id: String,
     agent_type: String,
-    content: Vec<Text>,
+    content: Vec<ReportText>,
     resolved_model: String,
     total_tool_use_count: u64,
     total_duration_ms: u64,
     total_tokens: u64,
-    usage: Tokens,
+    usage: AgentTokens,
     prompt: String,
     /// Why the report is not the end of the work.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,7 +82,7 @@ pub(crate) struct Completed {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Begun {
+pub(crate) struct AgentStart {
     agent_id: String,
     description: String,
     prompt: String,
@@ -91,25 +91,25 @@ pub(crate) struct Begun {
     resolved_model: String,
     /// Somebody had waited for it until then.
     #[serde(rename = "backgroundedByUser", skip_serializing_if = "std::ops::Not::not")]
-    moved: bool,
+    backgrounded_by_user: bool,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename = "text")]
-struct Text {
+struct ReportText {
     text: String,
 }
 
 #[derive(Debug, Serialize)]
-struct Tokens {
+struct AgentTokens {
     input_tokens: u64,
     output_tokens: u64,
     cache_creation_input_tokens: u64,
     cache_read_input_tokens: u64,
 }
 
-impl From<Usage> for Tokens {
-    fn from(usage: Usage) -> Self {
+impl From<TokenUsage> for AgentTokens {
+    fn from(usage: TokenUsage) -> Self {
         Self {
             input_tokens: usage.input_tokens,
             output_tokens: usage.output_tokens,
@@ -150,12 +150,12 @@ impl Tool for Agent {
     }
 
     /// Programs look for the older name to learn whether there are agents.
-    fn listed_as(&self) -> &'static str {
+    fn listed_name(&self) -> &'static str {
         "Task"
     }
 
-    fn needs(&self, _input: &AgentInput, _cx: &PathContext) -> Vec<Need> {
-        vec![Need::Session]
+    fn needs(&self, _input: &AgentInput, _cx: &PathContext) -> Vec<AccessNeed> {
+        vec![AccessNeed::Session]
     }
 
     fn is_concurrency_safe(&self, _input: &AgentInput, _cx: &PathContext) -> bool {
@@ -196,15 +196,15 @@ impl Tool for Agent {
     }
 
     /// Its own calls are stopped one by one; that takes as long as the slowest of them.
-    fn on_interrupt(&self) -> OnInterrupt {
-        OnInterrupt::FinishAtomically
+    fn on_interrupt(&self) -> InterruptBehavior {
+        InterruptBehavior::FinishAtomically
     }
 
-    fn for_agents(&self) -> ForAgents {
-        ForAgents::ToLaunchOthers
+    fn agent_availability(&self) -> AgentAvailability {
+        AgentAvailability::ToLaunchOthers
     }
 
-    fn shows_its_work(&self) -> bool {
+    fn reports_own_progress(&self) -> bool {
         true
     }
 
@@ -214,7 +214,7 @@ impl Tool for Agent {
 
     async fn call(&self, input: AgentInput, cx: &ToolContext) -> Result<ToolResult<AgentOutput>, ToolError> {
         let AgentInput { description, prompt, subagent_type, model, effort, run_in_background, name, .. } = input;
-        let launch = Launch {
+        let launch = AgentLaunch {
             kind: subagent_type,
             description: description.clone(),
             prompt: prompt.clone(),
@@ -223,19 +223,19 @@ impl Tool for Agent {
             background: run_in_background,
             name,
         };
-        let output = match cx.launch(launch).await? {
-            Launched::Finished(report) => {
-                let reachable = report.resumable && cx.offers(SendMessage::NAME);
-                AgentOutput::Completed(Box::new(completed(*report, prompt, reachable)))
+        let output = match cx.launch_agent(launch).await? {
+            LaunchOutcome::Finished(report) => {
+                let reachable = report.resumable && cx.has_tool(SendMessage::NAME);
+                AgentOutput::Completed(Box::new(completion_from_report(*report, prompt, reachable)))
             }
-            Launched::GoesOn { id, model, output_file, moved } => AgentOutput::AsyncLaunched(Begun {
+            LaunchOutcome::InBackground { id, model, output_file, moved } => AgentOutput::AsyncLaunched(AgentStart {
                 agent_id: id,
                 description,
                 prompt,
                 output_file: output_file.display().to_string(),
                 can_read_output_file: true,
                 resolved_model: model,
-                moved,
+                backgrounded_by_user: moved,
             }),
         };
         Ok(ToolResult::new(output))
@@ -261,7 +261,7 @@ impl Tool for Agent {
             AgentOutput::AsyncLaunched(begun) => format!(
                 "{}The agent works in the background as {}. You will be told when it has finished; go on with other work and \
                  do not wait for it or do its task yourself. TaskStop ends it. Its report will also be in {}.",
-                if begun.moved { "The user moved it to the background. " } else { "" },
+                if begun.backgrounded_by_user { "The user moved it to the background. " } else { "" },
                 begun.agent_id,
                 begun.output_file
             )
@@ -282,11 +282,11 @@ impl Tool for Agent {
     }
 }
 
-fn completed(report: AgentReport, prompt: String, reachable: bool) -> Completed {
-    Completed {
+fn completion_from_report(report: AgentReport, prompt: String, reachable: bool) -> AgentCompletion {
+    AgentCompletion {
         agent_id: report.id,
         agent_type: report.kind,
-        content: vec![Text { text: report.text }],
+        content: vec![ReportText { text: report.text }],
         resolved_model: report.model,
         total_tool_use_count: report.tool_uses,
         total_duration_ms: report.duration_ms,
@@ -303,14 +303,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::harness::Bench;
+    use crate::harness::ToolBench;
 
     #[test]
     fn it_needs_only_the_session_and_rejects_what_it_does_not_know() {
-        let bench = Bench::new();
+        let bench = ToolBench::new();
         let (needs, shown) =
             bench.prepare(&Agent, json!({"description": "Look around", "prompt": "Look.", "team_name": "t"})).unwrap();
-        assert_eq!((needs, shown.as_str()), (vec![Need::Session], "Look around"));
+        assert_eq!((needs, shown.as_str()), (vec![AccessNeed::Session], "Look around"));
         for (input, said) in [
             (json!({"description": "d"}), "`prompt` is missing"),
             (json!({"description": "d", "prompt": " "}), "say what the agent is to do"),
@@ -324,7 +324,7 @@ mod tests {
 
     #[tokio::test]
     async fn outside_a_session_nothing_is_launched() {
-        let bench = Bench::new();
+        let bench = ToolBench::new();
         let input = json!({"description": "d", "prompt": "p"});
         let error = bench.call_on(&bench.services(), &Agent, input).await.err().unwrap();
         assert!(error.model_text.contains("outside a session"), "{error}");
@@ -342,9 +342,9 @@ mod tests {
             tool_uses: 2,
             duration_ms: 5,
             total_tokens: 10,
-            usage: Usage { input_tokens: 7, output_tokens: 3, ..Usage::default() },
+            usage: TokenUsage { input_tokens: 7, output_tokens: 3, ..TokenUsage::default() },
         };
-        let output = AgentOutput::Completed(Box::new(completed(report, "p".into(), true)));
+        let output = AgentOutput::Completed(Box::new(completion_from_report(report, "p".into(), true)));
         assert_eq!(
             serde_json::to_value(&output).unwrap(),
             json!({"status": "completed", "agentId": "a1", "agentType": "Explore",

@@ -12,9 +12,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use gimlet_core::tool::{
-    ForAgents, InputProblem, PathContext, PromptContext, Scene, Tool, ToolContext, ToolError, ToolResult,
+    AgentAvailability, CallSite, InputProblem, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
 };
-use gimlet_proto::{Need, ResultContent, View};
+use gimlet_proto::{AccessNeed, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -50,7 +50,7 @@ pub(crate) struct AskUserQuestion;
 pub(crate) struct AskUserQuestionInput {
     /// What to ask, all at once
     #[schemars(length(min = 1, max = 4))]
-    questions: Vec<Question>,
+    questions: Vec<UserQuestion>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     answers: Option<Map<String, Value>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,14 +63,14 @@ pub(crate) struct AskUserQuestionInput {
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Question {
+pub(crate) struct UserQuestion {
     /// The whole question
     question: String,
     /// A tag for it
     header: String,
     /// Answers to choose from
     #[schemars(length(min = 2, max = 4))]
-    options: Vec<Choice>,
+    options: Vec<QuestionOption>,
     /// Several may be chosen
     #[serde(default)]
     multi_select: bool,
@@ -78,7 +78,7 @@ pub(crate) struct Question {
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Choice {
+pub(crate) struct QuestionOption {
     /// 1 to 5 words
     label: String,
     /// What choosing it means
@@ -92,7 +92,7 @@ pub(crate) struct Choice {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AskUserQuestionOutput {
-    questions: Vec<Question>,
+    questions: Vec<UserQuestion>,
     /// By the text of the question.
     answers: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,14 +111,14 @@ impl Tool for AskUserQuestion {
 
     fn prompt(&self, cx: &PromptContext) -> Cow<'static, str> {
         let text = include_str!("ask_user_question.md").trim_ascii_end();
-        match PreviewFormat::asked_for(&cx.env) {
+        match PreviewFormat::from_env(&cx.env) {
             Some(format) => Cow::Owned(format!("{text}{}", format.prompt())),
             None => Cow::Borrowed(text),
         }
     }
 
     fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str] {
-        if PreviewFormat::asked_for(&cx.env).is_some() { ANSWERED } else { NOT_OFFERED }
+        if PreviewFormat::from_env(&cx.env).is_some() { ANSWERED } else { NOT_OFFERED }
     }
 
     fn reserved_parameters(&self) -> &'static [&'static str] {
@@ -129,26 +129,26 @@ impl Tool for AskUserQuestion {
         &[("questions[].multi_select", "multiSelect")]
     }
 
-    fn needs(&self, _input: &AskUserQuestionInput, _cx: &PathContext) -> Vec<Need> {
-        vec![Need::Session]
+    fn needs(&self, _input: &AskUserQuestionInput, _cx: &PathContext) -> Vec<AccessNeed> {
+        vec![AccessNeed::Session]
     }
 
     /// Nobody is shown a preview that nobody asked for.
     fn backfill_observable_input(&self, input: &mut AskUserQuestionInput, cx: &PathContext) {
-        if PreviewFormat::asked_for(&cx.env).is_none() {
-            without_previews(&mut input.questions);
+        if PreviewFormat::from_env(&cx.env).is_none() {
+            remove_previews(&mut input.questions);
         }
     }
 
-    fn only_attended(&self) -> bool {
+    fn requires_attended_session(&self) -> bool {
         true
     }
 
-    fn unanswered(&self) -> Option<&'static str> {
+    fn unanswered_message(&self) -> Option<&'static str> {
         Some(NOBODY)
     }
 
-    fn without_answer(&self, input: &Value, waited: Duration) -> Option<Value> {
+    fn input_without_answer(&self, input: &Value, waited: Duration) -> Option<Value> {
         let mut input = input.clone();
         input["answers"] = json!({});
         input["metadata"] = json!({WAITED: u64::try_from(waited.as_millis()).ok()?});
@@ -160,7 +160,7 @@ impl Tool for AskUserQuestion {
         input.answers.is_none() && input.response.is_none()
     }
 
-    fn out_of_place(&self, scene: Scene) -> Option<&'static str> {
+    fn misplaced_reason(&self, scene: CallSite) -> Option<&'static str> {
         scene
             .is_subagent
             .then_some("Only the main conversation asks the user. Decide yourself, and report what you assumed.")
@@ -172,12 +172,12 @@ impl Tool for AskUserQuestion {
             let text = format!("Ask one to four questions in a call, not {count}.");
             return Err(InputProblem::new(QUESTION_COUNT, text));
         }
-        if let Some(twice) = repeated(input.questions.iter().map(|question| question.question.as_str())) {
+        if let Some(twice) = first_duplicate(input.questions.iter().map(|question| question.question.as_str())) {
             let text = format!("The question {twice:?} is there twice; answers could not be told apart.");
             return Err(InputProblem::new(SAME_QUESTION, text));
         }
         input.questions.iter().try_for_each(check_options)?;
-        match PreviewFormat::asked_for(&cx.env) {
+        match PreviewFormat::from_env(&cx.env) {
             Some(format) => input.questions.iter().try_for_each(|question| check_previews(question, format)),
             None => Ok(()),
         }
@@ -190,7 +190,7 @@ impl Tool for AskUserQuestion {
     ) -> Result<ToolResult<AskUserQuestionOutput>, ToolError> {
         self.backfill_observable_input(&mut input, &cx.paths);
         let given = input.answers.unwrap_or_default();
-        let answers = given.into_iter().map(|(question, answer)| (question, Value::from(joined(answer))));
+        let answers = given.into_iter().map(|(question, answer)| (question, Value::from(join_choices(answer))));
         Ok(ToolResult::new(AskUserQuestionOutput {
             questions: input.questions,
             answers: answers.filter(|(_, answer)| answer != "").collect(),
@@ -212,14 +212,14 @@ impl Tool for AskUserQuestion {
             };
         }
         let mut text = String::from("The user answered:");
-        for (question, answer) in answered(output) {
+        for (question, answer) in ordered_answers(output) {
             // Writing to a String cannot fail.
             let _ = write!(text, "\n- {question} -> {answer}");
-            if let Some(notes) = notes(output, question) {
+            if let Some(notes) = answer_notes(output, question) {
                 let _ = write!(text, " (note: {notes})");
             }
         }
-        for Question { question, .. } in
+        for UserQuestion { question, .. } in
             output.questions.iter().filter(|asked| !output.answers.contains_key(&asked.question))
         {
             let _ = write!(text, "\n- {question} -> no answer");
@@ -231,7 +231,7 @@ impl Tool for AskUserQuestion {
         if output.response.is_some() || output.answers.is_empty() {
             return View::Text(self.to_blocks(output).to_text());
         }
-        let rows = answered(output).map(|(question, answer)| vec![question.to_owned(), answer.to_owned()]);
+        let rows = ordered_answers(output).map(|(question, answer)| vec![question.to_owned(), answer.to_owned()]);
         View::Table { head: vec!["Question".to_owned(), "Answer".to_owned()], rows: rows.collect() }
     }
 
@@ -240,8 +240,8 @@ impl Tool for AskUserQuestion {
         questions.join(" / ")
     }
 
-    fn for_agents(&self) -> ForAgents {
-        ForAgents::Never
+    fn agent_availability(&self) -> AgentAvailability {
+        AgentAvailability::Never
     }
 
     fn search_hint(&self) -> &'static str {
@@ -249,13 +249,13 @@ impl Tool for AskUserQuestion {
     }
 }
 
-fn check_options(question: &Question) -> Result<(), InputProblem> {
+fn check_options(question: &UserQuestion) -> Result<(), InputProblem> {
     let (asked, count) = (&question.question, question.options.len());
     if !(2..=4).contains(&count) {
         let text = format!("The question {asked:?} needs two to four options, not {count}.");
         return Err(InputProblem::new(OPTION_COUNT, text));
     }
-    match repeated(question.options.iter().map(|option| option.label.as_str())) {
+    match first_duplicate(question.options.iter().map(|option| option.label.as_str())) {
         Some(twice) => {
             let text = format!("The question {asked:?} has the option {twice:?} twice.");
             Err(InputProblem::new(SAME_LABEL, text))
@@ -264,9 +264,9 @@ fn check_options(question: &Question) -> Result<(), InputProblem> {
     }
 }
 
-fn check_previews(question: &Question, format: PreviewFormat) -> Result<(), InputProblem> {
+fn check_previews(question: &UserQuestion, format: PreviewFormat) -> Result<(), InputProblem> {
     for option in &question.options {
-        if let Some(part) = option.preview.as_deref().and_then(|preview| format.objection(preview)) {
+        if let Some(part) = option.preview.as_deref().and_then(|preview| format.find_problem(preview)) {
             let text = format!(
                 "The preview of the option {:?} has `{part}`; it must be a piece of HTML without script, style sheet and \
                  doctype. Write styles inline.",
@@ -278,28 +278,28 @@ fn check_previews(question: &Question, format: PreviewFormat) -> Result<(), Inpu
     Ok(())
 }
 
-fn without_previews(questions: &mut [Question]) {
+fn remove_previews(questions: &mut [UserQuestion]) {
     questions.iter_mut().flat_map(|question| &mut question.options).for_each(|option| option.preview = None);
 }
 
 /// The first text that was there before.
-fn repeated<'a>(mut texts: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+fn first_duplicate<'a>(mut texts: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut seen = HashSet::new();
     texts.find(|text| !seen.insert(text.trim()))
 }
 
 /// Several choices are one text, as front ends send them.
-fn joined(answer: Value) -> String {
+fn join_choices(answer: Value) -> String {
     match answer {
         Value::String(text) => text,
-        Value::Array(choices) => choices.into_iter().map(joined).collect::<Vec<_>>().join(", "),
+        Value::Array(choices) => choices.into_iter().map(join_choices).collect::<Vec<_>>().join(", "),
         Value::Null => String::new(),
         other => other.to_string(),
     }
 }
 
 /// The answers, those to the questions first and in their order.
-fn answered(output: &AskUserQuestionOutput) -> impl Iterator<Item = (&str, &str)> {
+fn ordered_answers(output: &AskUserQuestionOutput) -> impl Iterator<Item = (&str, &str)> {
     let asked = output.questions.iter().map(|asked| asked.question.as_str());
     let others = output.answers.keys().map(String::as_str);
     let others = others.filter(|key| output.questions.iter().all(|asked| asked.question != *key));
@@ -307,7 +307,7 @@ fn answered(output: &AskUserQuestionOutput) -> impl Iterator<Item = (&str, &str)
 }
 
 /// What the person wrote beside an answer.
-fn notes<'a>(output: &'a AskUserQuestionOutput, question: &str) -> Option<&'a str> {
+fn answer_notes<'a>(output: &'a AskUserQuestionOutput, question: &str) -> Option<&'a str> {
     output.annotations.as_ref()?.get(question)?.get("notes")?.as_str().filter(|notes| !notes.trim().is_empty())
 }
 
@@ -319,7 +319,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::harness::Bench;
+    use crate::harness::ToolBench;
 
     fn questions() -> Value {
         json!([
@@ -333,7 +333,7 @@ mod tests {
     async fn told(rest: Value) -> (String, Value) {
         let mut input = json!({ "questions": questions() });
         input.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
-        let given = Bench::new().call(&AskUserQuestion, input).await.unwrap();
+        let given = ToolBench::new().call(&AskUserQuestion, input).await.unwrap();
         (given.text, given.output)
     }
 
@@ -383,7 +383,8 @@ mod tests {
             (json!([question("a", vec![option("x")])]), "two to four options"),
             (json!([question("a", vec![option("x"), option("x")])]), "the option \"x\" twice"),
         ] {
-            let text = Bench::new().prepare(&AskUserQuestion, json!({ "questions": input })).unwrap_err().model_text;
+            let text =
+                ToolBench::new().prepare(&AskUserQuestion, json!({ "questions": input })).unwrap_err().model_text;
             assert!(text.contains(part), "{text}");
         }
     }
@@ -394,7 +395,7 @@ mod tests {
             let mut question = questions()[0].clone();
             question.as_object_mut().unwrap().shift_remove("multiSelect");
             question.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            AnyTool::prepare(&AskUserQuestion, json!({"questions": [question]}), &Bench::new().services().paths())
+            AnyTool::prepare(&AskUserQuestion, json!({"questions": [question]}), &ToolBench::new().services().paths())
         };
         let mended = asked(json!({"multi_select": true})).unwrap().input;
         assert_eq!(mended["questions"][0]["multiSelect"], true);
@@ -412,7 +413,7 @@ mod tests {
     async fn previews_are_for_those_who_asked_for_them() {
         const FORMAT: &str = "CLAUDE_CODE_QUESTION_PREVIEW_FORMAT";
         let asking = |format: &str| {
-            let mut bench = Bench::new();
+            let mut bench = ToolBench::new();
             bench.env = Env::default().with(FORMAT, format);
             bench
         };
@@ -423,7 +424,7 @@ mod tests {
         };
         let preview = |output: &Value| output["questions"][0]["options"][0]["preview"].clone();
         for (mut bench, seen) in [
-            (Bench::new(), Value::Null),
+            (ToolBench::new(), Value::Null),
             (asking("pdf"), Value::Null),
             (asking("markdown"), "<STYLE>b{}</STYLE>".into()),
         ] {

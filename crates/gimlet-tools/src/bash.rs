@@ -5,37 +5,38 @@
 //! or a command goes to the background.
 
 mod background;
-mod caps;
-mod confined;
-mod cwd;
-mod exit;
-mod git;
 #[cfg(test)]
-pub(crate) mod harness;
+pub(crate) mod command_harness;
+mod command_result;
+mod cwd;
+mod exit_code;
+mod file_effects;
+mod git_operation;
 mod image;
 mod limits;
 mod output;
-mod own_process;
-mod report;
+mod output_window;
 mod run;
-mod seen;
-mod shown;
+mod sandbox_refusal;
+mod script_caps;
+mod self_kill;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-use gimlet_core::Services;
+use gimlet_core::SessionServices;
 use gimlet_core::tool::{
-    ForAgents, InputProblem, PathContext, PromptContext, ResultCap, Sign, Tool, ToolContext, ToolError, ToolResult,
+    AgentAvailability, CallHint, InputProblem, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError,
+    ToolResult,
 };
-use gimlet_policy::shell::{Analysis, analyse};
-use gimlet_proto::{Need, ResultContent, View};
+use gimlet_policy::shell::{ShellAnalysis, analyse};
+use gimlet_proto::{AccessNeed, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::limits::{LARGEST_OUTPUT, Limits};
+use self::limits::{BashLimits, LARGEST_OUTPUT};
 use self::output::BashOutput;
 
 /// Longest wait that a foreground call may begin with.
@@ -71,12 +72,12 @@ pub(crate) struct BashInput {
     dangerously_disable_sandbox: Option<bool>,
     /// Found out once and used by every question about the call.
     #[serde(skip)]
-    analysis: OnceLock<Arc<Analysis>>,
+    analysis: OnceLock<Arc<ShellAnalysis>>,
 }
 
 impl BashInput {
     /// What the command would do. The runtime prepares an input again when the places change, so the first answer holds.
-    fn analysis(&self, cx: &PathContext) -> &Arc<Analysis> {
+    fn analysis(&self, cx: &PathContext) -> &Arc<ShellAnalysis> {
         self.analysis.get_or_init(|| Arc::new(analyse(&self.command, &cx.shell_facts())))
     }
 
@@ -99,7 +100,7 @@ impl BashInput {
 fn one_line(text: &str) -> String {
     let mut line = text.trim().lines().map(str::trim).collect::<Vec<_>>().join(" ⏎ ");
     if line.len() > LONGEST_SUMMARY {
-        line.truncate(shown::boundary(&line, LONGEST_SUMMARY));
+        line.truncate(output_window::char_boundary_before(&line, LONGEST_SUMMARY));
         line.push('…');
     }
     line
@@ -124,7 +125,7 @@ impl Tool for Bash {
             let leave = if may_leave { LEAVING } else { "There is no way out of it." };
             text += &include_str!("bash/sandbox.md").trim_end().replace("{leave}", leave);
         }
-        let millis = |wanted| Limits::new(&cx.env, wanted).timeout.as_millis().to_string();
+        let millis = |wanted| BashLimits::new(&cx.env, wanted).timeout.as_millis().to_string();
         text.replace("{default}", &millis(None)).replace("{ceiling}", &millis(Some(u64::MAX))).into()
     }
 
@@ -139,17 +140,17 @@ impl Tool for Bash {
     }
 
     /// Loading a shell takes longer than most commands. Behind walls it is another one for each command.
-    fn anticipate(&self, sign: Sign, services: &Services) {
+    fn anticipate(&self, sign: CallHint, services: &SessionServices) {
         match (sign, services.processes()) {
-            (Sign::Prompted | Sign::Asked, Ok((exec, _))) => exec.make_ready(),
+            (CallHint::PromptReady | CallHint::RequestSent, Ok((exec, _))) => exec.prestart_custodian(),
             // A confined shell is ready from the second confined command on; many sessions have none.
-            (Sign::Named, Ok((exec, shell))) if !services.is_walled() => shell.prepare(exec),
+            (CallHint::ToolNamed, Ok((exec, shell))) if !services.is_sandboxed() => shell.prestart_shell(exec),
             _ => {}
         }
     }
 
-    fn for_agents(&self) -> ForAgents {
-        ForAgents::Always
+    fn agent_availability(&self) -> AgentAvailability {
+        AgentAvailability::Always
     }
 
     fn search_hint(&self) -> &'static str {
@@ -157,10 +158,10 @@ impl Tool for Bash {
     }
 
     /// The command, and for one that only reads also each file it names: the gate follows links, the analysis cannot.
-    fn needs(&self, input: &BashInput, cx: &PathContext) -> Vec<Need> {
+    fn needs(&self, input: &BashInput, cx: &PathContext) -> Vec<AccessNeed> {
         let analysis = input.analysis(cx);
-        let reads = analysis.reads.iter().filter(|_| analysis.read_only).cloned().map(Need::Read);
-        std::iter::once(Need::Run(input.command.clone())).chain(reads).collect()
+        let reads = analysis.reads.iter().filter(|_| analysis.read_only).cloned().map(AccessNeed::Read);
+        std::iter::once(AccessNeed::Run(input.command.clone())).chain(reads).collect()
     }
 
     fn is_read_only(&self, input: &BashInput, cx: &PathContext) -> bool {
@@ -183,7 +184,7 @@ impl Tool for Bash {
             return Err(InputProblem::new(2, "`command` contains a NUL character, which no shell can be given"));
         }
         if input.wants_background() {
-            return match Limits::allows_background(&cx.env) {
+            return match BashLimits::allows_background(&cx.env) {
                 true => Ok(()),
                 false => Err(InputProblem::new(
                     3,
@@ -225,8 +226,8 @@ impl Tool for Bash {
         run::run(&input, cx).await
     }
 
-    fn read_output(&self, json: &str) -> Option<BashOutput> {
-        BashOutput::read(json)
+    fn parse_output(&self, json: &str) -> Option<BashOutput> {
+        BashOutput::parse_foreign(json)
     }
 
     fn to_blocks(&self, output: &BashOutput) -> ResultContent {

@@ -41,7 +41,7 @@ pub(crate) fn hunks(old: &str, new: &str) -> Vec<DiffHunk> {
 }
 
 /// What the model is told of a change that is not the one it asked for.
-pub(crate) fn amended(hunks: &[DiffHunk]) -> String {
+pub(crate) fn amended_notice(hunks: &[DiffHunk]) -> String {
     let mut text = "Your input was changed when the call was approved.".to_owned();
     if hunks.is_empty() {
         text.push_str(" Read the file to see what it has now.");
@@ -158,9 +158,9 @@ mod tests {
 
     #[test]
     fn a_change_that_was_not_asked_for_is_shown_or_left_to_be_read() {
-        let shown = amended(&hunks("a\nb\n", "a\nc\n"));
+        let shown = amended_notice(&hunks("a\nb\n", "a\nc\n"));
         assert!(shown.ends_with("in the file:\n@@ -1,2 +1,2 @@\n a\n-b\n+c"), "{shown}");
-        assert!(amended(&[]).ends_with("Read the file to see what it has now."));
+        assert!(amended_notice(&[]).ends_with("Read the file to see what it has now."));
     }
 
     #[test]

@@ -3,23 +3,24 @@
 //! It never guesses: the text must be found beyond doubt, every departure from an exact match is told, and no byte
 //! outside the replaced text changes.
 
-mod closest;
-mod fold;
-pub(crate) mod job;
-mod lenient;
-mod matching;
+mod closest_match;
+mod edit_match;
+pub(crate) mod file_edit;
+mod lenient_match;
+mod typography;
 
 use std::borrow::Cow;
 use std::path::Path;
 
 use gimlet_core::tool::{
-    ForAgents, InputProblem, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
+    AgentAvailability, InputProblem, InterruptBehavior, PathContext, PromptContext, Tool, ToolContext, ToolError,
+    ToolResult,
 };
-use gimlet_proto::{DiffHunk, Need, ResultContent, View};
+use gimlet_proto::{AccessNeed, DiffHunk, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::job::Replacement;
+use self::file_edit::TextReplacement;
 use crate::text_file::file_path;
 
 /// Codes of refused inputs, beside those of every file tool.
@@ -66,8 +67,8 @@ impl Tool for Edit {
         Cow::Borrowed(include_str!("edit.md").trim_ascii_end())
     }
 
-    fn needs(&self, input: &EditInput, cx: &PathContext) -> Vec<Need> {
-        vec![Need::Write(cx.expand(Path::new(&input.file_path)))]
+    fn needs(&self, input: &EditInput, cx: &PathContext) -> Vec<AccessNeed> {
+        vec![AccessNeed::Write(cx.expand_path(Path::new(&input.file_path)))]
     }
 
     fn backfill_observable_input(&self, input: &mut EditInput, cx: &PathContext) {
@@ -93,18 +94,18 @@ impl Tool for Edit {
 
     async fn call(&self, input: EditInput, cx: &ToolContext) -> Result<ToolResult<EditOutput>, ToolError> {
         let EditInput { file_path, old_string, new_string, replace_all } = input;
-        let wanted = Replacement { old_string, new_string, replace_all };
-        let made = job::make(&file_path, vec![wanted.clone()], cx).await?;
+        let wanted = TextReplacement { old_string, new_string, replace_all };
+        let made = file_edit::apply_replacements(&file_path, vec![wanted.clone()], cx).await?;
         let told: Vec<String> = made.applied.iter().map(|applied| applied.report(&made.path)).collect();
-        let report = made.report(told.join(" "), cx.is_amended());
-        let change = made.change();
+        let report = made.report(told.join(" "), cx.is_input_edited());
+        let change = made.state_update();
         let output = EditOutput {
             file_path: made.path,
             old_string: wanted.old_string,
             new_string: wanted.new_string,
             original_file: made.original,
             structured_patch: made.patch,
-            user_modified: cx.is_amended(),
+            user_modified: cx.is_input_edited(),
             replace_all: wanted.replace_all,
             report,
         };
@@ -123,8 +124,8 @@ impl Tool for Edit {
         format!("{}: {}", input.file_path, input.new_string)
     }
 
-    fn on_interrupt(&self) -> OnInterrupt {
-        OnInterrupt::FinishAtomically
+    fn on_interrupt(&self) -> InterruptBehavior {
+        InterruptBehavior::FinishAtomically
     }
 
     fn eager_input(&self) -> bool {
@@ -132,12 +133,12 @@ impl Tool for Edit {
     }
 
     /// The new content is written beside the old one; only putting it in its place waits.
-    fn begins_unrecorded(&self) -> bool {
+    fn may_start_before_durable(&self) -> bool {
         true
     }
 
-    fn for_agents(&self) -> ForAgents {
-        ForAgents::Always
+    fn agent_availability(&self) -> AgentAvailability {
+        AgentAvailability::Always
     }
 
     fn search_hint(&self) -> &'static str {

@@ -4,9 +4,10 @@
 use std::borrow::Cow;
 
 use gimlet_core::tool::{
-    ForAgents, ModeWish, PathContext, PromptContext, Scene, Tool, ToolContext, ToolError, ToolResult,
+    AgentAvailability, CallSite, ModeChangeRequest, PathContext, PromptContext, Tool, ToolContext, ToolError,
+    ToolResult,
 };
-use gimlet_proto::{Need, PermissionMode, ResultContent};
+use gimlet_proto::{AccessNeed, PermissionMode, ResultContent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,11 +31,11 @@ impl Tool for EnterPlanMode {
         Cow::Borrowed(include_str!("enter_plan_mode.md").trim_ascii_end())
     }
 
-    fn needs(&self, _input: &EnterPlanModeInput, _cx: &PathContext) -> Vec<Need> {
-        vec![Need::Session]
+    fn needs(&self, _input: &EnterPlanModeInput, _cx: &PathContext) -> Vec<AccessNeed> {
+        vec![AccessNeed::Session]
     }
 
-    fn only_attended(&self) -> bool {
+    fn requires_attended_session(&self) -> bool {
         true
     }
 
@@ -43,10 +44,10 @@ impl Tool for EnterPlanMode {
         true
     }
 
-    fn out_of_place(&self, scene: Scene) -> Option<&'static str> {
+    fn misplaced_reason(&self, scene: CallSite) -> Option<&'static str> {
         match scene {
-            Scene { is_subagent: true, .. } => Some("Only the main conversation plans with the user."),
-            Scene { mode: PermissionMode::Plan, .. } => {
+            CallSite { is_subagent: true, .. } => Some("Only the main conversation plans with the user."),
+            CallSite { mode: PermissionMode::Plan, .. } => {
                 Some("Plan mode is on already: write the plan, then present it.")
             }
             _ => None,
@@ -59,7 +60,7 @@ impl Tool for EnterPlanMode {
         _cx: &ToolContext,
     ) -> Result<ToolResult<EnterPlanModeOutput>, ToolError> {
         let message = "The user agreed to plan first.".to_owned();
-        let begin = |session: &mut gimlet_core::SessionState| session.mode_wish = Some(ModeWish::BeginPlan);
+        let begin = |session: &mut gimlet_core::SessionState| session.mode_request = Some(ModeChangeRequest::BeginPlan);
         Ok(ToolResult::new(EnterPlanModeOutput { message }).with_change(begin))
     }
 
@@ -71,8 +72,8 @@ impl Tool for EnterPlanMode {
         "Plan before anything is changed".to_owned()
     }
 
-    fn for_agents(&self) -> ForAgents {
-        ForAgents::Never
+    fn agent_availability(&self) -> AgentAvailability {
+        AgentAvailability::Never
     }
 
     fn search_hint(&self) -> &'static str {
@@ -85,15 +86,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::harness::Bench;
+    use crate::harness::ToolBench;
 
     #[tokio::test]
     async fn it_asks_for_the_mode_and_touches_only_the_session() {
-        let mut bench = Bench::new();
+        let mut bench = ToolBench::new();
         let given = bench.call(&EnterPlanMode, json!({})).await.unwrap();
         assert_eq!(given.output, json!({"message": "The user agreed to plan first."}));
-        assert_eq!(bench.state.mode_wish, Some(ModeWish::BeginPlan));
-        assert_eq!(bench.prepare(&EnterPlanMode, json!({})).unwrap().0, [Need::Session]);
+        assert_eq!(bench.state.mode_request, Some(ModeChangeRequest::BeginPlan));
+        assert_eq!(bench.prepare(&EnterPlanMode, json!({})).unwrap().0, [AccessNeed::Session]);
         let wrong = bench.prepare(&EnterPlanMode, json!({"foo": 1})).unwrap_err();
         assert!(wrong.model_text.contains("unexpected parameter `foo`"), "{wrong}");
         assert!(EnterPlanMode.requires_user_interaction(&EnterPlanModeInput {}));
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn it_is_refused_while_planning_and_to_subagents() {
-        let at = |mode, is_subagent| EnterPlanMode.out_of_place(Scene { mode, is_subagent });
+        let at = |mode, is_subagent| EnterPlanMode.misplaced_reason(CallSite { mode, is_subagent });
         assert!(at(PermissionMode::Plan, false).is_some_and(|text| text.contains("already")));
         assert!(at(PermissionMode::Default, true).is_some());
         assert_eq!(at(PermissionMode::Default, false), None);

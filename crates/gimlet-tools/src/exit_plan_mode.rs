@@ -7,11 +7,12 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use gimlet_core::tool::{
-    ForAgents, ModeWish, PathContext, PromptContext, Scene, Tool, ToolContext, ToolError, ToolResult,
+    AgentAvailability, CallSite, ModeChangeRequest, PathContext, PromptContext, Tool, ToolContext, ToolError,
+    ToolResult,
 };
-use gimlet_core::{OnDisk, Recorded, Services, SessionState};
+use gimlet_core::{DiskFileView, DurableBarrier, SessionServices, SessionState};
 use gimlet_policy::FileView;
-use gimlet_proto::{Need, PermissionMode, ResultContent, View};
+use gimlet_proto::{AccessNeed, PermissionMode, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -59,11 +60,11 @@ impl Tool for ExitPlanMode {
         &["plan", "planFilePath"]
     }
 
-    fn needs(&self, _input: &ExitPlanModeInput, _cx: &PathContext) -> Vec<Need> {
-        vec![Need::Session]
+    fn needs(&self, _input: &ExitPlanModeInput, _cx: &PathContext) -> Vec<AccessNeed> {
+        vec![AccessNeed::Session]
     }
 
-    fn only_attended(&self) -> bool {
+    fn requires_attended_session(&self) -> bool {
         true
     }
 
@@ -71,30 +72,30 @@ impl Tool for ExitPlanMode {
         true
     }
 
-    fn out_of_place(&self, scene: Scene) -> Option<&'static str> {
+    fn misplaced_reason(&self, scene: CallSite) -> Option<&'static str> {
         match scene {
-            Scene { is_subagent: true, .. } => {
+            CallSite { is_subagent: true, .. } => {
                 Some("Only the main conversation presents a plan. Report yours as your answer.")
             }
-            Scene { mode: PermissionMode::Plan, .. } => None,
+            CallSite { mode: PermissionMode::Plan, .. } => None,
             _ => Some("Plan mode is not on, so there is no plan to approve. Go on with the task."),
         }
     }
 
     /// Puts the plan into the input. One that the model gave itself is an older form of the call: it counts, and is
     /// kept first, so that what the file says is what is asked about.
-    fn complete(
+    fn complete_input(
         &self,
         input: &Map<String, Value>,
-        services: &Services,
+        services: &SessionServices,
     ) -> Result<Option<Map<String, Value>>, ToolError> {
         let file = services.plan_file().map(Path::to_owned);
         let given = input.get("plan").and_then(Value::as_str).filter(|plan| !plan.trim().is_empty());
-        let kept = file.as_deref().and_then(read);
+        let kept = file.as_deref().and_then(read_plan_file);
         if let (Some(given), Some(file)) = (given, &file)
-            && !says_the_same(kept.as_deref(), given)
+            && !is_same_plan(kept.as_deref(), given)
         {
-            save(file, given)?;
+            write_plan_file(file, given)?;
         }
         let plan = given.map(str::to_owned).or(kept);
         let Some(plan) = plan else {
@@ -118,7 +119,7 @@ impl Tool for ExitPlanMode {
     ) -> Result<ToolResult<ExitPlanModeOutput>, ToolError> {
         let file = cx.services.plan_file().map(Path::to_owned);
         let (approved, kept) = (input.plan, file.clone());
-        let settled = tokio::task::spawn_blocking(move || settle(approved, kept.as_deref())).await;
+        let settled = tokio::task::spawn_blocking(move || store_approved_plan(approved, kept.as_deref())).await;
         let (plan, plan_was_edited) =
             settled.map_err(|error| ToolError::failed(format!("The plan could not be kept: {error}")))??;
         if let Some(plan) = &plan {
@@ -130,7 +131,7 @@ impl Tool for ExitPlanMode {
             file_path: file.map(|file| file.display().to_string()),
             plan_was_edited,
         };
-        let end = |session: &mut SessionState| session.mode_wish = Some(ModeWish::EndPlan);
+        let end = |session: &mut SessionState| session.mode_request = Some(ModeChangeRequest::EndPlan);
         Ok(ToolResult::new(output).with_change(end))
     }
 
@@ -154,8 +155,8 @@ impl Tool for ExitPlanMode {
         "Approve the plan".to_owned()
     }
 
-    fn for_agents(&self) -> ForAgents {
-        ForAgents::Never
+    fn agent_availability(&self) -> AgentAvailability {
+        AgentAvailability::Never
     }
 
     fn search_hint(&self) -> &'static str {
@@ -164,7 +165,7 @@ impl Tool for ExitPlanMode {
 }
 
 /// The text of the plan file, if there is any. A link in its place is not the session's own.
-fn read(file: &Path) -> Option<String> {
+fn read_plan_file(file: &Path) -> Option<String> {
     let metadata = file.symlink_metadata().ok()?;
     if !metadata.is_file() || metadata.len() > LONGEST_PLAN {
         return None;
@@ -172,33 +173,33 @@ fn read(file: &Path) -> Option<String> {
     std::fs::read_to_string(file).ok().filter(|plan| !plan.trim().is_empty())
 }
 
-fn says_the_same(kept: Option<&str>, plan: &str) -> bool {
+fn is_same_plan(kept: Option<&str>, plan: &str) -> bool {
     kept.is_some_and(|kept| kept.trim() == plan.trim())
 }
 
 /// The plan that holds, written down where it differs from what the file says; says whether an earlier one was changed.
-fn settle(approved: Option<String>, file: Option<&Path>) -> Result<(Option<String>, bool), ToolError> {
-    let kept = file.and_then(read);
+fn store_approved_plan(approved: Option<String>, file: Option<&Path>) -> Result<(Option<String>, bool), ToolError> {
+    let kept = file.and_then(read_plan_file);
     let Some(approved) = approved.filter(|plan| !plan.trim().is_empty()) else { return Ok((kept, false)) };
-    if says_the_same(kept.as_deref(), &approved) {
+    if is_same_plan(kept.as_deref(), &approved) {
         return Ok((Some(approved), false));
     }
     if let Some(file) = file {
-        save(file, &approved)?;
+        write_plan_file(file, &approved)?;
     }
     Ok((Some(approved), kept.is_some()))
 }
 
-fn save(file: &Path, plan: &str) -> Result<(), ToolError> {
+fn write_plan_file(file: &Path, plan: &str) -> Result<(), ToolError> {
     if file.symlink_metadata().is_ok_and(|metadata| !metadata.is_file()) {
         let text = format!("{} is not a file but a link or a folder; the plan was not kept", file.display());
         return Err(ToolError::failed(text));
     }
     // The configuration folder may well be reached through a link of the person's own.
-    let file = OnDisk.follow(file).map_or_else(|| file.to_owned(), |followed| followed.real);
+    let file = DiskFileView.follow(file).map_or_else(|| file.to_owned(), |followed| followed.real);
     let backups: PathBuf = file.with_extension("backups");
     // A plan is the session's own; keeping one changes nothing that the record would have to explain.
-    let recorded = Recorded::default();
+    let recorded = DurableBarrier::default();
     match load_if_there(&file)? {
         None => replace::create(&file, plan.as_bytes(), &recorded)?,
         Some(old) if TextFile::decode(&old.bytes).is_ok() => {
@@ -213,22 +214,22 @@ fn save(file: &Path, plan: &str) -> Result<(), ToolError> {
 mod tests {
     use std::sync::Arc;
 
-    use gimlet_core::Plans;
+    use gimlet_core::PlanConfig;
     use serde_json::json;
 
     use super::*;
-    use crate::harness::Bench;
+    use crate::harness::ToolBench;
 
-    fn services(bench: &Bench) -> Arc<Services> {
+    fn services(bench: &ToolBench) -> Arc<SessionServices> {
         let file = Some(bench.path("plans/p.md"));
-        bench.services_with(|services| services.with_plans(&Plans { file, ..Plans::default() }))
+        bench.services_with(|services| services.with_plan_config(&PlanConfig { file, ..PlanConfig::default() }))
     }
 
     #[test]
     fn the_plan_file_is_put_into_the_input_and_its_name_is_not_the_models_to_choose() {
-        let bench = Bench::new();
+        let bench = ToolBench::new();
         let services = services(&bench);
-        let complete = |input: Value| ExitPlanMode.complete(input.as_object().unwrap(), &services);
+        let complete = |input: Value| ExitPlanMode.complete_input(input.as_object().unwrap(), &services);
         let missing = complete(json!({})).unwrap_err().model_text;
         assert!(missing.contains("plans/p.md"), "{missing}");
         std::fs::create_dir(bench.path("plans")).unwrap();
@@ -242,12 +243,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_plan_that_the_model_gave_is_kept_first_and_nobody_changed_it() {
-        let bench = Bench::new();
+        let bench = ToolBench::new();
         let services = services(&bench);
         std::fs::create_dir(bench.path("plans")).unwrap();
         bench.file("plans/p.md", "1. first");
         let given = json!({"plan": "2. second"});
-        let completed = ExitPlanMode.complete(given.as_object().unwrap(), &services).unwrap().unwrap();
+        let completed = ExitPlanMode.complete_input(given.as_object().unwrap(), &services).unwrap().unwrap();
         assert_eq!(bench.text("plans/p.md"), "2. second", "before anybody is asked");
         let result = bench.call_on(&services, &ExitPlanMode, completed.into()).await.unwrap();
         assert!(!result.data.plan_was_edited);
@@ -258,7 +259,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_approved_plan_ends_planning_and_is_echoed_only_when_it_was_changed() {
-        let bench = Bench::new();
+        let bench = ToolBench::new();
         let services = services(&bench);
         for (plan, edited) in [("1. do it", false), ("1. do it\n", false), ("2. do that", true)] {
             let result = bench.call_on(&services, &ExitPlanMode, json!({ "plan": plan })).await.unwrap();
@@ -267,14 +268,14 @@ mod tests {
             assert_eq!(text.contains(plan), edited, "{text}");
             let mut state = bench.state.clone();
             result.changes.into_iter().for_each(|change| change(&mut state));
-            assert_eq!(state.mode_wish, Some(ModeWish::EndPlan));
+            assert_eq!(state.mode_request, Some(ModeChangeRequest::EndPlan));
         }
         assert_eq!(bench.text("plans/p.md"), "2. do that");
     }
 
     #[test]
     fn it_makes_sense_only_while_planning() {
-        let at = |mode, is_subagent| ExitPlanMode.out_of_place(Scene { mode, is_subagent });
+        let at = |mode, is_subagent| ExitPlanMode.misplaced_reason(CallSite { mode, is_subagent });
         assert_eq!(at(PermissionMode::Plan, false), None);
         assert!(at(PermissionMode::Default, false).is_some() && at(PermissionMode::Plan, true).is_some());
     }

@@ -2,7 +2,7 @@
 //!
 //! It looks at names and times only and never opens a file.
 
-mod pattern;
+mod file_pattern;
 #[cfg(test)]
 mod tests;
 
@@ -14,15 +14,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use gimlet_core::tool::{
-    ForAgents, InputProblem, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
+    AgentAvailability, InputProblem, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
 };
-use gimlet_proto::{Need, ResultContent, View};
+use gimlet_proto::{AccessNeed, ResultContent, View};
 use ignore::DirEntry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::pattern::FilePattern;
-use crate::walk::{self, Base, Ending, IgnoreFiles, Page, Stop, Unread};
+use self::file_pattern::FilePattern;
+use crate::walk::{self, BoundedOutcome, IgnoreFiles, SearchBase, SortedPage, StopFlag, UnreadFiles};
 
 /// Most files that one call lists.
 const MOST_FILES: usize = 100;
@@ -77,16 +77,16 @@ impl Tool for Glob {
         }
     }
 
-    fn for_agents(&self) -> ForAgents {
-        ForAgents::Always
+    fn agent_availability(&self) -> AgentAvailability {
+        AgentAvailability::Always
     }
 
     fn search_hint(&self) -> &'static str {
         "find files by name pattern"
     }
 
-    fn needs(&self, input: &GlobInput, cx: &PathContext) -> Vec<Need> {
-        vec![Need::Read(pattern::split(&input.pattern, &directory(input, cx), cx).0)]
+    fn needs(&self, input: &GlobInput, cx: &PathContext) -> Vec<AccessNeed> {
+        vec![AccessNeed::Read(file_pattern::split(&input.pattern, &directory(input, cx), cx).0)]
     }
 
     fn backfill_observable_input(&self, input: &mut GlobInput, cx: &PathContext) {
@@ -110,10 +110,10 @@ impl Tool for Glob {
     }
 
     async fn call(&self, input: GlobInput, cx: &ToolContext) -> Result<ToolResult<GlobOutput>, ToolError> {
-        find(input, cx, walk::time_limit(&cx.paths.env)).await.map(ToolResult::new)
+        find_files(input, cx, walk::time_limit(&cx.paths.env)).await.map(ToolResult::new)
     }
 
-    fn read_output(&self, json: &str) -> Option<GlobOutput> {
+    fn parse_output(&self, json: &str) -> Option<GlobOutput> {
         serde_json::from_str(json).ok()
     }
 
@@ -134,29 +134,29 @@ impl Tool for Glob {
 
 /// The directory that the pattern is relative to.
 fn directory(input: &GlobInput, cx: &PathContext) -> PathBuf {
-    input.path.as_deref().map_or_else(|| cx.cwd.clone(), |path| cx.expand(path))
+    input.path.as_deref().map_or_else(|| cx.cwd.clone(), |path| cx.expand_path(path))
 }
 
-async fn find(input: GlobInput, cx: &ToolContext, limit: Duration) -> Result<GlobOutput, ToolError> {
+async fn find_files(input: GlobInput, cx: &ToolContext, limit: Duration) -> Result<GlobOutput, ToolError> {
     let directory = directory(&input, &cx.paths);
-    let (base, rest) = pattern::split(&input.pattern, &directory, &cx.paths);
+    let (base, rest) = file_pattern::split(&input.pattern, &directory, &cx.paths);
     let named = FilePattern::new(rest).map_err(|error| {
         let hint = "Braces and brackets must be closed; put a backslash before one that is part of a name.";
         ToolError::input(format!("The glob `{}` is not valid: {error}. {hint}", input.pattern))
     })?;
-    let search = Arc::new(Search::new(Base::new(base, cx), named, &cx.paths));
-    let (worker, given) = (search.clone(), cx.target(&directory).to_owned());
-    let ending = walk::bounded(limit, &cx.cancel, move |stop| {
+    let search = Arc::new(GlobSearch::new(SearchBase::new(base, cx), named, &cx.paths));
+    let (worker, given) = (search.clone(), cx.resolved_path(&directory).to_owned());
+    let ending = walk::run_bounded(limit, &cx.cancel, move |stop| {
         check_directory(&given)?;
         worker.run(&stop);
         Ok(())
     })
     .await;
     let is_complete = match ending {
-        Ending::Finished(Ok(())) => true,
-        Ending::Finished(Err(error)) => return Err(walk::missing_base(&directory, &error, &cx.paths)),
-        Ending::TimedOut => false,
-        Ending::Cancelled => return Err(walk::interrupted()),
+        BoundedOutcome::Finished(Ok(())) => true,
+        BoundedOutcome::Finished(Err(error)) => return Err(walk::missing_base(&directory, &error, &cx.paths)),
+        BoundedOutcome::TimedOut => false,
+        BoundedOutcome::Cancelled => return Err(walk::interrupted()),
     };
     Ok(search.output(&input.pattern, cx, (!is_complete).then_some(limit)))
 }
@@ -170,43 +170,44 @@ fn check_directory(path: &Path) -> std::io::Result<()> {
 }
 
 /// Newest first, ties by path.
-type Order = (Reverse<SystemTime>, PathBuf);
+type GlobSortKey = (Reverse<SystemTime>, PathBuf);
 
 /// One search and what it has found so far; shared, so that a search that ran out of time still has its findings.
-struct Search {
-    base: Base,
+struct GlobSearch {
+    base: SearchBase,
     pattern: FilePattern,
     ignore_files: IgnoreFiles,
     see_hidden: bool,
-    found: Mutex<Page<Order, ()>>,
-    unread: Unread,
+    found: Mutex<SortedPage<GlobSortKey, ()>>,
+    unread: UnreadFiles,
     left_out_heavy: Arc<AtomicBool>,
 }
 
-impl Search {
-    fn new(base: Base, pattern: FilePattern, cx: &PathContext) -> Self {
+impl GlobSearch {
+    fn new(base: SearchBase, pattern: FilePattern, cx: &PathContext) -> Self {
         let obeys = walk::is_off(&cx.env, NO_IGNORE);
         Self {
             base,
             pattern,
             ignore_files: if obeys { IgnoreFiles::Obey } else { IgnoreFiles::Disregard },
             see_hidden: !walk::is_off(&cx.env, HIDDEN),
-            found: Mutex::new(Page::new(MOST_FILES, usize::MAX)),
-            unread: Unread::default(),
+            found: Mutex::new(SortedPage::new(MOST_FILES, usize::MAX)),
+            unread: UnreadFiles::default(),
             left_out_heavy: Arc::default(),
         }
     }
 
-    fn found(&self) -> MutexGuard<'_, Page<Order, ()>> {
+    fn found(&self) -> MutexGuard<'_, SortedPage<GlobSortKey, ()>> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self, stop: &Stop) {
+    fn run(&self, stop: &StopFlag) {
         // The walk reports a root that is absent as unreadable, but a pattern may well name a directory that is not there.
-        if !self.base.real.is_dir() {
+        if !self.base.real_path.is_dir() {
             return;
         }
-        let enters_heavy = HEAVY_DIRS.map(|name| self.pattern.names(name) || has_part(&self.base.spelled, name));
+        let enters_heavy =
+            HEAVY_DIRS.map(|name| self.pattern.names(name) || has_component(&self.base.display_path, name));
         let left_out = self.left_out_heavy.clone();
         let mut walk = walk::builder(&self.base, self.ignore_files, move |entry| {
             let heavy = HEAVY_DIRS.iter().position(|name| entry.file_name() == *name);
@@ -235,13 +236,13 @@ impl Search {
                 self.found().add((Reverse(modified), relative.to_owned()), (), 1, 0);
             }
             Err(_) if entry.path_is_symlink() => {}
-            Err(error) => self.unread.note(&format!("{}: {error}", path.display())),
+            Err(error) => self.unread.record_error(&format!("{}: {error}", path.display())),
         }
     }
 
     /// Takes what was found. `ran_out_of` is the time limit if it ended the search.
     fn output(&self, pattern: &str, cx: &ToolContext, ran_out_of: Option<Duration>) -> GlobOutput {
-        let found = std::mem::replace(&mut *self.found(), Page::new(0, 0));
+        let found = std::mem::replace(&mut *self.found(), SortedPage::new(0, 0));
         let total = found.total_values();
         let filenames: Vec<String> =
             found.into_kept().map(|((_, path), ())| self.base.show(&path, &cx.paths)).collect();
@@ -268,7 +269,7 @@ impl Search {
                 true => String::new(),
                 false => format!(" This pattern looks in one directory only; `**/{pattern}` looks below it too."),
             };
-            remarks.push(format!("No file in {} matches `{pattern}`.{hint}", self.base.spelled.display()));
+            remarks.push(format!("No file in {} matches `{pattern}`.{hint}", self.base.display_path.display()));
         }
         if shown < total {
             remarks.push(format!(
@@ -278,11 +279,11 @@ impl Search {
         if total == 0 && self.left_out_heavy.load(Ordering::Relaxed) {
             remarks.push(format!("Not searched because the pattern does not name them: {}.", HEAVY_DIRS.join(", ")));
         }
-        remarks.extend(self.unread.sentence());
+        remarks.extend(self.unread.summary());
         remarks
     }
 }
 
-fn has_part(path: &Path, name: &str) -> bool {
+fn has_component(path: &Path, name: &str) -> bool {
     path.components().any(|part| part.as_os_str() == name)
 }

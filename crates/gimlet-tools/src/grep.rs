@@ -2,11 +2,11 @@
 //!
 //! It never counts as having read a file: what it shows of one is not enough to edit it safely.
 
-mod filter;
-mod pattern;
-mod report;
+mod file_filter;
+mod file_sink;
+mod grep_report;
+mod regex_engine;
 mod search;
-mod sink;
 #[cfg(test)]
 mod tests;
 
@@ -14,17 +14,17 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use gimlet_core::tool::{
-    ForAgents, InputProblem, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
+    AgentAvailability, InputProblem, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
 };
-use gimlet_proto::{Need, ResultContent, View};
+use gimlet_proto::{AccessNeed, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::pattern::{Engine, PatternOptions};
-use self::report::Paging;
-use self::search::Request;
-use self::sink::Taking;
-use crate::walk::{self, Base, Ending};
+use self::file_sink::SinkOptions;
+use self::grep_report::PageRange;
+use self::regex_engine::{PatternOptions, RegexEngine};
+use self::search::GrepRequest;
+use crate::walk::{self, BoundedOutcome, SearchBase};
 
 /// How many entries are shown unless the call says otherwise.
 const HEAD_LIMIT: u32 = 250;
@@ -126,11 +126,11 @@ impl GrepInput {
     }
 
     fn base(&self, cx: &PathContext) -> PathBuf {
-        self.path.as_deref().map_or_else(|| cx.cwd.clone(), |path| cx.expand(path))
+        self.path.as_deref().map_or_else(|| cx.cwd.clone(), |path| cx.expand_path(path))
     }
 
-    fn paging(&self) -> Paging {
-        Paging {
+    fn paging(&self) -> PageRange {
+        PageRange {
             offset: self.offset.unwrap_or(0) as usize,
             limit: match self.head_limit.unwrap_or(HEAD_LIMIT) {
                 0 => None,
@@ -150,7 +150,7 @@ impl GrepInput {
     }
 
     /// Parameters that say nothing in this mode.
-    fn pointless(&self) -> Option<String> {
+    fn ignored_parameters_note(&self) -> Option<String> {
         if self.mode() == OutputMode::Content {
             return None;
         }
@@ -163,18 +163,18 @@ impl GrepInput {
         (!names.is_empty()).then(|| format!("Ignored, only for output_mode content: {}.", names.join(", ")))
     }
 
-    fn request(&self, cx: &ToolContext) -> Result<Request, ToolError> {
+    fn request(&self, cx: &ToolContext) -> Result<GrepRequest, ToolError> {
         let multiline = self.multiline == Some(true);
         let options = PatternOptions { ignore_case: self.ignore_case == Some(true), multiline };
-        let base = Base::new(self.base(&cx.paths), cx);
-        let prefix = base.spelled.strip_prefix(&cx.paths.cwd).unwrap_or(Path::new(""));
-        let globs = self.glob.as_deref().map(|list| filter::globs(list, &base.real, prefix)).transpose()?;
+        let base = SearchBase::new(self.base(&cx.paths), cx);
+        let prefix = base.display_path.strip_prefix(&cx.paths.cwd).unwrap_or(Path::new(""));
+        let globs = self.glob.as_deref().map(|list| file_filter::globs(list, &base.real_path, prefix)).transpose()?;
         let (before, after) = self.context_lines();
-        Ok(Request {
-            engine: Engine::new(&self.pattern, options)?,
+        Ok(GrepRequest {
+            engine: RegexEngine::new(&self.pattern, options)?,
             globs,
-            types: self.file_type.as_deref().map(filter::file_type).transpose()?,
-            taking: Taking {
+            types: self.file_type.as_deref().map(file_filter::file_type).transpose()?,
+            taking: SinkOptions {
                 mode: self.mode(),
                 numbers: self.line_numbers != Some(false),
                 only_matching: self.only_matching == Some(true),
@@ -204,16 +204,16 @@ impl Tool for Grep {
             .into()
     }
 
-    fn for_agents(&self) -> ForAgents {
-        ForAgents::Always
+    fn agent_availability(&self) -> AgentAvailability {
+        AgentAvailability::Always
     }
 
     fn search_hint(&self) -> &'static str {
         "search file contents by regular expression"
     }
 
-    fn needs(&self, input: &GrepInput, cx: &PathContext) -> Vec<Need> {
-        vec![Need::Read(input.base(cx))]
+    fn needs(&self, input: &GrepInput, cx: &PathContext) -> Vec<AccessNeed> {
+        vec![AccessNeed::Read(input.base(cx))]
     }
 
     fn backfill_observable_input(&self, input: &mut GrepInput, cx: &PathContext) {
@@ -241,13 +241,15 @@ impl Tool for Grep {
         let base = request.base.clone();
         let separators = request.separators();
         let limit = walk::time_limit(&cx.paths.env);
-        let findings = match walk::bounded(limit, &cx.cancel, move |stop| search::run(&request, &stop)).await {
-            Ending::Finished(Ok(findings)) => findings,
-            Ending::Finished(Err(error)) => return Err(walk::missing_base(&base.spelled, &error, &cx.paths)),
-            Ending::TimedOut => return Err(walk::timed_out(limit)),
-            Ending::Cancelled => return Err(walk::interrupted()),
+        let findings = match walk::run_bounded(limit, &cx.cancel, move |stop| search::run(&request, &stop)).await {
+            BoundedOutcome::Finished(Ok(findings)) => findings,
+            BoundedOutcome::Finished(Err(error)) => {
+                return Err(walk::missing_base(&base.display_path, &error, &cx.paths));
+            }
+            BoundedOutcome::TimedOut => return Err(walk::timed_out(limit)),
+            BoundedOutcome::Cancelled => return Err(walk::interrupted()),
         };
-        let output = report::Report {
+        let output = grep_report::GrepReport {
             mode: input.mode(),
             paging: input.paging(),
             separators,
@@ -255,16 +257,16 @@ impl Tool for Grep {
             base: &base,
             paths: &cx.paths,
         }
-        .output(findings, input.pointless());
+        .output(findings, input.ignored_parameters_note());
         Ok(ToolResult::new(output))
     }
 
-    fn read_output(&self, json: &str) -> Option<GrepOutput> {
+    fn parse_output(&self, json: &str) -> Option<GrepOutput> {
         serde_json::from_str(json).ok()
     }
 
     fn to_blocks(&self, output: &GrepOutput) -> ResultContent {
-        report::text(output).into()
+        grep_report::format_for_model(output).into()
     }
 
     fn view(&self, _input: &GrepInput, output: &GrepOutput) -> View {
@@ -273,7 +275,7 @@ impl Tool for Grep {
                 let note = (!output.remarks.is_empty()).then(|| output.remarks.join(" "));
                 View::Files { paths: output.filenames.clone(), note }
             }
-            OutputMode::Content | OutputMode::Count => View::Text(report::text(output)),
+            OutputMode::Content | OutputMode::Count => View::Text(grep_report::format_for_model(output)),
         }
     }
 }

@@ -3,24 +3,24 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gimlet_core::files::FileHabits;
+use gimlet_core::files::FilePreferences;
 use gimlet_core::tool::{AnyTool, Tool, ToolError, ToolResult};
-use gimlet_core::{Services, SessionState};
-use gimlet_proto::{AgentPath, Env, Hub, Need, SessionId, ToolUseId, View};
+use gimlet_core::{SessionServices, SessionState};
+use gimlet_proto::{AccessNeed, AgentPath, Env, EventHub, SessionId, ToolUseId, View};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) struct Bench {
+pub(crate) struct ToolBench {
     folder: tempfile::TempDir,
     pub(crate) state: SessionState,
     pub(crate) env: Env,
-    pub(crate) habits: FileHabits,
+    pub(crate) habits: FilePreferences,
     pub(crate) cancel: CancellationToken,
 }
 
 /// What a call gave, in all its forms.
 #[derive(Debug)]
-pub(crate) struct Given {
+pub(crate) struct ToolCallResult {
     /// What the model sees.
     pub(crate) text: String,
     /// What programs see.
@@ -29,13 +29,19 @@ pub(crate) struct Given {
     pub(crate) view: View,
 }
 
-impl Bench {
+impl ToolBench {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let project = folder.path().canonicalize().unwrap().join("project");
         std::fs::create_dir(&project).unwrap();
         let state = SessionState::new(project, Vec::new());
-        Self { folder, state, env: Env::default(), habits: FileHabits::default(), cancel: CancellationToken::new() }
+        Self {
+            folder,
+            state,
+            env: Env::default(),
+            habits: FilePreferences::default(),
+            cancel: CancellationToken::new(),
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -50,7 +56,7 @@ impl Bench {
     pub(crate) fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         std::fs::write(&path, bytes).unwrap();
-        age(&path);
+        backdate(&path);
         path
     }
 
@@ -70,19 +76,19 @@ impl Bench {
         names
     }
 
-    pub(crate) fn services(&self) -> Arc<Services> {
+    pub(crate) fn services(&self) -> Arc<SessionServices> {
         self.services_with(|services| services)
     }
 
-    pub(crate) fn services_with(&self, more: impl FnOnce(Services) -> Services) -> Arc<Services> {
+    pub(crate) fn services_with(&self, more: impl FnOnce(SessionServices) -> SessionServices) -> Arc<SessionServices> {
         let home = Some(self.folder.path().to_owned());
         let (env, state) = (self.env.clone(), self.state.clone());
-        let services = Services::new(SessionId::new("s"), env, home, self.results(), Hub::default(), state);
-        Arc::new(more(services.with_file_habits(self.habits)))
+        let services = SessionServices::new(SessionId::new("s"), env, home, self.results(), EventHub::default(), state);
+        Arc::new(more(services.with_file_preferences(self.habits)))
     }
 
     /// The needs and the description of a call, or why it is refused before it runs.
-    pub(crate) fn prepare(&self, tool: &impl Tool, input: Value) -> Result<(Vec<Need>, String), ToolError> {
+    pub(crate) fn prepare(&self, tool: &impl Tool, input: Value) -> Result<(Vec<AccessNeed>, String), ToolError> {
         let prepared = AnyTool::prepare(tool, input, &self.services().paths())?;
         Ok((prepared.needs, prepared.description))
     }
@@ -90,13 +96,13 @@ impl Bench {
     /// Runs a call without applying its changes.
     pub(crate) async fn call_on<T: Tool>(
         &self,
-        services: &Arc<Services>,
+        services: &Arc<SessionServices>,
         tool: &T,
         input: Value,
     ) -> Result<ToolResult<T::Output>, ToolError> {
         let prepared = AnyTool::prepare(tool, input, &services.paths())?;
         let resolved = prepared.path.iter().map(|path| (path.clone(), resolve(path))).collect();
-        let cx = services.context(
+        let cx = services.tool_context(
             T::NAME,
             ToolUseId::new("toolu_1"),
             AgentPath::default(),
@@ -108,11 +114,11 @@ impl Bench {
     }
 
     /// Runs a call and applies its changes.
-    pub(crate) async fn call<T: Tool>(&mut self, tool: &T, input: Value) -> Result<Given, ToolError> {
+    pub(crate) async fn call<T: Tool>(&mut self, tool: &T, input: Value) -> Result<ToolCallResult, ToolError> {
         let typed = AnyTool::prepare(tool, input.clone(), &self.services().paths())?.input;
         let result = self.call_on(&self.services(), tool, input).await?;
         result.changes.into_iter().for_each(|change| change(&mut self.state));
-        Ok(Given {
+        Ok(ToolCallResult {
             text: tool.to_blocks(&result.data).to_text(),
             output: serde_json::to_value(&result.data).unwrap(),
             view: tool.view(&serde_json::from_value(typed).unwrap(), &result.data),
@@ -121,7 +127,7 @@ impl Bench {
 }
 
 /// Sets a file's time far enough back that it counts as settled.
-pub(crate) fn age(path: &Path) {
+pub(crate) fn backdate(path: &Path) {
     let file = std::fs::File::options().write(true).open(path).unwrap();
     let then = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
     file.set_modified(then).unwrap();

@@ -8,6 +8,7 @@ mod diff;
 mod edit;
 mod enter_plan_mode;
 mod exit_plan_mode;
+mod file_suggestions;
 mod glob;
 mod grep;
 #[cfg(test)]
@@ -17,8 +18,7 @@ mod read;
 #[cfg(test)]
 mod search_harness;
 mod send_message;
-mod special;
-mod suggest;
+mod special_files;
 mod task_output;
 mod task_stop;
 mod text_file;
@@ -27,4 +27,4 @@ mod walk;
 mod write;
 
 pub use builtin::builtin;
-pub use suggest::suggest_files;
+pub use file_suggestions::suggest_files;

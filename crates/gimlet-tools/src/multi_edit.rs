@@ -6,13 +6,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use gimlet_core::tool::{
-    ForAgents, InputProblem, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
+    AgentAvailability, InputProblem, InterruptBehavior, PathContext, PromptContext, Tool, ToolContext, ToolError,
+    ToolResult,
 };
-use gimlet_proto::{DiffHunk, Need, ResultContent, View};
+use gimlet_proto::{AccessNeed, DiffHunk, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::edit::job::{self, Replacement};
+use crate::edit::file_edit::{self, TextReplacement};
 use crate::edit::{NO_CHANGE, check_file};
 
 /// Codes of refused inputs, beside those of Edit.
@@ -28,7 +29,7 @@ pub(crate) struct MultiEditInput {
     /// Absolute path of the file
     file_path: String,
     /// The edits, in their order
-    edits: Vec<Replacement>,
+    edits: Vec<TextReplacement>,
 }
 
 #[derive(Debug, Serialize)]
@@ -56,8 +57,8 @@ impl Tool for MultiEdit {
         true
     }
 
-    fn needs(&self, input: &MultiEditInput, cx: &PathContext) -> Vec<Need> {
-        vec![Need::Write(cx.expand(Path::new(&input.file_path)))]
+    fn needs(&self, input: &MultiEditInput, cx: &PathContext) -> Vec<AccessNeed> {
+        vec![AccessNeed::Write(cx.expand_path(Path::new(&input.file_path)))]
     }
 
     fn backfill_observable_input(&self, input: &mut MultiEditInput, cx: &PathContext) {
@@ -85,15 +86,15 @@ impl Tool for MultiEdit {
     }
 
     async fn call(&self, input: MultiEditInput, cx: &ToolContext) -> Result<ToolResult<MultiEditOutput>, ToolError> {
-        let made = job::make(&input.file_path, input.edits, cx).await?;
+        let made = file_edit::apply_replacements(&input.file_path, input.edits, cx).await?;
         let count = made.applied.len();
         let mut message = format!("Edited {} with {count} {}:", made.path, if count == 1 { "edit" } else { "edits" });
         for (index, applied) in made.applied.iter().enumerate() {
             // Writing to a string cannot fail.
             let _ = write!(message, "\n{}. {}", index + 1, applied.item());
         }
-        let message = made.report(message, cx.is_amended());
-        let change = made.change();
+        let message = made.report(message, cx.is_input_edited());
+        let change = made.state_update();
         let output = MultiEditOutput { message, edits_applied: count, file_path: made.path, patch: made.patch };
         Ok(ToolResult::new(output).with_change(change))
     }
@@ -111,8 +112,8 @@ impl Tool for MultiEdit {
         format!("{}: {}", input.file_path, new.join("\n"))
     }
 
-    fn on_interrupt(&self) -> OnInterrupt {
-        OnInterrupt::FinishAtomically
+    fn on_interrupt(&self) -> InterruptBehavior {
+        InterruptBehavior::FinishAtomically
     }
 
     fn eager_input(&self) -> bool {
@@ -120,12 +121,12 @@ impl Tool for MultiEdit {
     }
 
     /// The new content is written beside the old one; only putting it in its place waits.
-    fn begins_unrecorded(&self) -> bool {
+    fn may_start_before_durable(&self) -> bool {
         true
     }
 
-    fn for_agents(&self) -> ForAgents {
-        ForAgents::Always
+    fn agent_availability(&self) -> AgentAvailability {
+        AgentAvailability::Always
     }
 
     fn search_hint(&self) -> &'static str {
@@ -134,7 +135,7 @@ impl Tool for MultiEdit {
 }
 
 /// What can be said about an edit without the file, given those before it.
-fn check_edit(index: usize, edit: &Replacement, earlier: &[Replacement]) -> Result<(), InputProblem> {
+fn check_edit(index: usize, edit: &TextReplacement, earlier: &[TextReplacement]) -> Result<(), InputProblem> {
     let number = index + 1;
     if edit.old_string == edit.new_string {
         let text = format!("Edit {number}: `old_string` and `new_string` are the same, so there is nothing to change.");
@@ -167,21 +168,21 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::harness::{Bench, Given};
+    use crate::harness::{ToolBench, ToolCallResult};
     use crate::read::Read;
 
     fn one(old: &str, new: &str) -> Value {
         json!({"old_string": old, "new_string": new})
     }
 
-    async fn known(content: &str) -> Bench {
-        let mut bench = Bench::new();
+    async fn known(content: &str) -> ToolBench {
+        let mut bench = ToolBench::new();
         let path = bench.file("f", content);
         bench.call(&Read, json!({"file_path": path})).await.unwrap();
         bench
     }
 
-    async fn edit(bench: &mut Bench, edits: Value) -> Result<Given, ToolError> {
+    async fn edit(bench: &mut ToolBench, edits: Value) -> Result<ToolCallResult, ToolError> {
         let path = bench.path("f");
         bench.call(&MultiEdit, json!({"file_path": path, "edits": edits})).await
     }
@@ -220,7 +221,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_must_be_known_or_new() {
-        let mut bench = Bench::new();
+        let mut bench = ToolBench::new();
         edit(&mut bench, json!([one("", "a\nb\n")])).await.unwrap();
         assert_eq!(bench.text("f"), "a\nb\n");
         bench.file("f", "other\n");
@@ -231,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused_before_anything_is_asked() {
-        let bench = Bench::new();
+        let bench = ToolBench::new();
         for (edits, part) in [
             (json!([]), "is empty"),
             (json!([one("a", "b"), one("c", "c")]), "Edit 2: `old_string` and `new_string` are the same"),
@@ -249,6 +250,6 @@ mod tests {
         let notebook = json!({"file_path": "a.ipynb", "edits": [one("a", "b")]});
         assert!(bench.prepare(&MultiEdit, notebook).unwrap_err().model_text.contains("NotebookEdit"));
         let needs = bench.prepare(&MultiEdit, json!({"path": "f", "edits": [one("a", "b")]})).unwrap().0;
-        assert_eq!(needs, [Need::Write(bench.path("f"))]);
+        assert_eq!(needs, [AccessNeed::Write(bench.path("f"))]);
     }
 }

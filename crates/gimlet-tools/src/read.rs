@@ -3,11 +3,11 @@
 //! It never blocks on what is not a file, never holds more of a file than it shows, and never gives less than was asked
 //! for without saying so in one fixed form.
 
-mod kind;
-mod lines;
-mod page;
-mod parts;
-mod scan;
+mod file_kind;
+mod file_parts;
+mod file_scan;
+mod line_splitter;
+mod read_page;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,21 +16,21 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use gimlet_core::files::{FileState, Stamp, ViewKey};
+use gimlet_core::files::{FileStamp, FileState, ViewKey};
 use gimlet_core::tool::{
-    ForAgents, InputProblem, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError, ToolResult,
+    AgentAvailability, InputProblem, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError, ToolResult,
 };
-use gimlet_proto::{Need, ResultContent, View};
+use gimlet_proto::{AccessNeed, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use self::kind::Kind;
-use self::page::{Budget, Page, Selection};
-use self::scan::{Scan, ScanError};
+use self::file_kind::FileKind;
+use self::file_scan::{FileScan, ScanError};
+use self::read_page::{LineSelection, ReadPage, TokenBudget};
 use crate::text_file::open::{OpenError, open_regular};
-use crate::text_file::replace::has_settled;
-use crate::text_file::{file_path, standing};
+use crate::text_file::replace::is_old_enough;
+use crate::text_file::{file_path, read_state};
 
 /// Codes of refused inputs, beside those of every file tool.
 const BINARY_NAME: u32 = 10;
@@ -109,7 +109,7 @@ fn counted() -> bool {
 /// An output that somebody else wrote: only text is told by its output alone.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum GivenOutput {
+enum ForeignReadOutput {
     Text { file: TextPage },
 }
 
@@ -142,8 +142,8 @@ impl Tool for Read {
         &["pages"]
     }
 
-    fn needs(&self, input: &ReadInput, cx: &PathContext) -> Vec<Need> {
-        vec![Need::Read(cx.expand(Path::new(&input.file_path)))]
+    fn needs(&self, input: &ReadInput, cx: &PathContext) -> Vec<AccessNeed> {
+        vec![AccessNeed::Read(cx.expand_path(Path::new(&input.file_path)))]
     }
 
     fn backfill_observable_input(&self, input: &mut ReadInput, cx: &PathContext) {
@@ -154,7 +154,7 @@ impl Tool for Read {
         if let Some(pages) = &input.pages {
             check_pages(pages)?;
         }
-        if kind::has_binary_name(Path::new(&input.file_path)) {
+        if file_kind::has_binary_name(Path::new(&input.file_path)) {
             let text = format!("{} is a binary file by its name. {BINARY_HINT}", input.file_path);
             return Err(InputProblem::new(BINARY_NAME, text));
         }
@@ -166,10 +166,10 @@ impl Tool for Read {
     }
 
     async fn call(&self, input: ReadInput, cx: &ToolContext) -> Result<ToolResult<ReadOutput>, ToolError> {
-        let path = cx.paths.expand(Path::new(&input.file_path));
-        let target = cx.target(&path).to_owned();
-        if crate::special::is_special(&target) {
-            return Err(ToolError::failed(crate::special::special_text(&target.display().to_string())));
+        let path = cx.paths.expand_path(Path::new(&input.file_path));
+        let target = cx.resolved_path(&path).to_owned();
+        if crate::special_files::is_special(&target) {
+            return Err(ToolError::failed(crate::special_files::special_text(&target.display().to_string())));
         }
         let (file, metadata) = match open_regular(&target) {
             Ok(opened) => opened,
@@ -177,14 +177,14 @@ impl Tool for Read {
             Err(error) => return Err(error.into()),
         };
         let tokens = cx.services.env.integer("CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS").unwrap_or(DEFAULT_TOKENS);
-        let default_lines = cx.services.file_habits().default_lines.map(NonZeroU64::get);
+        let default_lines = cx.services.file_preferences().default_lines.map(NonZeroU64::get);
         let offset = input.offset.filter(|offset| *offset > 1);
-        let job = Job {
+        let job = ReadJob {
             file,
             size: metadata.len(),
             modified: metadata.modified().ok(),
-            budget: Budget::new(tokens, kind::has_json_name(&target)),
-            known: cx.session(|session| session.files.get(&target).cloned()),
+            budget: TokenBudget::new(tokens, file_kind::has_json_name(&target)),
+            known: cx.with_session_state(|session| session.files.get(&target).cloned()),
             view: ViewKey { offset, limit: input.limit.or(default_lines) },
             is_range: input.offset.is_some() || input.limit.is_some(),
             by_default: input.limit.is_none() && default_lines.is_some(),
@@ -202,8 +202,8 @@ impl Tool for Read {
         running.await.unwrap_or_else(|error| Err(ToolError::failed(format!("The read ended abnormally: {error}"))))
     }
 
-    fn read_output(&self, json: &str) -> Option<ReadOutput> {
-        let GivenOutput::Text { file } = serde_json::from_str(json).ok()?;
+    fn parse_output(&self, json: &str) -> Option<ReadOutput> {
+        let ForeignReadOutput::Text { file } = serde_json::from_str(json).ok()?;
         Some(ReadOutput::Text { file })
     }
 
@@ -242,8 +242,8 @@ impl Tool for Read {
         ResultCap::Unlimited
     }
 
-    fn for_agents(&self) -> ForAgents {
-        ForAgents::Always
+    fn agent_availability(&self) -> AgentAvailability {
+        AgentAvailability::Always
     }
 
     fn search_hint(&self) -> &'static str {
@@ -271,11 +271,11 @@ fn check_pages(pages: &str) -> Result<(), InputProblem> {
 }
 
 /// One read, ready to run on any thread.
-struct Job {
+struct ReadJob {
     file: File,
     size: u64,
     modified: Option<SystemTime>,
-    budget: Budget,
+    budget: TokenBudget,
     known: Option<FileState>,
     view: ViewKey,
     is_range: bool,
@@ -290,11 +290,11 @@ struct Job {
     cancel: CancellationToken,
 }
 
-impl Job {
+impl ReadJob {
     fn run(mut self) -> Result<ToolResult<ReadOutput>, ToolError> {
         let selection =
-            Selection { first: self.view.offset.unwrap_or(1), limit: self.view.limit, explicit: self.is_range };
-        let scan = scan::scan(&mut self.file, self.size, &self.target, selection, self.budget, &self.cancel)
+            LineSelection { first: self.view.offset.unwrap_or(1), limit: self.view.limit, explicit: self.is_range };
+        let scan = file_scan::scan(&mut self.file, self.size, &self.target, selection, self.budget, &self.cancel)
             .map_err(|error| self.explain(error))?;
         if self.has_pages {
             let text = format!("{} is text; `pages` is for PDFs. Use `offset` and `limit`.", self.path.display());
@@ -302,7 +302,7 @@ impl Job {
         }
         let page = &scan.page;
         let is_exact = !page.over_budget && page.cut_lines == 0 && !page.is_lossy;
-        let stamp = scan.hash.map(|hash| Stamp { modified: self.modified, size: self.size, hash });
+        let stamp = scan.hash.map(|hash| FileStamp { modified: self.modified, size: self.size, hash });
         if is_exact && stamp.is_some_and(|stamp| self.was_shown(stamp)) {
             let file = UnchangedFile { file_path: self.path.display().to_string() };
             return Ok(ToolResult::new(ReadOutput::FileUnchanged { file }));
@@ -311,7 +311,7 @@ impl Job {
         let view = match () {
             () if page.over_budget => None,
             () if is_exact => Some(self.view.clone()),
-            () => Some(standing::GLIMPSE),
+            () => Some(read_state::GLIMPSE),
         };
         // A range behind the end shows nothing of the file.
         let stamp = stamp.filter(|_| page.shown > 0 || page.total_lines == 0);
@@ -327,22 +327,22 @@ impl Job {
     }
 
     /// Whether the model still has exactly this view of exactly this file.
-    fn was_shown(&self, stamp: Stamp) -> bool {
+    fn was_shown(&self, stamp: FileStamp) -> bool {
         let Some(known) = &self.known else { return false };
-        known.stamp == stamp && known.views.contains(&self.view) && stamp.modified.is_some_and(has_settled)
+        known.stamp == stamp && known.views.contains(&self.view) && stamp.modified.is_some_and(is_old_enough)
     }
 
-    fn output(mut self, scan: Scan, first: u64) -> ReadOutput {
-        let Scan { page, encoding, hash } = scan;
+    fn output(mut self, scan: FileScan, first: u64) -> ReadOutput {
+        let FileScan { page, encoding, hash } = scan;
         let is_over = page.over_budget;
         let page = TextPage { by_default: self.by_default, ..TextPage::new(&self.path, page, first, hash.is_some()) };
         if !is_over {
             return ReadOutput::Text { file: page };
         }
-        let stored = if self.size > parts::MOST_BYTES {
-            Err(format!("it has {} bytes, more than {} MiB", self.size, parts::MOST_BYTES >> 20))
+        let stored = if self.size > file_parts::MOST_BYTES {
+            Err(format!("it has {} bytes, more than {} MiB", self.size, file_parts::MOST_BYTES >> 20))
         } else {
-            parts::write(&mut self.file, encoding, self.budget, &self.results_dir, &self.call)
+            file_parts::write_parts(&mut self.file, encoding, self.budget, &self.results_dir, &self.call)
                 .map_err(|error| error.to_string())
         };
         match stored {
@@ -371,30 +371,30 @@ impl Job {
                  or Grep to find the place.",
                 self.budget.tokens()
             ),
-            ScanError::NotText(Kind::Image(format)) => format!(
+            ScanError::NotText(FileKind::Image(format)) => format!(
                 "{path} is a {format} image ({size} bytes). Images cannot be shown yet; `file` or `identify` in the \
                  shell tell its format and dimensions."
             ),
-            ScanError::NotText(Kind::Pdf) => format!(
+            ScanError::NotText(FileKind::Pdf) => format!(
                 "{path} is a PDF ({size} bytes). PDFs cannot be read yet; extract the text with `pdftotext` in the \
                  shell and read that."
             ),
-            ScanError::NotText(Kind::Notebook) => format!(
+            ScanError::NotText(FileKind::Notebook) => format!(
                 "{path} is a Jupyter notebook. Notebooks cannot be shown yet; print its cells with `jq -r '.cells[] | \
                  .source | add'` in the shell."
             ),
-            ScanError::NotText(Kind::Binary(format)) => {
+            ScanError::NotText(FileKind::Binary(format)) => {
                 let what = format.map_or(String::new(), |format| format!(": {format}"));
                 format!("{path} is not text ({size} bytes{what}). {BINARY_HINT}")
             }
-            ScanError::NotText(Kind::Text(_)) => format!("{path} could not be read as text."),
+            ScanError::NotText(FileKind::Text(_)) => format!("{path} could not be read as text."),
         };
         ToolError::failed(text)
     }
 }
 
 impl TextPage {
-    fn new(path: &Path, page: Page, first: u64, is_counted: bool) -> Self {
+    fn new(path: &Path, page: ReadPage, first: u64, is_counted: bool) -> Self {
         Self {
             file_path: path.display().to_string(),
             num_lines: page.shown,

@@ -7,26 +7,26 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use gimlet_core::tool::{AnyTool, Tool, ToolContext, ToolError};
-use gimlet_core::{Services, SessionState};
-use gimlet_proto::{AgentPath, Env, Hub, SessionId, ToolUseId, View};
+use gimlet_core::{SessionServices, SessionState};
+use gimlet_proto::{AgentPath, Env, EventHub, SessionId, ToolUseId, View};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 /// A temporary directory that serves as the working directory of calls.
-pub(crate) struct Tree {
+pub(crate) struct SearchTree {
     dir: tempfile::TempDir,
     env: Env,
     pub(crate) cancel: CancellationToken,
 }
 
 /// What came out of a call.
-pub(crate) struct Found {
+pub(crate) struct SearchCallResult {
     pub(crate) text: String,
     pub(crate) output: Value,
     pub(crate) view: View,
 }
 
-impl Tree {
+impl SearchTree {
     pub(crate) fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap(), env: Env::default(), cancel: CancellationToken::new() }
     }
@@ -57,28 +57,35 @@ impl Tree {
 
     /// A context as the scheduler makes one.
     pub(crate) fn context(&self, tool: &'static str) -> ToolContext {
-        self.context_of(tool, Vec::new())
+        self.context_with(tool, Vec::new())
     }
 
-    fn context_of(&self, tool: &'static str, resolved: Vec<(PathBuf, PathBuf)>) -> ToolContext {
+    fn context_with(&self, tool: &'static str, resolved: Vec<(PathBuf, PathBuf)>) -> ToolContext {
         let state = SessionState::new(self.root().to_owned(), Vec::new());
         let results = self.root().join("results");
-        let services = Services::new(SessionId::new("session"), self.env.clone(), None, results, Hub::default(), state);
+        let services = SessionServices::new(
+            SessionId::new("session"),
+            self.env.clone(),
+            None,
+            results,
+            EventHub::default(),
+            state,
+        );
         let (call, agent) = (ToolUseId::new("call"), AgentPath::default());
-        Arc::new(services).context(tool, call, agent, self.cancel.clone(), String::new(), resolved)
+        Arc::new(services).tool_context(tool, call, agent, self.cancel.clone(), String::new(), resolved)
     }
 
     /// Parses and validates the input as the pipeline does, then calls the tool.
-    pub(crate) async fn call<T: Tool>(&self, tool: T, input: Value) -> Result<Found, ToolError> {
+    pub(crate) async fn call<T: Tool>(&self, tool: T, input: Value) -> Result<SearchCallResult, ToolError> {
         let mut cx = self.context(T::NAME);
         let prepared = AnyTool::prepare(&tool, input, &cx.paths)?;
         // What the gate does: links are followed once, before the call.
         if let Some((path, real)) = prepared.path.as_ref().and_then(|path| Some((path, path.canonicalize().ok()?))) {
-            cx = self.context_of(T::NAME, vec![(path.clone(), real)]);
+            cx = self.context_with(T::NAME, vec![(path.clone(), real)]);
         }
         let input: T::Input = serde_json::from_value(prepared.input).unwrap();
         let data = tool.call(input.clone(), &cx).await?.data;
-        Ok(Found {
+        Ok(SearchCallResult {
             text: tool.to_blocks(&data).to_text(),
             output: serde_json::to_value(&data).unwrap(),
             view: tool.view(&input, &data),

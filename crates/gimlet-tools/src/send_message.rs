@@ -4,11 +4,11 @@
 use std::borrow::Cow;
 
 use gimlet_core::tool::{
-    ForAgents, InputProblem, OnInterrupt, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError,
-    ToolResult,
+    AgentAvailability, InputProblem, InterruptBehavior, PathContext, PromptContext, ResultCap, Tool, ToolContext,
+    ToolError, ToolResult,
 };
-use gimlet_core::{Letter, Sent};
-use gimlet_proto::{Need, ResultContent};
+use gimlet_core::{AgentMessage, MessageDelivery};
+use gimlet_proto::{AccessNeed, ResultContent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ pub(crate) struct SendMessageInput {
 pub(crate) struct SendMessageOutput {
     success: bool,
     message: String,
-    routing: Routing,
+    routing: MessageRouting,
     /// The agent had ended and goes on.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     resumed: bool,
@@ -46,7 +46,7 @@ pub(crate) struct SendMessageOutput {
 }
 
 #[derive(Debug, Serialize)]
-struct Routing {
+struct MessageRouting {
     to: String,
     summary: String,
 }
@@ -75,8 +75,8 @@ impl Tool for SendMessage {
         &["notify_when_idle"]
     }
 
-    fn needs(&self, _input: &SendMessageInput, _cx: &PathContext) -> Vec<Need> {
-        vec![Need::Session]
+    fn needs(&self, _input: &SendMessageInput, _cx: &PathContext) -> Vec<AccessNeed> {
+        vec![AccessNeed::Session]
     }
 
     fn validate_input(&self, input: &SendMessageInput, _cx: &PathContext) -> Result<(), InputProblem> {
@@ -106,12 +106,12 @@ impl Tool for SendMessage {
     }
 
     /// Where nothing may run in the background, the agent's own calls are stopped one by one.
-    fn on_interrupt(&self) -> OnInterrupt {
-        OnInterrupt::FinishAtomically
+    fn on_interrupt(&self) -> InterruptBehavior {
+        InterruptBehavior::FinishAtomically
     }
 
-    fn for_agents(&self) -> ForAgents {
-        ForAgents::Always
+    fn agent_availability(&self) -> AgentAvailability {
+        AgentAvailability::Always
     }
 
     fn search_hint(&self) -> &'static str {
@@ -124,9 +124,14 @@ impl Tool for SendMessage {
         cx: &ToolContext,
     ) -> Result<ToolResult<SendMessageOutput>, ToolError> {
         let summary = input.summary();
-        let (message, to, resumed, report) = match cx.send_letter(Letter { to: input.to, text: input.message }).await? {
-            Sent::Delivered { to } => (format!("Sent to {to}, who reads it before its next step."), to, false, None),
-            Sent::Resumed { id, output_file } => {
+        let (message, to, resumed, report) = match cx
+            .send_message(AgentMessage { to: input.to, text: input.message })
+            .await?
+        {
+            MessageDelivery::Delivered { to } => {
+                (format!("Sent to {to}, who reads it before its next step."), to, false, None)
+            }
+            MessageDelivery::Resumed { id, output_file } => {
                 let message = format!(
                     "Agent {id} had finished and goes on with your message in the background. You will be told when it is \
                      done; do not wait for it. Its report will also be in {}.",
@@ -134,7 +139,7 @@ impl Tool for SendMessage {
                 );
                 (message, id, true, None)
             }
-            Sent::Answered(answer) => {
+            MessageDelivery::Answered(answer) => {
                 let message = match &answer.incomplete {
                     None => format!("Agent {} went on with your message.", answer.id),
                     Some(why) => format!("Agent {} went on with your message and did not finish: {why}.", answer.id),
@@ -142,7 +147,7 @@ impl Tool for SendMessage {
                 (message, answer.id, true, Some(answer.text))
             }
         };
-        let routing = Routing { to, summary };
+        let routing = MessageRouting { to, summary };
         Ok(ToolResult::new(SendMessageOutput { success: true, message, routing, resumed, report }))
     }
 
@@ -159,13 +164,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::harness::Bench;
+    use crate::harness::ToolBench;
 
     #[test]
     fn a_message_has_a_receiver_and_words() {
-        let bench = Bench::new();
+        let bench = ToolBench::new();
         let (needs, shown) = bench.prepare(&SendMessage, json!({"to": "a1", "message": "Also look\nat b.rs"})).unwrap();
-        assert_eq!((needs, shown.as_str()), (vec![Need::Session], "a1: Also look"));
+        assert_eq!((needs, shown.as_str()), (vec![AccessNeed::Session], "a1: Also look"));
         for (input, said) in [
             (json!({"to": "a1"}), "`message` is missing"),
             (json!({"to": " ", "message": "x"}), "`to` is empty"),
@@ -180,7 +185,7 @@ mod tests {
 
     #[tokio::test]
     async fn outside_a_session_there_is_nobody() {
-        let bench = Bench::new();
+        let bench = ToolBench::new();
         let input = json!({"to": "a1", "message": "x"});
         let error = bench.call_on(&bench.services(), &SendMessage, input).await.err().unwrap();
         assert!(error.model_text.contains("no agents outside a session"), "{error}");
@@ -191,7 +196,7 @@ mod tests {
         let output = SendMessageOutput {
             success: true,
             message: "Agent a1 went on with your message.".into(),
-            routing: Routing { to: "a1".into(), summary: "Look again".into() },
+            routing: MessageRouting { to: "a1".into(), summary: "Look again".into() },
             resumed: true,
             report: Some("Nothing there.".into()),
         };

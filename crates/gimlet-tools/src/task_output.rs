@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use gimlet_core::tasks::Task;
 use gimlet_core::tool::{
-    ForAgents, InputProblem, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError, ToolResult,
+    AgentAvailability, InputProblem, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError, ToolResult,
 };
-use gimlet_exec::for_model;
-use gimlet_proto::{Need, ResultContent, TaskState};
+use gimlet_exec::render_for_model;
+use gimlet_proto::{AccessNeed, ResultContent, TaskState};
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::task_stop::{find, state_name};
+use crate::task_stop::{find_task, state_name};
 
 /// Most output in one result; the end is what counts.
 const MOST_CHARS: usize = 30_000;
@@ -51,13 +51,13 @@ pub(crate) struct TaskOutputInput {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct TaskOutputOutput {
-    retrieval_status: Retrieval,
-    task: Shown,
+    retrieval_status: RetrievalStatus,
+    task: TaskReport,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Retrieval {
+enum RetrievalStatus {
     /// The task is over.
     Success,
     /// It still ran when the wait was over.
@@ -67,7 +67,7 @@ enum Retrieval {
 }
 
 #[derive(Debug, Serialize)]
-struct Shown {
+struct TaskReport {
     task_id: String,
     task_type: &'static str,
     status: &'static str,
@@ -91,7 +91,7 @@ impl TaskOutputInput {
     }
 
     /// How long to wait; `None` to look and return.
-    fn patience(&self) -> Option<Duration> {
+    fn wait_limit(&self) -> Option<Duration> {
         let wanted = self.timeout.unwrap_or(DEFAULT_TIMEOUT_MS).min(LONGEST_TIMEOUT_MS);
         self.block.unwrap_or(!self.is_incremental()).then(|| Duration::from_millis(wanted))
     }
@@ -120,16 +120,16 @@ impl Tool for TaskOutput {
         &[("shell_id", "task_id")]
     }
 
-    fn for_agents(&self) -> ForAgents {
-        ForAgents::Never
+    fn agent_availability(&self) -> AgentAvailability {
+        AgentAvailability::Never
     }
 
     fn search_hint(&self) -> &'static str {
         "output and state of a background command"
     }
 
-    fn needs(&self, _input: &TaskOutputInput, _cx: &PathContext) -> Vec<Need> {
-        vec![Need::Session]
+    fn needs(&self, _input: &TaskOutputInput, _cx: &PathContext) -> Vec<AccessNeed> {
+        vec![AccessNeed::Session]
     }
 
     fn is_read_only(&self, _input: &TaskOutputInput, _cx: &PathContext) -> bool {
@@ -162,8 +162,8 @@ impl Tool for TaskOutput {
 
     async fn call(&self, input: TaskOutputInput, cx: &ToolContext) -> Result<ToolResult<TaskOutputOutput>, ToolError> {
         let filter = input.filter().map_err(ToolError::input)?;
-        let task = find(input.id(), &cx.services)?;
-        let patience = input.patience();
+        let task = find_task(input.id(), &cx.services)?;
+        let patience = input.wait_limit();
         if let Some(patience) = patience {
             tokio::select! {
                 biased;
@@ -172,17 +172,17 @@ impl Tool for TaskOutput {
                     return Err(ToolError::interrupted(text));
                 }
                 // Out of time is an answer like any other.
-                _ = tokio::time::timeout(patience, task.finished()) => {}
+                _ = tokio::time::timeout(patience, task.wait_finished()) => {}
             }
         }
         let (state, exit_code) = task.state();
         let retrieval_status = match (state, patience) {
-            (TaskState::Running, Some(_)) => Retrieval::Timeout,
-            (TaskState::Running, None) => Retrieval::NotReady,
-            (TaskState::Completed | TaskState::Failed | TaskState::Killed, _) => Retrieval::Success,
+            (TaskState::Running, Some(_)) => RetrievalStatus::Timeout,
+            (TaskState::Running, None) => RetrievalStatus::NotReady,
+            (TaskState::Completed | TaskState::Failed | TaskState::Killed, _) => RetrievalStatus::Success,
         };
-        let (head, output) = show(&task, input.is_incremental(), filter).await?;
-        let task = Shown {
+        let (head, output) = filtered_output(&task, input.is_incremental(), filter).await?;
+        let task = TaskReport {
             task_id: task.id.clone(),
             task_type: task.kind,
             status: state_name(state),
@@ -195,7 +195,7 @@ impl Tool for TaskOutput {
     }
 
     fn to_blocks(&self, output: &TaskOutputOutput) -> ResultContent {
-        let Shown { task_id, status, description, output, exit_code, head, .. } = &output.task;
+        let TaskReport { task_id, status, description, output, exit_code, head, .. } = &output.task;
         let code = exit_code.map(|code| format!(" with exit code {code}")).unwrap_or_default();
         let text = format!("Task {task_id} ({description}) is {status}{code}. {head}\n{output}");
         text.trim_end().into()
@@ -203,7 +203,7 @@ impl Tool for TaskOutput {
 }
 
 /// A remark on the output and the output itself.
-async fn show(task: &Task, incremental: bool, filter: Option<Regex>) -> Result<(String, String), ToolError> {
+async fn filtered_output(task: &Task, incremental: bool, filter: Option<Regex>) -> Result<(String, String), ToolError> {
     let file = task.output_file.clone();
     let total = match tokio::fs::metadata(&file).await {
         Ok(metadata) => metadata.len(),
@@ -215,9 +215,9 @@ async fn show(task: &Task, incremental: bool, filter: Option<Regex>) -> Result<(
     let window = if filter.is_some() { FILTERED_BYTES } else { READ_BYTES };
     let start = from.max(total.saturating_sub(window));
     let path = file.clone();
-    let read = tokio::task::spawn_blocking(move || stretch(path, start, total));
+    let read = tokio::task::spawn_blocking(move || read_range(path, start, total));
     let bytes = read.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
-    let mut text = for_model(&bytes.map_err(|error| unreadable(&file, &error))?);
+    let mut text = render_for_model(&bytes.map_err(|error| unreadable(&file, &error))?);
     if let Some(filter) = filter {
         text = text.lines().filter(|line| filter.is_match(line)).collect::<Vec<_>>().join("\n");
     }
@@ -237,10 +237,10 @@ async fn show(task: &Task, incremental: bool, filter: Option<Regex>) -> Result<(
     Ok((format!("Output file: {} ({total} bytes). {what}", file.display()), shown))
 }
 
-fn stretch(file: PathBuf, start: u64, end: u64) -> std::io::Result<Vec<u8>> {
+fn read_range(file: PathBuf, start: u64, end: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if end > start {
-        let mut file = gimlet_core::files::open_output(&file)?;
+        let mut file = gimlet_core::files::open_output_file(&file)?;
         file.seek(SeekFrom::Start(start))?;
         file.take(end - start).read_to_end(&mut bytes)?;
     }
@@ -264,24 +264,24 @@ mod tests {
 
     use super::*;
     use crate::bash::Bash;
-    use crate::bash::harness::{Bench, eventually};
+    use crate::bash::command_harness::{CommandBench, wait_until};
 
-    async fn background(bench: &mut Bench, command: &str) {
+    async fn background(bench: &mut CommandBench, command: &str) {
         bench.call(Bash, json!({"command": command, "run_in_background": true})).await.unwrap();
     }
 
     /// Lets a command that reads from the pipe `gate` go on.
-    fn open_gate(bench: &Bench) {
+    fn open_gate(bench: &CommandBench) {
         std::fs::write(bench.path("gate"), "\n").unwrap();
     }
 
     #[tokio::test(flavor = "current_thread")]
     async fn looking_does_not_wait_and_waiting_gives_the_end() {
-        let mut bench = Bench::new();
+        let mut bench = CommandBench::new();
         bench.call(Bash, json!({"command": "mkfifo gate"})).await.unwrap();
         background(&mut bench, "echo one; read x <gate; echo two; exit 3").await;
         let file = bench.services.tasks.find("b1").unwrap().output_file.clone();
-        eventually("the first line", || std::fs::read(&file).is_ok_and(|bytes| bytes == b"one\n")).await;
+        wait_until("the first line", || std::fs::read(&file).is_ok_and(|bytes| bytes == b"one\n")).await;
         let looked = bench.call(TaskOutput, json!({"shell_id": "b1", "block": false})).await.unwrap();
         assert_eq!(looked.output["retrieval_status"], "not_ready");
         let waited = bench.call(TaskOutput, json!({"task_id": "b1", "timeout": 20})).await.unwrap();
@@ -302,16 +302,16 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn the_older_form_reads_on_from_where_it_stopped() {
-        let mut bench = Bench::new();
+        let mut bench = CommandBench::new();
         bench.call(Bash, json!({"command": "mkfifo gate"})).await.unwrap();
         background(&mut bench, "echo one; read x <gate; echo two; echo three").await;
         let task = bench.services.tasks.find("b1").unwrap();
-        eventually("the first line", || std::fs::read(&task.output_file).is_ok_and(|bytes| bytes == b"one\n")).await;
+        wait_until("the first line", || std::fs::read(&task.output_file).is_ok_and(|bytes| bytes == b"one\n")).await;
         let output = |given: &Value| given["task"]["output"].as_str().unwrap().to_owned();
         let first = bench.call(TaskOutput, json!({"bash_id": "b1"})).await.unwrap();
         assert_eq!((output(&first.output), &first.output["task"]["status"]), ("one".to_owned(), &json!("running")));
         open_gate(&bench);
-        task.finished().await;
+        task.wait_finished().await;
         let second = bench.call(TaskOutput, json!({"bash_id": "b1", "filter": "^t.o$"})).await.unwrap();
         assert_eq!(output(&second.output), "two");
         let third = bench.call(TaskOutput, json!({"bash_id": "b1"})).await.unwrap();
@@ -320,7 +320,7 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn the_end_of_long_output_is_kept_with_its_size_and_file() {
-        let mut bench = Bench::new();
+        let mut bench = CommandBench::new();
         background(&mut bench, "seq 1 50000").await;
         let given = bench.call(TaskOutput, json!({"task_id": "b1"})).await.unwrap();
         let output = given.output["task"]["output"].as_str().unwrap();
@@ -330,9 +330,9 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn an_incremental_read_says_what_it_left_out() {
-        let mut bench = Bench::new();
+        let mut bench = CommandBench::new();
         background(&mut bench, "seq 1 50000").await;
-        bench.services.tasks.find("b1").unwrap().finished().await;
+        bench.services.tasks.find("b1").unwrap().wait_finished().await;
         let given = bench.call(TaskOutput, json!({"bash_id": "b1"})).await.unwrap();
         // The last line end is not shown either.
         let said = format!("The end of the new output ({} bytes of it are left out; the file has all of it):\n", {
@@ -345,7 +345,7 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn wrong_inputs_say_what_is_wrong() {
-        let mut bench = Bench::new();
+        let mut bench = CommandBench::new();
         let unknown = bench.call(TaskOutput, json!({"task_id": "b9"})).await.unwrap_err();
         assert!(unknown.model_text.contains("no background task `b9`"));
         let filter = bench.call(TaskOutput, json!({"bash_id": "b9", "filter": "("})).await.unwrap_err();
@@ -356,7 +356,7 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn an_interrupt_ends_the_wait_and_not_the_task() {
-        let mut bench = Bench::new();
+        let mut bench = CommandBench::new();
         background(&mut bench, "sleep 100").await;
         bench.cancel.cancel();
         let error = bench.call(TaskOutput, json!({"task_id": "b1"})).await.unwrap_err();

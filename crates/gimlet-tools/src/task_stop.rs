@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use gimlet_core::Services;
+use gimlet_core::SessionServices;
 use gimlet_core::tasks::Task;
-use gimlet_core::tool::{ForAgents, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
-use gimlet_proto::{Need, ResultContent, TaskState};
+use gimlet_core::tool::{
+    AgentAvailability, InterruptBehavior, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
+};
+use gimlet_proto::{AccessNeed, ResultContent, TaskState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,16 +48,16 @@ impl Tool for TaskStop {
         &[("shell_id", "task_id"), ("bash_id", "task_id")]
     }
 
-    fn for_agents(&self) -> ForAgents {
-        ForAgents::Always
+    fn agent_availability(&self) -> AgentAvailability {
+        AgentAvailability::Always
     }
 
     fn search_hint(&self) -> &'static str {
         "stop a background command"
     }
 
-    fn needs(&self, _input: &TaskStopInput, _cx: &PathContext) -> Vec<Need> {
-        vec![Need::Session]
+    fn needs(&self, _input: &TaskStopInput, _cx: &PathContext) -> Vec<AccessNeed> {
+        vec![AccessNeed::Session]
     }
 
     fn description(&self, input: &TaskStopInput, _cx: &PathContext) -> String {
@@ -63,12 +65,12 @@ impl Tool for TaskStop {
     }
 
     /// Half a stop would leave processes behind; a whole one takes two seconds at most.
-    fn on_interrupt(&self) -> OnInterrupt {
-        OnInterrupt::FinishAtomically
+    fn on_interrupt(&self) -> InterruptBehavior {
+        InterruptBehavior::FinishAtomically
     }
 
     async fn call(&self, input: TaskStopInput, cx: &ToolContext) -> Result<ToolResult<TaskStopOutput>, ToolError> {
-        let task = find(&input.task_id, &cx.services)?;
+        let task = find_task(&input.task_id, &cx.services)?;
         let (state, _) = task.state();
         if state != TaskState::Running {
             let ended = state_name(state);
@@ -93,18 +95,18 @@ impl Tool for TaskStop {
 }
 
 /// The task of that id or the agent of that name, or an error that lists those which run.
-pub(crate) fn find(id: &str, services: &Services) -> Result<Arc<Task>, ToolError> {
-    let missing = || match services.tasks.forgotten(id.trim()) {
+pub(crate) fn find_task(id: &str, services: &SessionServices) -> Result<Arc<Task>, ToolError> {
+    let missing = || match services.tasks.forgotten_output(id.trim()) {
         Some(file) => ToolError::failed(format!(
             "Task {id} ended long ago and is no longer listed. Its output is still in {} (use Read).",
             file.display()
         )),
         None => ToolError::failed(format!("There is no background task `{id}`. {}", running(services))),
     };
-    services.tasks.find_named(id.trim()).ok_or_else(missing)
+    services.tasks.find_by_name(id.trim()).ok_or_else(missing)
 }
 
-fn running(services: &Services) -> String {
+fn running(services: &SessionServices) -> String {
     let running: Vec<String> =
         services.tasks.running().iter().map(|task| format!("{} ({})", task.id, task.description)).collect();
     match running.is_empty() {
@@ -131,32 +133,33 @@ mod tests {
 
     use super::*;
     use crate::bash::Bash;
-    use crate::bash::harness::{Bench, alive, eventually, unique_sleep};
+    use crate::bash::command_harness::{CommandBench, pids_with_argument, unique_sleep_seconds, wait_until};
 
     #[tokio::test(flavor = "current_thread")]
     async fn a_stopped_task_leaves_nothing_alive_and_says_nothing_later() {
-        let mut bench = Bench::new();
-        let (inner, outer) = (unique_sleep(), unique_sleep());
+        let mut bench = CommandBench::new();
+        let (inner, outer) = (unique_sleep_seconds(), unique_sleep_seconds());
         let command = format!("setsid sleep {inner} & sleep {outer}");
         bench.call(Bash, json!({"command": command, "run_in_background": true})).await.unwrap();
-        eventually("both run", || !alive(&inner).is_empty() && !alive(&outer).is_empty()).await;
+        wait_until("both run", || !pids_with_argument(&inner).is_empty() && !pids_with_argument(&outer).is_empty())
+            .await;
         let stopped = bench.call(TaskStop, json!({"shell_id": "b1"})).await.unwrap();
-        assert_eq!((alive(&inner), alive(&outer)), (vec![], vec![]));
+        assert_eq!((pids_with_argument(&inner), pids_with_argument(&outer)), (vec![], vec![]));
         assert_eq!(
             stopped.output,
             json!({"message": stopped.text, "task_id": "b1", "task_type": "local_bash", "command": command})
         );
-        eventually("people are told", || bench.task_states().last() == Some(&TaskState::Killed)).await;
-        assert_eq!(bench.said_to_model(), Vec::<String>::new());
+        wait_until("people are told", || bench.task_states().last() == Some(&TaskState::Killed)).await;
+        assert_eq!(bench.take_model_messages(), Vec::<String>::new());
     }
 
     #[tokio::test(flavor = "current_thread")]
     async fn unknown_and_finished_tasks_are_answered_with_those_that_run() {
-        let mut bench = Bench::new();
+        let mut bench = CommandBench::new();
         let none = bench.call(TaskStop, json!({"task_id": "b7"})).await.unwrap_err();
         assert_eq!(none.model_text, "There is no background task `b7`. No background task is running.");
         bench.call(Bash, json!({"command": "true", "run_in_background": true})).await.unwrap();
-        bench.services.tasks.find("b1").unwrap().finished().await;
+        bench.services.tasks.find("b1").unwrap().wait_finished().await;
         let sleep = json!({"command": "sleep 100", "run_in_background": true, "description": "wait a while"});
         bench.call(Bash, sleep).await.unwrap();
         let over = bench.call(TaskStop, json!({"task_id": "b1"})).await.unwrap_err();
@@ -166,7 +169,7 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn the_output_of_a_task_that_is_no_longer_listed_is_still_named() {
-        let mut bench = Bench::new();
+        let mut bench = CommandBench::new();
         for number in 0..150 {
             let task = bench.services.tasks.add(NewTask {
                 id: None,
@@ -180,7 +183,7 @@ mod tests {
                 backgrounded: true,
                 stop: Box::new(|| Box::pin(std::future::ready(()))),
             });
-            task.settle(TaskState::Completed, Some(0));
+            task.record_end(TaskState::Completed, Some(0));
         }
         let error = bench.call(TaskStop, json!({"task_id": "b1"})).await.unwrap_err();
         assert!(error.model_text.contains("no longer listed") && error.model_text.contains("/out/0"), "{error}");

@@ -5,11 +5,11 @@
 //! refused, never rewritten lossily.
 
 pub(crate) mod file_path;
-pub(crate) mod lock;
 pub(crate) mod open;
-mod recalled;
+pub(crate) mod read_state;
 pub(crate) mod replace;
-pub(crate) mod standing;
+mod resumed_reads;
+pub(crate) mod write_lock;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use memchr::memchr_iter;
 
 /// How characters are stored, told by the byte order mark; without one it is UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Encoding {
+pub(crate) enum TextEncoding {
     Utf8,
     Utf8Bom,
     Utf16Le,
@@ -28,77 +28,77 @@ pub(crate) enum Encoding {
 /// The bytes are not text in the encoding that they declare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the bytes are not valid {}", .0.name())]
-pub(crate) struct NotText(pub(crate) Encoding);
+pub(crate) struct NotTextError(pub(crate) TextEncoding);
 
-impl Encoding {
+impl TextEncoding {
     /// The encoding that the first bytes of a file declare.
-    pub(crate) fn of(head: &[u8]) -> Self {
-        let marked = [Encoding::Utf8Bom, Encoding::Utf16Le, Encoding::Utf16Be];
-        marked.into_iter().find(|encoding| head.starts_with(encoding.mark())).unwrap_or(Encoding::Utf8)
+    pub(crate) fn from_head(head: &[u8]) -> Self {
+        let marked = [TextEncoding::Utf8Bom, TextEncoding::Utf16Le, TextEncoding::Utf16Be];
+        marked.into_iter().find(|encoding| head.starts_with(encoding.byte_order_mark())).unwrap_or(TextEncoding::Utf8)
     }
 
     /// The byte order mark.
-    pub(crate) fn mark(self) -> &'static [u8] {
+    pub(crate) fn byte_order_mark(self) -> &'static [u8] {
         match self {
-            Encoding::Utf8 => b"",
-            Encoding::Utf8Bom => b"\xEF\xBB\xBF",
-            Encoding::Utf16Le => b"\xFF\xFE",
-            Encoding::Utf16Be => b"\xFE\xFF",
+            TextEncoding::Utf8 => b"",
+            TextEncoding::Utf8Bom => b"\xEF\xBB\xBF",
+            TextEncoding::Utf16Le => b"\xFF\xFE",
+            TextEncoding::Utf16Be => b"\xFE\xFF",
         }
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Encoding::Utf8 => "UTF-8",
-            Encoding::Utf8Bom => "UTF-8 with a byte order mark",
-            Encoding::Utf16Le => "UTF-16LE",
-            Encoding::Utf16Be => "UTF-16BE",
+            TextEncoding::Utf8 => "UTF-8",
+            TextEncoding::Utf8Bom => "UTF-8 with a byte order mark",
+            TextEncoding::Utf16Le => "UTF-16LE",
+            TextEncoding::Utf16Be => "UTF-16BE",
         }
     }
 
     pub(crate) fn is_utf16(self) -> bool {
-        matches!(self, Encoding::Utf16Le | Encoding::Utf16Be)
+        matches!(self, TextEncoding::Utf16Le | TextEncoding::Utf16Be)
     }
 
     /// One UTF-16 unit from its two bytes.
     pub(crate) fn unit(self, pair: [u8; 2]) -> u16 {
-        if self == Encoding::Utf16Be { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }
+        if self == TextEncoding::Utf16Be { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }
     }
 
     /// The bytes of `text`, mark included.
     pub(crate) fn encode(self, text: &str) -> Cow<'_, [u8]> {
-        let mark = self.mark();
+        let mark = self.byte_order_mark();
         match self {
-            Encoding::Utf8 => Cow::Borrowed(text.as_bytes()),
-            Encoding::Utf8Bom => Cow::Owned([mark, text.as_bytes()].concat()),
-            Encoding::Utf16Le => {
+            TextEncoding::Utf8 => Cow::Borrowed(text.as_bytes()),
+            TextEncoding::Utf8Bom => Cow::Owned([mark, text.as_bytes()].concat()),
+            TextEncoding::Utf16Le => {
                 mark.iter().copied().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect::<Vec<u8>>().into()
             }
-            Encoding::Utf16Be => {
+            TextEncoding::Utf16Be => {
                 mark.iter().copied().chain(text.encode_utf16().flat_map(u16::to_be_bytes)).collect::<Vec<u8>>().into()
             }
         }
     }
 
     /// Decodes strictly, so that encoding the result gives the same bytes again.
-    fn decode(self, bytes: &[u8]) -> Result<Cow<'_, str>, NotText> {
-        let body = bytes.get(self.mark().len()..).unwrap_or_default();
+    fn decode(self, bytes: &[u8]) -> Result<Cow<'_, str>, NotTextError> {
+        let body = bytes.get(self.byte_order_mark().len()..).unwrap_or_default();
         if !self.is_utf16() {
-            return std::str::from_utf8(body).map(Cow::Borrowed).map_err(|_| NotText(self));
+            return std::str::from_utf8(body).map(Cow::Borrowed).map_err(|_| NotTextError(self));
         }
         let (pairs, odd) = body.as_chunks::<2>();
         if !odd.is_empty() {
-            return Err(NotText(self));
+            return Err(NotTextError(self));
         }
         let units = pairs.iter().map(|pair| self.unit(*pair));
-        char::decode_utf16(units).collect::<Result<String, _>>().map(Cow::Owned).map_err(|_| NotText(self))
+        char::decode_utf16(units).collect::<Result<String, _>>().map(Cow::Owned).map_err(|_| NotTextError(self))
     }
 }
 
 /// A decoded text file. Mostly a view of its bytes: large files are not copied to be looked at.
 #[derive(Debug)]
 pub(crate) struct TextFile<'a> {
-    encoding: Encoding,
+    encoding: TextEncoding,
     /// The text with its line ends as on disk.
     raw: Cow<'a, str>,
     /// The text with LF only; `None` when `raw` already is.
@@ -109,19 +109,19 @@ pub(crate) struct TextFile<'a> {
 
 /// One change: `range` of the LF text becomes `with` (LF text too).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Splice {
+pub(crate) struct TextSplice {
     pub(crate) range: Range<usize>,
     pub(crate) with: String,
 }
 
 impl<'a> TextFile<'a> {
-    pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, NotText> {
-        let encoding = Encoding::of(bytes);
+    pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, NotTextError> {
+        let encoding = TextEncoding::from_head(bytes);
         Ok(Self::new(encoding, encoding.decode(bytes)?))
     }
 
     /// A text that is in memory already, with its line ends as on disk.
-    pub(crate) fn new(encoding: Encoding, raw: Cow<'a, str>) -> Self {
+    pub(crate) fn new(encoding: TextEncoding, raw: Cow<'a, str>) -> Self {
         let mut crlf = Vec::new();
         for at in memchr_iter(b'\n', raw.as_bytes()) {
             if at > 0 && raw.as_bytes()[at - 1] == b'\r' {
@@ -143,16 +143,16 @@ impl<'a> TextFile<'a> {
         &self.raw
     }
 
-    pub(crate) fn encoding(&self) -> Encoding {
+    pub(crate) fn encoding(&self) -> TextEncoding {
         self.encoding
     }
 
     /// The text as on disk after the changes, which must be in ascending order and must not overlap.
-    pub(crate) fn spliced(&self, splices: &[Splice]) -> String {
+    pub(crate) fn spliced(&self, splices: &[TextSplice]) -> String {
         let mut result = String::with_capacity(self.raw.len() + splices.iter().map(|s| s.with.len()).sum::<usize>());
         let mut copied = 0;
         for splice in splices {
-            let (range, with) = self.core(splice);
+            let (range, with) = self.differing_part(splice);
             result.push_str(&self.raw[copied..self.raw_offset(range.start)]);
             result.push_str(&self.with_line_ends(&range, with));
             copied = self.raw_offset(range.end);
@@ -162,7 +162,7 @@ impl<'a> TextFile<'a> {
     }
 
     /// The part of a change that differs: what it repeats at both ends keeps its own line ends.
-    fn core<'s>(&self, splice: &'s Splice) -> (Range<usize>, &'s str) {
+    fn differing_part<'s>(&self, splice: &'s TextSplice) -> (Range<usize>, &'s str) {
         let (old, new) = (&self.text()[splice.range.clone()], splice.with.as_str());
         let head: usize = old.chars().zip(new.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
         let (old, new) = (&old[head..], &new[head..]);

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use gimlet_core::PastCalls;
-use gimlet_core::tool::{ForAgents, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
-use gimlet_proto::{AgentPath, Need, ResultContent, TodoItem, TodoStatus, View};
+use gimlet_core::tool::{AgentAvailability, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
+use gimlet_proto::{AccessNeed, AgentPath, ResultContent, TodoItem, TodoStatus, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,23 +16,23 @@ pub(crate) struct TodoWrite;
 #[serde(deny_unknown_fields)]
 pub(crate) struct TodoWriteInput {
     /// The whole new list
-    todos: Vec<Todo>,
+    todos: Vec<TodoEntry>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct Todo {
+pub(crate) struct TodoEntry {
     /// What to do
     content: String,
     /// The same while it is being done
     active_form: String,
     /// How far it is
-    status: Status,
+    status: TodoEntryStatus,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Status {
+enum TodoEntryStatus {
     Pending,
     InProgress,
     Completed,
@@ -41,33 +41,33 @@ enum Status {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TodoWriteOutput {
-    old_todos: Vec<Todo>,
-    new_todos: Vec<Todo>,
+    old_todos: Vec<TodoEntry>,
+    new_todos: Vec<TodoEntry>,
 }
 
 /// The lists of a session, one per agent.
 #[derive(Default)]
-struct TodoLists(Mutex<HashMap<AgentPath, Vec<Todo>>>);
+struct TodoLists(Mutex<HashMap<AgentPath, Vec<TodoEntry>>>);
 
 impl TodoLists {
-    fn of(&self, agent: &AgentPath) -> Option<Vec<Todo>> {
+    fn for_agent(&self, agent: &AgentPath) -> Option<Vec<TodoEntry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(agent).cloned()
     }
 
-    fn set(&self, agent: AgentPath, todos: Vec<Todo>) {
+    fn set(&self, agent: AgentPath, todos: Vec<TodoEntry>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(agent, todos);
     }
 }
 
 /// The list that an earlier run of the conversation left.
-fn recalled(past: &PastCalls) -> Option<Vec<Todo>> {
+fn list_from_past_calls(past: &PastCalls) -> Option<Vec<TodoEntry>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Output {
-        new_todos: Vec<Todo>,
+    struct PastTodoOutput {
+        new_todos: Vec<TodoEntry>,
     }
     let mut calls = past.latest_first().filter(|call| call.name == TodoWrite::NAME);
-    calls.find_map(|call| past.output::<Output>(&call.id)).map(|output| output.new_todos)
+    calls.find_map(|call| past.output::<PastTodoOutput>(&call.id)).map(|output| output.new_todos)
 }
 
 impl Tool for TodoWrite {
@@ -79,16 +79,17 @@ impl Tool for TodoWrite {
         Cow::Borrowed(include_str!("todo_write.md").trim_ascii_end())
     }
 
-    fn needs(&self, _input: &TodoWriteInput, _cx: &PathContext) -> Vec<Need> {
-        vec![Need::Session]
+    fn needs(&self, _input: &TodoWriteInput, _cx: &PathContext) -> Vec<AccessNeed> {
+        vec![AccessNeed::Session]
     }
 
     async fn call(&self, input: TodoWriteInput, cx: &ToolContext) -> Result<ToolResult<TodoWriteOutput>, ToolError> {
         let lists = cx.state::<TodoLists>();
         let agent = cx.agent.clone();
         // A subagent begins without a list; only the conversation itself has a past.
-        let recall = || (agent == AgentPath::default()).then(|| recalled(cx.services.past())).flatten();
-        let old_todos = lists.of(&agent).or_else(recall).unwrap_or_default();
+        let recall =
+            || (agent == AgentPath::default()).then(|| list_from_past_calls(cx.services.past_calls())).flatten();
+        let old_todos = lists.for_agent(&agent).or_else(recall).unwrap_or_default();
         let output = TodoWriteOutput { old_todos, new_todos: input.todos.clone() };
         // As a change, so that a call whose result is discarded leaves the list alone.
         Ok(ToolResult::new(output).with_change(move |_| lists.set(agent, input.todos)))
@@ -96,7 +97,7 @@ impl Tool for TodoWrite {
 
     fn to_blocks(&self, output: &TodoWriteOutput) -> ResultContent {
         let count = |status| output.new_todos.iter().filter(|todo| todo.status == status).count();
-        let note = match (count(Status::InProgress), count(Status::Pending)) {
+        let note = match (count(TodoEntryStatus::InProgress), count(TodoEntryStatus::Pending)) {
             (0, pending) if pending > 0 => " Nothing is in progress; mark the item you work on.",
             (0 | 1, _) => "",
             (_, _) => " Several items are in progress; keep it to one.",
@@ -105,21 +106,21 @@ impl Tool for TodoWrite {
     }
 
     fn view(&self, _input: &TodoWriteInput, output: &TodoWriteOutput) -> View {
-        let item = |todo: &Todo| match todo.status {
-            Status::Pending => TodoItem { text: todo.content.clone(), status: TodoStatus::Pending },
-            Status::InProgress => TodoItem { text: todo.active_form.clone(), status: TodoStatus::InProgress },
-            Status::Completed => TodoItem { text: todo.content.clone(), status: TodoStatus::Completed },
+        let item = |todo: &TodoEntry| match todo.status {
+            TodoEntryStatus::Pending => TodoItem { text: todo.content.clone(), status: TodoStatus::Pending },
+            TodoEntryStatus::InProgress => TodoItem { text: todo.active_form.clone(), status: TodoStatus::InProgress },
+            TodoEntryStatus::Completed => TodoItem { text: todo.content.clone(), status: TodoStatus::Completed },
         };
         View::Todos(output.new_todos.iter().map(item).collect())
     }
 
     fn description(&self, input: &TodoWriteInput, _cx: &PathContext) -> String {
-        let done = input.todos.iter().filter(|todo| todo.status == Status::Completed).count();
+        let done = input.todos.iter().filter(|todo| todo.status == TodoEntryStatus::Completed).count();
         format!("{done} of {} done", input.todos.len())
     }
 
-    fn for_agents(&self) -> ForAgents {
-        ForAgents::Always
+    fn agent_availability(&self) -> AgentAvailability {
+        AgentAvailability::Always
     }
 
     fn search_hint(&self) -> &'static str {
@@ -132,11 +133,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::harness::Bench;
+    use crate::harness::ToolBench;
 
     #[tokio::test]
     async fn the_list_is_replaced_and_both_lists_come_back() {
-        let bench = Bench::new();
+        let bench = ToolBench::new();
         let services = bench.services();
         let first = json!({"todos":[{"content":"Add flag","activeForm":"Adding flag","status":"in_progress"}]});
         let result = bench.call_on(&services, &TodoWrite, first).await.unwrap();
@@ -159,7 +160,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_discarded_call_leaves_the_list_alone() {
-        let bench = Bench::new();
+        let bench = ToolBench::new();
         let services = bench.services();
         let input = json!({"todos":[{"content":"a","activeForm":"b","status":"pending"}]});
         drop(bench.call_on(&services, &TodoWrite, input.clone()).await.unwrap());
@@ -168,9 +169,9 @@ mod tests {
 
     #[test]
     fn it_needs_only_the_session_and_names_every_wrong_field() {
-        let bench = Bench::new();
+        let bench = ToolBench::new();
         let (needs, description) = bench.prepare(&TodoWrite, json!({"todos":[]})).unwrap();
-        assert_eq!((needs, description.as_str()), (vec![Need::Session], "0 of 0 done"));
+        assert_eq!((needs, description.as_str()), (vec![AccessNeed::Session], "0 of 0 done"));
         let wrong = json!({"todos":[{"content":"a","active_form":"b","status":"done"}]});
         let text = bench.prepare(&TodoWrite, wrong).unwrap_err().model_text;
         for part in ["todos[0].activeForm", "active_form", "in_progress"] {

@@ -3,22 +3,22 @@
 //!
 //! Nothing here knows what is being looked for. A walk never follows symbolic links below its root, so it always ends.
 
-mod bounded;
-mod page;
+mod bounded_work;
+mod sorted_page;
 
-pub(crate) use bounded::{Ending, Stop, bounded};
-pub(crate) use page::Page;
+pub(crate) use bounded_work::{BoundedOutcome, StopFlag, run_bounded};
+pub(crate) use sorted_page::SortedPage;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gimlet_core::tool::{ErrorClass, InputProblem, PathContext, ToolContext, ToolError};
-use gimlet_policy::ClosedFiles;
+use gimlet_policy::DeniedFiles;
 use gimlet_proto::Env;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
-use crate::special::{is_special, special_text};
+use crate::special_files::{is_special, special_text};
 
 /// Directories of version control systems: never content.
 const VCS_DIRS: [&str; 6] = [".git", ".svn", ".hg", ".bzr", ".jj", ".sl"];
@@ -43,25 +43,25 @@ pub(crate) fn is_off(env: &Env, name: &str) -> bool {
 }
 
 /// Whether `path` is a word that models write for "nothing", which would otherwise be taken for a file's name.
-fn stands_for_nothing(path: &Path) -> bool {
+fn is_null_word(path: &Path) -> bool {
     path == Path::new("undefined") || path == Path::new("null")
 }
 
 /// Makes an optional path parameter absolute. What [`check_path`] refuses is left as it was written.
 pub(crate) fn expand_path(path: &mut Option<PathBuf>, cx: &PathContext) {
-    if let Some(path) = path.as_mut().filter(|path| !stands_for_nothing(path)) {
-        *path = cx.expand(path);
+    if let Some(path) = path.as_mut().filter(|path| !is_null_word(path)) {
+        *path = cx.expand_path(path);
     }
 }
 
 /// Refuses values of an optional path parameter that cannot name a file.
 pub(crate) fn check_path(path: Option<&Path>, cx: &PathContext) -> Result<(), InputProblem> {
     let Some(path) = path else { return Ok(()) };
-    if stands_for_nothing(path) {
+    if is_null_word(path) {
         let hint = "leave `path` out to search the working directory";
         return Err(InputProblem::new(1, format!("`path` is the word \"{}\"; {hint}", path.display())));
     }
-    if is_special(&cx.expand(path)) {
+    if is_special(&cx.expand_path(path)) {
         return Err(InputProblem::new(4, special_text(&path.display().to_string())));
     }
     check_no_nul("path", &path.to_string_lossy())
@@ -77,18 +77,18 @@ pub(crate) fn check_no_nul(field: &str, text: &str) -> Result<(), InputProblem> 
 
 /// Where a search begins.
 #[derive(Clone, Debug)]
-pub(crate) struct Base {
+pub(crate) struct SearchBase {
     /// As it was spelled, made absolute; what is shown is built on this.
-    pub(crate) spelled: PathBuf,
+    pub(crate) display_path: PathBuf,
     /// What the gate found it to be; what is opened is built on this.
-    pub(crate) real: PathBuf,
-    closed: Option<Arc<ClosedFiles>>,
+    pub(crate) real_path: PathBuf,
+    closed: Option<Arc<DeniedFiles>>,
 }
 
-impl Base {
-    pub(crate) fn new(spelled: PathBuf, cx: &ToolContext) -> Self {
-        let real = cx.target(&spelled).to_owned();
-        Self { spelled, real, closed: cx.closed_files() }
+impl SearchBase {
+    pub(crate) fn new(display_path: PathBuf, cx: &ToolContext) -> Self {
+        let real_path = cx.resolved_path(&display_path).to_owned();
+        Self { display_path, real_path, closed: cx.denied_files() }
     }
 
     /// Whether a rule keeps a found file closed, under any of its names.
@@ -96,7 +96,7 @@ impl Base {
         let Some(closed) = &self.closed else { return false };
         let path = entry.path();
         let names = [
-            Some(self.spelled.join(self.relative(path))),
+            Some(self.display_path.join(self.relative(path))),
             entry.path_is_symlink().then(|| path.canonicalize().ok()).flatten(),
         ];
         closed.contains(path) || names.iter().flatten().any(|name| closed.contains(name))
@@ -104,14 +104,14 @@ impl Base {
 
     /// The part of a found path below the base; empty for the base itself.
     pub(crate) fn relative<'a>(&self, found: &'a Path) -> &'a Path {
-        found.strip_prefix(&self.real).unwrap_or(found)
+        found.strip_prefix(&self.real_path).unwrap_or(found)
     }
 
     /// How a path below the base is shown.
     pub(crate) fn show(&self, relative: &Path, cx: &PathContext) -> String {
         match relative.as_os_str().is_empty() {
-            true => cx.display(&self.spelled),
-            false => cx.display(&self.spelled.join(relative)),
+            true => cx.display(&self.display_path),
+            false => cx.display(&self.display_path.join(relative)),
         }
     }
 }
@@ -147,12 +147,12 @@ pub(crate) enum IgnoreFiles {
 /// A walk with the rules that all searches share: hidden files are seen, links are not followed, and version control
 /// directories are left out along with every directory that `enters` refuses and every file that rules keep closed.
 pub(crate) fn builder(
-    base: &Base,
+    base: &SearchBase,
     ignore_files: IgnoreFiles,
     enters: impl Fn(&DirEntry) -> bool + Send + Sync + 'static,
 ) -> WalkBuilder {
     let base = base.clone();
-    let root = base.real.as_path();
+    let root = base.real_path.as_path();
     let mut walk = WalkBuilder::new(root);
     walk.standard_filters(ignore_files == IgnoreFiles::Obey).hidden(false).follow_links(false).current_dir(root);
     if ignore_files == IgnoreFiles::Obey {
@@ -178,8 +178,12 @@ pub(crate) fn is_vcs_dir(entry: &DirEntry) -> bool {
 }
 
 /// Runs a walk on as many threads as the machine has. `new_visitor` is called once for each thread.
-pub(crate) fn run<'s, V>(walk: &WalkBuilder, stop: &'s Stop, unread: &'s Unread, mut new_visitor: impl FnMut() -> V)
-where
+pub(crate) fn run<'s, V>(
+    walk: &WalkBuilder,
+    stop: &'s StopFlag,
+    unread: &'s UnreadFiles,
+    mut new_visitor: impl FnMut() -> V,
+) where
     V: FnMut(&DirEntry) + Send + 's,
 {
     walk.build_parallel().run(|| {
@@ -190,7 +194,7 @@ where
             }
             match entry {
                 Ok(entry) => visit(&entry),
-                Err(error) if error.is_io() => unread.note(&error),
+                Err(error) if error.is_io() => unread.record_error(&error),
                 // A line of an ignore file that makes no sense; the file's other lines hold.
                 Err(_) => {}
             }
@@ -201,10 +205,10 @@ where
 
 /// What could not be searched: how much, and one example.
 #[derive(Debug, Default)]
-pub(crate) struct Unread(Mutex<(usize, String)>);
+pub(crate) struct UnreadFiles(Mutex<(usize, String)>);
 
-impl Unread {
-    pub(crate) fn note(&self, error: &dyn std::fmt::Display) {
+impl UnreadFiles {
+    pub(crate) fn record_error(&self, error: &dyn std::fmt::Display) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if noted.0 == 0 {
             noted.1 = error.to_string();
@@ -213,7 +217,7 @@ impl Unread {
     }
 
     /// One sentence about it, if there is anything to say.
-    pub(crate) fn sentence(&self) -> Option<String> {
+    pub(crate) fn summary(&self) -> Option<String> {
         let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*noted {
             (0, _) => None,

@@ -9,19 +9,20 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gimlet_core::files::{Stamp, hash_beside};
+use gimlet_core::files::{FileStamp, hash_while};
 use gimlet_core::tool::{
-    ForAgents, InputProblem, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
+    AgentAvailability, InputProblem, InterruptBehavior, PathContext, PromptContext, Tool, ToolContext, ToolError,
+    ToolResult,
 };
-use gimlet_core::{Recorded, Services};
-use gimlet_proto::{DiffHunk, Need, ResultContent, View};
+use gimlet_core::{DurableBarrier, SessionServices};
+use gimlet_proto::{AccessNeed, DiffHunk, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::diff;
-use crate::text_file::open::{Loaded, load_for_change};
-use crate::text_file::standing::{Memory, Standing};
-use crate::text_file::{TextFile, file_path, lock, replace};
+use crate::text_file::open::{LoadedFile, load_for_change};
+use crate::text_file::read_state::{FileKnowledge, ReadState};
+use crate::text_file::{TextFile, file_path, replace, write_lock};
 
 pub(crate) struct Write;
 
@@ -72,8 +73,8 @@ impl Tool for Write {
         Cow::Borrowed(include_str!("write.md").trim_ascii_end())
     }
 
-    fn needs(&self, input: &WriteInput, cx: &PathContext) -> Vec<Need> {
-        vec![Need::Write(cx.expand(Path::new(&input.file_path)))]
+    fn needs(&self, input: &WriteInput, cx: &PathContext) -> Vec<AccessNeed> {
+        vec![AccessNeed::Write(cx.expand_path(Path::new(&input.file_path)))]
     }
 
     fn backfill_observable_input(&self, input: &mut WriteInput, cx: &PathContext) {
@@ -89,17 +90,17 @@ impl Tool for Write {
     }
 
     async fn call(&self, input: WriteInput, cx: &ToolContext) -> Result<ToolResult<WriteOutput>, ToolError> {
-        let path = cx.paths.expand(Path::new(&input.file_path));
-        let target = cx.target(&path).to_owned();
-        if crate::special::is_special(&target) {
-            return Err(ToolError::failed(crate::special::special_text(&target.display().to_string())));
+        let path = cx.paths.expand_path(Path::new(&input.file_path));
+        let target = cx.resolved_path(&path).to_owned();
+        if crate::special_files::is_special(&target) {
+            return Err(ToolError::failed(crate::special_files::special_text(&target.display().to_string())));
         }
-        let held = lock::acquire(&cx.services, &target).await;
-        let job = Job {
-            memory: Memory::of(&target, cx),
+        let held = write_lock::acquire(&cx.services, &target).await;
+        let job = WriteJob {
+            memory: FileKnowledge::for_file(&target, cx),
             services: cx.services.clone(),
-            recorded: cx.recorded(),
-            amended: cx.is_amended(),
+            recorded: cx.durable_barrier(),
+            amended: cx.is_input_edited(),
             path,
             target,
             content: input.content,
@@ -123,7 +124,7 @@ impl Tool for Write {
         let mut text = format!("{verb} {} ({lines} {unit}).", output.file_path);
         if output.user_modified {
             text.push(' ');
-            text.push_str(&diff::amended(&output.hunks()));
+            text.push_str(&diff::amended_notice(&output.hunks()));
         }
         text.into()
     }
@@ -136,8 +137,8 @@ impl Tool for Write {
         format!("{}: {}", input.file_path, input.content)
     }
 
-    fn on_interrupt(&self) -> OnInterrupt {
-        OnInterrupt::FinishAtomically
+    fn on_interrupt(&self) -> InterruptBehavior {
+        InterruptBehavior::FinishAtomically
     }
 
     fn eager_input(&self) -> bool {
@@ -145,12 +146,12 @@ impl Tool for Write {
     }
 
     /// The new content is written beside the old one; only putting it in its place waits.
-    fn begins_unrecorded(&self) -> bool {
+    fn may_start_before_durable(&self) -> bool {
         true
     }
 
-    fn for_agents(&self) -> ForAgents {
-        ForAgents::Always
+    fn agent_availability(&self) -> AgentAvailability {
+        AgentAvailability::Always
     }
 
     fn search_hint(&self) -> &'static str {
@@ -159,10 +160,10 @@ impl Tool for Write {
 }
 
 /// One write, ready to run on a thread that may block.
-struct Job {
-    memory: Memory,
-    services: Arc<Services>,
-    recorded: Recorded,
+struct WriteJob {
+    memory: FileKnowledge,
+    services: Arc<SessionServices>,
+    recorded: DurableBarrier,
     amended: bool,
     /// As spelled, for people and programs.
     path: PathBuf,
@@ -171,7 +172,7 @@ struct Job {
     content: String,
 }
 
-impl Job {
+impl WriteJob {
     fn run(self) -> Result<ToolResult<WriteOutput>, ToolError> {
         match load_for_change(&self.target, &self.services.env)? {
             None => self.create(),
@@ -180,58 +181,60 @@ impl Job {
     }
 
     fn create(self) -> Result<ToolResult<WriteOutput>, ToolError> {
-        self.services.before_change(&self.target, None);
+        self.services.checkpoint_before_change(&self.target, None);
         let metadata = replace::create(&self.target, self.content.as_bytes(), &self.recorded)?;
-        self.services.after_change(&self.target, None, Some(self.content.as_bytes()));
-        let stamp = Stamp::of(self.content.as_bytes(), &metadata);
+        self.services.note_authorized_change(&self.target, None, Some(self.content.as_bytes()));
+        let stamp = FileStamp::from_bytes(self.content.as_bytes(), &metadata);
         Ok(self.result(WriteKind::Create, None, Vec::new(), stamp))
     }
 
-    fn update(self, old: Loaded) -> Result<ToolResult<WriteOutput>, ToolError> {
+    fn update(self, old: LoadedFile) -> Result<ToolResult<WriteOutput>, ToolError> {
         let path = self.path.display();
-        let (hash, text) = hash_beside(&old.bytes, || TextFile::decode(&old.bytes));
+        let (hash, text) = hash_while(&old.bytes, || TextFile::decode(&old.bytes));
         let text = text.map_err(|error| {
             ToolError::failed(format!(
                 "{path} exists and is not text ({error}), so it was not overwritten. Delete it first if it is to go."
             ))
         })?;
-        let before = self.memory.judge(&hash, text.text());
+        let before = self.memory.read_state(&hash, text.text());
         let problem = match before {
             // An empty file has nothing that could be lost.
-            Standing::Whole => None,
-            Standing::Unread | Standing::FirstPage | Standing::Parts | Standing::Stale if old.bytes.is_empty() => None,
-            Standing::Unread if self.memory.is_trusted() => None,
-            Standing::Unread | Standing::FirstPage => {
+            ReadState::Whole => None,
+            ReadState::Unread | ReadState::FirstPage | ReadState::Parts | ReadState::Stale if old.bytes.is_empty() => {
+                None
+            }
+            ReadState::Unread if self.memory.is_trusted() => None,
+            ReadState::Unread | ReadState::FirstPage => {
                 Some("exists and you have not read all of it. Read it first, or use Edit for a part")
             }
-            Standing::Parts => Some("was read only in part. Read the rest first, or use Edit for the part you know"),
-            Standing::Stale => Some("changed since you read it. Read it again, then write"),
+            ReadState::Parts => Some("was read only in part. Read the rest first, or use Edit for the part you know"),
+            ReadState::Stale => Some("changed since you read it. Read it again, then write"),
         };
         if let Some(problem) = problem {
             return Err(ToolError::failed(format!("{path} {problem}. Nothing was written.")));
         }
-        if let Some(line) = elision::find(text.text(), &self.content) {
+        if let Some(line) = elision::find_placeholder(text.text(), &self.content) {
             return Err(ToolError::input(format!(
                 "The content has a placeholder where the file has code ({line:?}). Write replaces the whole file: give \
                  the complete content, or use Edit for a part. Nothing was written."
             )));
         }
         // A mark in the content would be a second one.
-        let content = if text.encoding().mark().is_empty() {
+        let content = if text.encoding().byte_order_mark().is_empty() {
             self.content.as_str()
         } else {
             self.content.strip_prefix('\u{FEFF}').unwrap_or(&self.content)
         };
         let bytes = text.encoding().encode(content);
         let stamp = if bytes == old.bytes {
-            Stamp::new(hash, &old.metadata)
+            FileStamp::new(hash, &old.metadata)
         } else {
-            self.services.before_change(&self.target, Some((&old.bytes, old.metadata.mode())));
+            self.services.checkpoint_before_change(&self.target, Some((&old.bytes, old.metadata.mode())));
             let backups = self.services.results_dir.join("backups");
             let replace = || replace::replace(&self.target, &old, &bytes, &backups, &self.recorded);
-            let (hash, metadata) = hash_beside(&bytes, replace);
-            let stamp = Stamp::new(hash, &metadata?);
-            self.services.after_change(&self.target, Some(&old.bytes), Some(&bytes));
+            let (hash, metadata) = hash_while(&bytes, replace);
+            let stamp = FileStamp::new(hash, &metadata?);
+            self.services.note_authorized_change(&self.target, Some(&old.bytes), Some(&bytes));
             stamp
         };
         let patch = diff::hunks(text.raw(), content);
@@ -244,7 +247,7 @@ impl Job {
         kind: WriteKind,
         original_file: Option<String>,
         structured_patch: Vec<DiffHunk>,
-        stamp: Stamp,
+        stamp: FileStamp,
     ) -> ToolResult<WriteOutput> {
         let target = self.target;
         ToolResult::new(WriteOutput {

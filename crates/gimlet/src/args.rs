@@ -1,26 +1,28 @@
 //! The command line: what gimlet accepts, and by name what it knows but does not have yet.
 
 mod commands;
-mod sessions;
-mod unavailable;
+mod session_args;
+mod unavailable_flags;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, CommandFactory, Parser, ValueEnum};
-use gimlet_config::Sources;
+use gimlet_config::SettingSources;
 use gimlet_proto::PermissionMode;
 
-pub(crate) use unavailable::{is_driven, read_by_program, refuse_unavailable, set_aside, set_by_environment};
+pub(crate) use unavailable_flags::{
+    flags_from_environment, is_driven, program_expects_list, refuse_unavailable, remove_unavailable,
+};
 
 pub(crate) use commands::{
-    Against, AutoModeCommand, CheckArgs, Command, ConfigCommand, DevCommand, PermissionsCommand, SandboxCommand,
-    SandboxExplainArgs, SandboxRunArgs, SandboxWalls, ScriptedModelArgs, SimulateArgs, TrustArgs, WhyArgs,
-    WritableScope,
+    AutoModeCommand, CheckArgs, CliCommand, ComparisonBase, ConfigCommand, DevCommand, PermissionsCommand,
+    SandboxCommand, SandboxExplainArgs, SandboxLimitArgs, SandboxRunArgs, ScriptedModelArgs, SimulateArgs, TrustArgs,
+    WhyArgs, WritableScope,
 };
-pub(crate) use sessions::{
+pub(crate) use session_args::{
     ExportArgs, ExportFormat, FsckArgs, ListArgs, RemoveArgs, RenameArgs, SearchArgs, SessionsCommand, ShowArgs,
-    TagArgs, with_words_last,
+    TagArgs, separate_search_words,
 };
 
 #[derive(Parser, Debug)]
@@ -33,9 +35,9 @@ pub(crate) use sessions::{
     args_conflicts_with_subcommands = true,
     after_help = "Examples:\n  gimlet demo                                   see it work: no key, no network\n  gimlet -p \"fix the failing test\"               run one task and print the answer\n  git diff | gimlet -p \"review this change\"      give it input on a pipe\n  tail -f app.log | gimlet -p \"alert on errors\"  watch an endless one\n  gimlet -p --continue \"now add a test\"          go on with the last session here"
 )]
-pub(crate) struct Cli {
+pub(crate) struct CliArgs {
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Option<CliCommand>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
     /// Print the version and exit
@@ -73,7 +75,7 @@ pub(crate) enum ThinkingDisplayFlag {
 
 /// Whether something is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Snapshot {
+pub(crate) enum SnapshotFlag {
     On,
     Off,
 }
@@ -85,7 +87,7 @@ pub(crate) enum PermissionPrompts {
     None,
 }
 
-fn dollars(text: &str) -> Result<f64, String> {
+fn parse_usd(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(amount) if amount.is_finite() && amount > 0.0 => Ok(amount),
         Ok(_) | Err(_) => Err("it must be a positive number, such as 0.5".to_owned()),
@@ -166,7 +168,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
     pub(crate) max_turns: Option<u32>,
     /// Stop when the session has cost this many dollars
-    #[arg(long, value_name = "USD", value_parser = dollars, allow_negative_numbers = true)]
+    #[arg(long, value_name = "USD", value_parser = parse_usd, allow_negative_numbers = true)]
     pub(crate) max_budget_usd: Option<f64>,
     /// The answer must fit this JSON Schema; it comes as structured_output
     #[arg(long, value_name = "SCHEMA")]
@@ -185,7 +187,7 @@ pub(crate) struct RunArgs {
     pub(crate) append_system_prompt_file: Option<PathBuf>,
     /// Whether a resumed session keeps the system prompt that it began with
     #[arg(long, value_enum, value_name = "on|off", hide = true)]
-    pub(crate) system_prompt_snapshot: Option<Snapshot>,
+    pub(crate) system_prompt_snapshot: Option<SnapshotFlag>,
     /// Further folders that gimlet may work in
     #[arg(long, value_name = "DIR", num_args = 1..)]
     pub(crate) add_dir: Vec<PathBuf>,
@@ -221,7 +223,7 @@ pub(crate) struct RunArgs {
     pub(crate) managed_settings: Option<String>,
     /// Which settings files to read: user, project, local (naming project trusts the project's files)
     #[arg(long, value_name = "SOURCES")]
-    pub(crate) setting_sources: Option<Sources>,
+    pub(crate) setting_sources: Option<SettingSources>,
     /// Trust this folder's own settings for this run
     #[arg(long, visible_alias = "trust-workspace")]
     pub(crate) trust: bool,
@@ -263,16 +265,16 @@ pub(crate) struct RunArgs {
     pub(crate) tool_aliases: BTreeMap<String, String>,
     /// What the driving program would call a session that has no title yet.
     #[arg(skip)]
-    pub(crate) wished_title: Option<String>,
+    pub(crate) default_title: Option<String>,
     /// Whether the agents are those of the program that drives the session, and none of a flag's.
     #[arg(skip)]
-    pub(crate) agents_of_host: bool,
+    pub(crate) agents_from_host: bool,
     /// Whether that program wished for the form of the answer.
     #[arg(skip)]
-    pub(crate) schema_of_host: bool,
+    pub(crate) schema_from_host: bool,
     /// The flags that were given and set aside.
     #[arg(skip)]
-    pub(crate) without: Vec<String>,
+    pub(crate) ignored_flags: Vec<String>,
 }
 
 impl RunArgs {
@@ -283,9 +285,9 @@ impl RunArgs {
 }
 
 /// The command that these arguments name, as far as they name one: `gimlet config set`.
-pub(crate) fn command_named(args: &[String]) -> String {
+pub(crate) fn command_path(args: &[String]) -> String {
     let mut words = "gimlet".to_owned();
-    let mut command = Cli::command();
+    let mut command = CliArgs::command();
     for arg in args {
         let Some(next) = command.find_subcommand(arg).cloned() else { break };
         words = format!("{words} {arg}");
@@ -298,13 +300,13 @@ pub(crate) fn command_named(args: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn words(text: &str) -> Vec<String> {
+    fn split_words(text: &str) -> Vec<String> {
         text.split(' ').map(str::to_owned).collect()
     }
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        CliArgs::command().debug_assert();
     }
 
     #[test]
@@ -356,12 +358,12 @@ mod tests {
             "--input-format",
             "stream-json",
         ];
-        let run = Cli::try_parse_from(args).unwrap_or_else(|error| panic!("{error}")).run;
+        let run = CliArgs::try_parse_from(args).unwrap_or_else(|error| panic!("{error}")).run;
         assert_eq!((run.system_prompt.as_deref(), run.betas.len(), run.add_dir.len()), (Some(""), 1, 2));
         let line =
             "--resume=abc --resume-session-at=u --resume-drops-turn= --thinking adaptive --input-format=stream-json";
-        let args = std::iter::once("gimlet".to_owned()).chain(words(line));
-        let run = Cli::try_parse_from(args).unwrap_or_else(|error| panic!("{error}")).run;
+        let args = std::iter::once("gimlet".to_owned()).chain(split_words(line));
+        let run = CliArgs::try_parse_from(args).unwrap_or_else(|error| panic!("{error}")).run;
         assert_eq!(run.resume_drops_turn.as_deref(), Some(""));
     }
 
@@ -381,8 +383,8 @@ mod tests {
             ("--mcp-config x --mcp-config y", "mcp_config: [\"x\", \"y\"]"),
             ("--tools a --tools b", "tools: Some([\"a\", \"b\"])"),
         ] {
-            let args = std::iter::once("gimlet".to_owned()).chain(words(line));
-            let run = Cli::try_parse_from(args).unwrap_or_else(|error| panic!("{line}: {error}")).run;
+            let args = std::iter::once("gimlet".to_owned()).chain(split_words(line));
+            let run = CliArgs::try_parse_from(args).unwrap_or_else(|error| panic!("{line}: {error}")).run;
             assert!(format!("{run:?}").contains(counts), "{line}: {run:?}");
         }
     }
@@ -413,10 +415,10 @@ mod tests {
             "sessions search -- -not this",
             "--resume=abc --resume-session-at=x --resume-drops-turn= -p go",
         ] {
-            let args = std::iter::once("gimlet".to_owned()).chain(words(line));
-            Cli::try_parse_from(args).unwrap_or_else(|error| panic!("{line}: {error}"));
+            let args = std::iter::once("gimlet".to_owned()).chain(split_words(line));
+            CliArgs::try_parse_from(args).unwrap_or_else(|error| panic!("{line}: {error}"));
         }
-        let cli = Cli::try_parse_from(["gimlet", "-p", "--tools", "", "go"]);
+        let cli = CliArgs::try_parse_from(["gimlet", "-p", "--tools", "", "go"]);
         assert!(cli.is_ok_and(|cli| cli.run.tools.is_some()));
     }
 }

@@ -1,139 +1,144 @@
 //! `gimlet config`: what the settings are, where they come from, and changing them.
 
-mod write;
+mod setting_edit;
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use gimlet_config::{
-    Effective, Inventory, KEYS, Loaded, Options, Problem, Scope, Sourced, StateSettings, Trust, TrustStore,
+    EffectiveSettings, KEYS, LoadedSettings, ProjectTrust, Scope, SettingsLoadOptions, SettingsProblem, SourcedValue,
+    StateSettings, TrustInventory, TrustStore,
 };
 use serde_json::{Map, Value, json};
 
 use crate::args::ConfigCommand;
+use crate::process_env::ProcessEnv;
 use crate::report::Report;
-use crate::settings::{self, locations};
-use crate::surroundings::Surroundings;
-use write::Writing;
+use crate::settings_mapping::{self, find_locations};
+use setting_edit::SettingEdit;
 
 /// What the settings commands look at.
-pub(crate) struct Found {
-    pub(crate) loaded: Loaded,
-    pub(crate) inventory: Inventory,
-    pub(crate) effective: Effective,
+pub(crate) struct SettingsSnapshot {
+    pub(crate) loaded: LoadedSettings,
+    pub(crate) inventory: TrustInventory,
+    pub(crate) effective: EffectiveSettings,
     pub(crate) store: TrustStore,
 }
 
 /// Everything about settings and trust, as a session that starts now would see it.
-pub(crate) fn find(around: &Surroundings) -> Found {
-    find_with(around, false)
+pub(crate) fn find(around: &ProcessEnv) -> SettingsSnapshot {
+    read_with_trust(around, false)
 }
 
 /// The same by what is recorded alone, whatever the environment says for this run.
-pub(crate) fn find_recorded(around: &Surroundings) -> Found {
-    let loaded = gimlet_config::load(&locations(around), &Options::default());
-    let inventory = Inventory::collect(&loaded);
+pub(crate) fn read_with_recorded_trust(around: &ProcessEnv) -> SettingsSnapshot {
+    let loaded = gimlet_config::load_settings(&find_locations(around), &SettingsLoadOptions::default());
+    let inventory = TrustInventory::collect(&loaded);
     let store = TrustStore::new(&loaded.locations);
-    let effective = loaded.effective(&inventory, &store.trust());
-    Found { loaded, inventory, effective, store }
+    let effective = loaded.effective_settings(&inventory, &store.load_trust());
+    SettingsSnapshot { loaded, inventory, effective, store }
 }
 
 /// The same; `trusting` takes the project's files for trusted, as `--trust` does.
-pub(crate) fn find_with(around: &Surroundings, trusting: bool) -> Found {
-    let loaded = gimlet_config::load(&locations(around), &Options::default());
-    let inventory = Inventory::collect(&loaded);
+pub(crate) fn read_with_trust(around: &ProcessEnv, trusting: bool) -> SettingsSnapshot {
+    let loaded = gimlet_config::load_settings(&find_locations(around), &SettingsLoadOptions::default());
+    let inventory = TrustInventory::collect(&loaded);
     let store = TrustStore::new(&loaded.locations);
     let trusting = trusting || around.env.flag("GIMLET_TRUST");
-    let trust = if trusting { Trust::everything() } else { store.trust() };
-    let effective = loaded.effective(&inventory, &trust);
-    Found { loaded, inventory, effective, store }
+    let trust = if trusting { ProjectTrust::all() } else { store.load_trust() };
+    let effective = loaded.effective_settings(&inventory, &trust);
+    SettingsSnapshot { loaded, inventory, effective, store }
 }
 
-pub(crate) fn run(command: &ConfigCommand, around: &Surroundings) -> Result<ExitCode, Report> {
-    let done = carry_out(command, around);
+pub(crate) fn run(command: &ConfigCommand, around: &ProcessEnv) -> Result<ExitCode, Report> {
+    let done = run_command(command, around);
     // Read behind the command, which may have changed the files.
-    let loaded = gimlet_config::load(&locations(around), &Options::default());
-    let is_said = |problem: &&Problem| {
+    let loaded = gimlet_config::load_settings(&find_locations(around), &SettingsLoadOptions::default());
+    let is_said = |problem: &&SettingsProblem| {
         done.as_ref().err().is_some_and(|report| report.text().contains(&*problem.file.to_string_lossy()))
     };
     // What a file says that is not used would be looked for in vain above.
     for problem in loaded.errors().filter(|problem| !is_said(problem)) {
-        crate::say_on_stderr(&gimlet_serve::sanitise(&format!("note: {problem}")));
+        crate::print_error_line(&gimlet_serve::sanitise(&format!("note: {problem}")));
     }
     done
 }
 
-fn carry_out(command: &ConfigCommand, around: &Surroundings) -> Result<ExitCode, Report> {
+fn run_command(command: &ConfigCommand, around: &ProcessEnv) -> Result<ExitCode, Report> {
     if command.key().is_some_and(str::is_empty) {
-        return Err(Report::new("the name of a setting is missing").hint("'gimlet config list' shows what is set"));
+        return Err(Report::new("the name of a setting is missing").with_hint("'gimlet config list' shows what is set"));
     }
     match command {
-        ConfigCommand::Get { key, json } => get(&find(around), key, *json),
-        ConfigCommand::Set { key, value, scope } => Writing::new(around, *scope, key).set(value),
-        ConfigCommand::Add { key, value, scope } => Writing::new(around, *scope, key).add(value),
-        ConfigCommand::Remove { key, value, scope } => Writing::new(around, *scope, key).remove(value),
-        ConfigCommand::Unset { key, scope } => Writing::new(around, *scope, key).unset(),
-        ConfigCommand::List { json } => Ok(list(&find(around), *json)),
-        ConfigCommand::Path { json } => Ok(path(&find(around), *json)),
+        ConfigCommand::Get { key, json } => show_setting(&find(around), key, *json),
+        ConfigCommand::Set { key, value, scope } => SettingEdit::new(around, *scope, key).set(value),
+        ConfigCommand::Add { key, value, scope } => SettingEdit::new(around, *scope, key).add(value),
+        ConfigCommand::Remove { key, value, scope } => SettingEdit::new(around, *scope, key).remove(value),
+        ConfigCommand::Unset { key, scope } => SettingEdit::new(around, *scope, key).unset(),
+        ConfigCommand::List { json } => Ok(list_settings(&find(around), *json)),
+        ConfigCommand::Path { json } => Ok(list_files(&find(around), *json)),
     }
 }
 
-fn get(found: &Found, key: &str, as_json: bool) -> Result<ExitCode, Report> {
-    let sources = found.effective.merged.origins(key);
+fn show_setting(found: &SettingsSnapshot, key: &str, as_json: bool) -> Result<ExitCode, Report> {
+    let sources = found.effective.merged.sources(key);
     let withheld = withheld_places(found, key);
     let Some(value) = found.effective.merged.get(key) else {
         if let Some(value) = state_value(found, key).filter(|_| withheld.is_empty()) {
             return Ok(show_state(found, key, &value, as_json));
         }
-        let why =
-            if withheld.is_empty() { not_set(key) } else { format!("{key} is not used: {}", withheld.join("; ")) };
+        let why = if withheld.is_empty() {
+            not_set_message(key)
+        } else {
+            format!("{key} is not used: {}", withheld.join("; "))
+        };
         return Err(Report::new(why));
     };
     if as_json {
         let sources: Vec<Value> = sources.iter().map(|source| source_json(found, key, source)).collect();
-        let value = shown(key, &value);
-        show(&json!({ "key": key, "value": value, "sources": sources, "withheld": withheld }).to_string());
+        let value = masked_value(key, &value);
+        print_sanitised(&json!({ "key": key, "value": value, "sources": sources, "withheld": withheld }).to_string());
     } else {
-        show(parts(found, key, &value, &sources).trim_end());
+        print_sanitised(describe_parts(found, key, &value, &sources).trim_end());
     }
     for place in withheld.iter().filter(|_| !as_json) {
-        crate::say_on_stderr(&format!("not used: {place}"));
+        crate::print_error_line(&format!("not used: {place}"));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// What other programs keep about the interface; it counts where no settings file says anything.
-fn state_value(found: &Found, key: &str) -> Option<Value> {
-    StateSettings::read(&found.loaded.locations).value(key)
+fn state_value(found: &SettingsSnapshot, key: &str) -> Option<Value> {
+    StateSettings::read(&found.loaded.locations).get(key)
 }
 
-fn show_state(found: &Found, key: &str, value: &Value, as_json: bool) -> ExitCode {
+fn show_state(found: &SettingsSnapshot, key: &str, value: &Value, as_json: bool) -> ExitCode {
     let file = &found.loaded.locations.state_file;
     if as_json {
         let source = json!({ "value": value, "scope": "state", "file": file });
-        show(&json!({ "key": key, "value": value, "sources": [source], "withheld": [] }).to_string());
+        print_sanitised(&json!({ "key": key, "value": value, "sources": [source], "withheld": [] }).to_string());
     } else {
-        show(&format!("{key} = {value}\n    {} (state of other programs)", file.display()));
+        print_sanitised(&format!("{key} = {value}\n    {} (state of other programs)", file.display()));
     }
     ExitCode::SUCCESS
 }
 
 /// A key, or each of those below it that have a value.
-fn parts(found: &Found, key: &str, value: &Value, sources: &[Sourced]) -> String {
+fn describe_parts(found: &SettingsSnapshot, key: &str, value: &Value, sources: &[SourcedValue]) -> String {
     let merged = &found.effective.merged;
     let below = format!("{key}.");
     let keys: Vec<String> = merged.keys().into_iter().filter(|name| name.starts_with(&below)).collect();
     if keys.is_empty() {
-        return entry(found, key, value, sources);
+        return describe_entry(found, key, value, sources);
     }
-    let part = |key: &String| entry(found, key, &merged.get(key).unwrap_or_default(), &merged.origins(key));
+    let part = |key: &String| describe_entry(found, key, &merged.get(key).unwrap_or_default(), &merged.sources(key));
     keys.iter().map(part).collect()
 }
 
-fn not_set(key: &str) -> String {
-    let known = gimlet_config::key(key).is_some() || KEYS.iter().any(|row| row.path.starts_with(&format!("{key}.")));
-    match gimlet_config::close_to(key).filter(|_| !known) {
+fn not_set_message(key: &str) -> String {
+    let known =
+        gimlet_config::find_key(key).is_some() || KEYS.iter().any(|row| row.path.starts_with(&format!("{key}.")));
+    match gimlet_config::suggest_key(key).filter(|_| !known) {
         Some(name) => format!("there is no setting {key}; did you mean {name}?"),
         None if known => format!("{key} is not set in any settings file"),
         None => format!("there is no setting {key}"),
@@ -141,7 +146,7 @@ fn not_set(key: &str) -> String {
 }
 
 /// Where a project's files say something about the key that the person has not trusted.
-fn withheld_places(found: &Found, key: &str) -> Vec<String> {
+fn withheld_places(found: &SettingsSnapshot, key: &str) -> Vec<String> {
     let items = found.effective.withheld.iter().filter(|item| {
         let about = item.setting().unwrap_or_default();
         about == key || about.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'))
@@ -153,51 +158,51 @@ fn withheld_places(found: &Found, key: &str) -> Vec<String> {
     places.collect()
 }
 
-fn list(found: &Found, as_json: bool) -> ExitCode {
+fn list_settings(found: &SettingsSnapshot, as_json: bool) -> ExitCode {
     let merged = &found.effective.merged;
     let keys = merged.keys();
     if as_json {
         let rows = keys.iter().map(|key| {
-            let sources = merged.origins(key);
+            let sources = merged.sources(key);
             let sources: Vec<Value> = sources.iter().map(|source| source_json(found, key, source)).collect();
-            let value = merged.get(key).map(|value| shown(key, &value));
+            let value = merged.get(key).map(|value| masked_value(key, &value));
             json!({ "key": key, "value": value, "sources": sources })
         });
-        show(&Value::Array(rows.collect()).to_string());
+        print_sanitised(&Value::Array(rows.collect()).to_string());
         return ExitCode::SUCCESS;
     }
     let mut page = String::new();
     for key in &keys {
         let value = merged.get(key).unwrap_or_default();
-        page.push_str(&entry(found, key, &value, &merged.origins(key)));
+        page.push_str(&describe_entry(found, key, &value, &merged.sources(key)));
     }
-    show(if page.is_empty() { "no settings file says anything" } else { page.trim_end() });
-    if let Some(line) = gimlet_config::withheld_line(&found.effective.withheld, &found.store.trust()) {
-        crate::say_on_stderr(&line);
+    print_sanitised(if page.is_empty() { "no settings file says anything" } else { page.trim_end() });
+    if let Some(line) = gimlet_config::describe_withheld(&found.effective.withheld, &found.store.load_trust()) {
+        crate::print_error_line(&line);
     }
     ExitCode::SUCCESS
 }
 
-fn path(found: &Found, as_json: bool) -> ExitCode {
-    let rows = files(&found.loaded);
+fn list_files(found: &SettingsSnapshot, as_json: bool) -> ExitCode {
+    let rows = settings_files(&found.loaded);
     if as_json {
         let rows = rows.iter().map(|row| json!({ "scope": row.scope, "file": row.file, "state": row.state }));
-        show(&Value::Array(rows.collect()).to_string());
+        print_sanitised(&Value::Array(rows.collect()).to_string());
     } else {
-        show(&file_table(&rows));
+        print_sanitised(&file_table(&rows));
     }
     ExitCode::SUCCESS
 }
 
 /// A settings file and what became of it.
-pub(crate) struct FileRow {
+pub(crate) struct SettingsFileRow {
     pub(crate) scope: Scope,
     pub(crate) file: std::path::PathBuf,
     pub(crate) state: &'static str,
 }
 
 /// Every settings file that is looked for, the weakest first.
-pub(crate) fn files(loaded: &Loaded) -> Vec<FileRow> {
+pub(crate) fn settings_files(loaded: &LoadedSettings) -> Vec<SettingsFileRow> {
     let locations = &loaded.locations;
     let mut places = vec![(Scope::User, locations.user_file()), (Scope::Project, locations.project_file())];
     places.extend(locations.legacy_local_file().filter(|file| file.exists()).map(|file| (Scope::Local, file)));
@@ -219,10 +224,10 @@ pub(crate) fn files(loaded: &Loaded) -> Vec<FileRow> {
             (false, false) => "not there",
         }
     };
-    places.into_iter().map(|(scope, file)| FileRow { scope, state: state(&file), file }).collect()
+    places.into_iter().map(|(scope, file)| SettingsFileRow { scope, state: state(&file), file }).collect()
 }
 
-pub(crate) fn file_table(rows: &[FileRow]) -> String {
+pub(crate) fn file_table(rows: &[SettingsFileRow]) -> String {
     let width = rows.iter().map(|row| row.state.len()).max().unwrap_or(0);
     let lines =
         rows.iter().map(|row| format!("{:<8}{:<width$}  {}", row.scope.as_str(), row.state, row.file.display()));
@@ -235,7 +240,7 @@ fn is_hidden(key: &str) -> bool {
 }
 
 /// A value as it may be shown under this key.
-fn shown(key: &str, value: &Value) -> Value {
+fn masked_value(key: &str, value: &Value) -> Value {
     match value {
         Value::Object(members) if is_hidden(key) => members.keys().map(|name| (name.clone(), HIDDEN)).collect(),
         _ if is_hidden(key) => HIDDEN.into(),
@@ -246,13 +251,13 @@ fn shown(key: &str, value: &Value) -> Value {
 const HIDDEN: &str = "***";
 
 /// What keeps a part of a setting from counting, though it is there.
-fn unused(found: &Found, key: &str, source: &Sourced) -> Option<&'static str> {
-    let idle = key == "permissions.allow" && settings::unused_allows(&found.effective).contains(source);
-    idle.then_some(settings::UNUSED_ALLOW)
+fn unused_reason(found: &SettingsSnapshot, key: &str, source: &SourcedValue) -> Option<&'static str> {
+    let idle = key == "permissions.allow" && settings_mapping::unused_allow_rules(&found.effective).contains(source);
+    idle.then_some(settings_mapping::UNUSED_ALLOW)
 }
 
 /// A key with its value, and below it where each part comes from.
-fn entry(found: &Found, key: &str, value: &Value, sources: &[Sourced]) -> String {
+fn describe_entry(found: &SettingsSnapshot, key: &str, value: &Value, sources: &[SourcedValue]) -> String {
     let hide = is_hidden(key);
     let counted = |count: usize| format!("{key}: {count} {}\n", if count == 1 { "entry" } else { "entries" });
     let mut text = match (value, sources) {
@@ -263,7 +268,7 @@ fn entry(found: &Found, key: &str, value: &Value, sources: &[Sourced]) -> String
     };
     if let Value::Object(members) = value
         && sources.len() >= members.len()
-        && members.keys().all(|name| !found.effective.merged.origins(&format!("{key}.{name}")).is_empty())
+        && members.keys().all(|name| !found.effective.merged.sources(&format!("{key}.{name}")).is_empty())
     {
         text.push_str(&members_lines(found, key, members, hide));
         return text;
@@ -276,7 +281,7 @@ fn entry(found: &Found, key: &str, value: &Value, sources: &[Sourced]) -> String
             (true, true) => format!("{HIDDEN}  "),
             (true, false) => format!("{}  ", source.value),
         };
-        let unused = unused(found, key, source).map(|why| format!("  {why}")).unwrap_or_default();
+        let unused = unused_reason(found, key, source).map(|why| format!("  {why}")).unwrap_or_default();
         // Writing to a text cannot fail.
         let _ = writeln!(text, "    {shown}{place}{unused}");
     }
@@ -284,10 +289,10 @@ fn entry(found: &Found, key: &str, value: &Value, sources: &[Sourced]) -> String
 }
 
 /// One line for each part of each member, by its name.
-fn members_lines(found: &Found, key: &str, members: &Map<String, Value>, hide: bool) -> String {
+fn members_lines(found: &SettingsSnapshot, key: &str, members: &Map<String, Value>, hide: bool) -> String {
     let mut text = String::new();
     for name in members.keys() {
-        for source in found.effective.merged.origins(&format!("{key}.{name}")) {
+        for source in found.effective.merged.sources(&format!("{key}.{name}")) {
             let place = format!("{}:{} ({})", source.origin.file.display(), source.origin.line, source.origin.scope);
             let value = if hide { HIDDEN.to_owned() } else { source.value.to_string() };
             // Writing to a text cannot fail.
@@ -297,17 +302,17 @@ fn members_lines(found: &Found, key: &str, members: &Map<String, Value>, hide: b
     text
 }
 
-fn source_json(found: &Found, key: &str, source: &Sourced) -> Value {
+fn source_json(found: &SettingsSnapshot, key: &str, source: &SourcedValue) -> Value {
     let origin = &source.origin;
-    let value = shown(key, &source.value);
+    let value = masked_value(key, &source.value);
     let mut told = json!({ "value": value, "scope": origin.scope, "file": origin.file, "line": origin.line });
-    if let Some(why) = unused(found, key, source) {
+    if let Some(why) = unused_reason(found, key, source) {
         told["unused"] = why.into();
     }
     told
 }
 
 /// Settings are text from files that others wrote.
-fn show(text: &str) {
-    crate::say(&gimlet_serve::sanitise(text));
+fn print_sanitised(text: &str) {
+    crate::print_line(&gimlet_serve::sanitise(text));
 }

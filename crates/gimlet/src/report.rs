@@ -19,19 +19,19 @@ impl Report {
         Self { message: message.into(), hint: None, kind: StartupFailure::default() }
     }
 
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
     /// The public word for this kind of failure.
-    pub(crate) fn because(mut self, reason: &'static str) -> Self {
+    pub(crate) fn with_reason(mut self, reason: &'static str) -> Self {
         self.kind.reason = Some(reason);
         self
     }
 
     /// It is this settings file that cannot be used.
-    pub(crate) fn about_file(mut self, path: PathBuf) -> Self {
+    pub(crate) fn with_invalid_file(mut self, path: PathBuf) -> Self {
         self.kind = StartupFailure { reason: Some("config_file_invalid"), invalid_file: Some(path) };
         self
     }

@@ -5,43 +5,43 @@
 
 mod export;
 mod fsck;
+mod humanize;
 mod label;
 mod list;
 mod pick;
 mod remove;
 mod search;
 mod show;
-mod words;
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use gimlet_store::{Locations, SessionFiles, Sessions, other_worktrees};
+use gimlet_store::{ProjectSessions, SessionFiles, StoreLocations, other_worktrees};
 
-pub(crate) use pick::pick;
+pub(crate) use pick::pick_session;
 
 use crate::args::SessionsCommand;
-use crate::lookup;
+use crate::process_env::ProcessEnv;
 use crate::report::Report;
-use crate::surroundings::Surroundings;
+use crate::session_lookup;
 
 /// Where sessions are looked for.
-struct Desk<'a> {
-    around: &'a Surroundings,
-    places: Locations,
+struct SessionsContext<'a> {
+    around: &'a ProcessEnv,
+    locations: StoreLocations,
     /// Those of this folder and of the other worktrees of its repository.
-    near: Sessions,
+    nearby: ProjectSessions,
 }
 
-pub(crate) fn run(command: &SessionsCommand, around: &Surroundings) -> Result<ExitCode, Report> {
-    let places = Locations::new(&around.config_home);
-    let near = sessions_of(&places, &around.cwd);
-    let desk = Desk { around, places, near };
+pub(crate) fn run(command: &SessionsCommand, around: &ProcessEnv) -> Result<ExitCode, Report> {
+    let places = StoreLocations::new(&around.config_home);
+    let near = sessions_for_dir(&places, &around.cwd);
+    let desk = SessionsContext { around, locations: places, nearby: near };
     match command {
         SessionsCommand::Ls(args) => list::run(args, &desk),
         SessionsCommand::Show(args) => show::run(args, &desk),
-        SessionsCommand::Rename(args) => label::rename(args, &desk),
-        SessionsCommand::Tag(args) => label::tag(args, &desk),
+        SessionsCommand::Rename(args) => label::rename_session(args, &desk),
+        SessionsCommand::Tag(args) => label::tag_session(args, &desk),
         SessionsCommand::Rm(args) => remove::run(args, &desk),
         SessionsCommand::Export(args) => export::run(args, &desk),
         SessionsCommand::Fsck(args) => fsck::run(args, &desk),
@@ -49,25 +49,25 @@ pub(crate) fn run(command: &SessionsCommand, around: &Surroundings) -> Result<Ex
     }
 }
 
-fn sessions_of(places: &Locations, dir: &Path) -> Sessions {
-    Sessions::new(places, dir, &other_worktrees(dir))
+fn sessions_for_dir(places: &StoreLocations, dir: &Path) -> ProjectSessions {
+    ProjectSessions::new(places, dir, &other_worktrees(dir))
 }
 
-impl Desk<'_> {
-    fn named(&self, name: &str) -> Result<SessionFiles, Report> {
-        let files = lookup::named(&self.near, name)?;
+impl SessionsContext<'_> {
+    fn find_session(&self, name: &str) -> Result<SessionFiles, Report> {
+        let files = session_lookup::find_session(&self.nearby, name)?;
         // A transcript may be named from where the person is.
         let path = self.around.cwd.join(files.transcript());
-        lookup::of_transcript(&path)
+        session_lookup::session_for_transcript(&path)
     }
 
     /// A folder that an option names; it need not exist any more.
-    fn folder(&self, dir: &Path) -> Sessions {
-        sessions_of(&self.places, &self.around.cwd.join(dir))
+    fn sessions_in(&self, dir: &Path) -> ProjectSessions {
+        sessions_for_dir(&self.locations, &self.around.cwd.join(dir))
     }
 
     /// A path as people write it.
-    fn short(&self, path: &Path) -> String {
+    fn shorten_path(&self, path: &Path) -> String {
         match self.around.home.as_ref().and_then(|home| path.strip_prefix(home).ok()) {
             Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
             Some(rest) => format!("~/{}", rest.display()),

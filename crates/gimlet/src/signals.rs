@@ -24,14 +24,14 @@ const HUNG_UP: u8 = 129;
 
 /// gimlet has to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum StopRequest {
     /// Somebody has waited already.
     AtOnce(u8),
     /// As soon as those have been told who want to know.
     Soon(u8),
 }
 
-impl Stop {
+impl StopRequest {
     pub(crate) fn code(self) -> u8 {
         let (Self::AtOnce(code) | Self::Soon(code)) = self;
         code
@@ -39,31 +39,31 @@ impl Stop {
 }
 
 /// The signals that gimlet answers itself, from when this is made.
-pub(crate) struct Signals {
-    told: Told,
-    heard: Heard,
+pub(crate) struct SignalListener {
+    streams: SignalStreams,
+    last_signal: LastSignal,
     last_interrupt: Option<Instant>,
     interrupt: mpsc::UnboundedSender<()>,
 }
 
-impl Signals {
+impl SignalListener {
     /// Interrupts are passed on.
     pub(crate) fn listen(interrupt: mpsc::UnboundedSender<()>) -> Self {
-        let (told, heard) = (Told::listen(), Heard::default());
+        let (streams, last_signal) = (SignalStreams::listen(), LastSignal::default());
         // Without a thread to spare everything is as it is with one, but for a run that is stuck.
-        drop(watch(heard.clone(), |code| std::process::exit(i32::from(code))));
-        Self { told, heard, last_interrupt: None, interrupt }
+        drop(spawn_watchdog(last_signal.clone(), |code| std::process::exit(i32::from(code))));
+        Self { streams, last_signal, last_interrupt: None, interrupt }
     }
 
     /// Resolves when gimlet has to go.
-    pub(crate) async fn stop(&mut self) -> Stop {
+    pub(crate) async fn wait_for_stop(&mut self) -> StopRequest {
         loop {
             let code = self.next().await;
             if code != INTERRUPTED {
-                return Stop::Soon(code);
+                return StopRequest::Soon(code);
             }
             if self.last_interrupt.is_some_and(|last| last.elapsed() < TWICE) {
-                return Stop::AtOnce(INTERRUPTED);
+                return StopRequest::AtOnce(INTERRUPTED);
             }
             self.last_interrupt = Some(Instant::now());
             // A run that is already over has nobody left to interrupt.
@@ -72,7 +72,7 @@ impl Signals {
     }
 
     /// Lets a run come to its end after it was told to go: not for long, and not when it is told so again later.
-    pub(crate) async fn bear(&mut self, last_steps: impl Future<Output = ()>) {
+    pub(crate) async fn drain_with_deadline(&mut self, last_steps: impl Future<Output = ()>) {
         let told = Instant::now();
         let told_again = async {
             while told.elapsed() < ECHO {
@@ -88,20 +88,20 @@ impl Signals {
     }
 
     async fn next(&mut self) -> u8 {
-        let code = self.told.next().await;
-        self.heard.note();
+        let code = self.streams.next().await;
+        self.last_signal.record_now();
         code
     }
 }
 
 /// What signals say, as the exit codes that they stand for.
-struct Told {
+struct SignalStreams {
     int: Option<Signal>,
     term: Option<Signal>,
     hup: Option<Signal>,
 }
 
-impl Told {
+impl SignalStreams {
     fn listen() -> Self {
         let listen = |kind| signal(kind).ok();
         Self {
@@ -113,14 +113,14 @@ impl Told {
 
     async fn next(&mut self) -> u8 {
         tokio::select! {
-            () = next(&mut self.int) => INTERRUPTED,
-            () = next(&mut self.term) => TERMINATED,
-            () = next(&mut self.hup) => HUNG_UP,
+            () = wait_for_signal(&mut self.int) => INTERRUPTED,
+            () = wait_for_signal(&mut self.term) => TERMINATED,
+            () = wait_for_signal(&mut self.hup) => HUNG_UP,
         }
     }
 }
 
-async fn next(signal: &mut Option<Signal>) {
+async fn wait_for_signal(signal: &mut Option<Signal>) {
     let received = match signal {
         Some(signal) => signal.recv().await,
         None => None,
@@ -132,44 +132,44 @@ async fn next(signal: &mut Option<Signal>) {
 
 /// When the loop that drives everything last heard a signal.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Option<Instant>>>);
+struct LastSignal(Arc<Mutex<Option<Instant>>>);
 
-impl Heard {
-    fn note(&self) {
+impl LastSignal {
+    fn record_now(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     /// Whether it heard what came then. It may have been the first to do so.
-    fn since(&self, then: Instant) -> bool {
+    fn has_seen(&self, then: Instant) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|last| last + ECHO >= then)
     }
 }
 
 /// Listens on a thread of its own, and ends gimlet in place of a loop that hears nothing any more. Whatever keeps it from
 /// that, whoever wants gimlet gone is heard.
-fn watch(heard: Heard, end: impl Fn(u8) + Send + 'static) -> std::io::Result<()> {
+fn spawn_watchdog(heard: LastSignal, end: impl Fn(u8) + Send + 'static) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let told = {
         let _inside = runtime.enter();
-        Told::listen()
+        SignalStreams::listen()
     };
-    let listening = move || runtime.block_on(watch_over(told, heard, end));
+    let listening = move || runtime.block_on(run_watchdog(told, heard, end));
     std::thread::Builder::new().name("signals".to_owned()).spawn(listening).map(drop)
 }
 
-async fn watch_over(mut told: Told, heard: Heard, end: impl Fn(u8)) {
+async fn run_watchdog(mut told: SignalStreams, heard: LastSignal, end: impl Fn(u8)) {
     /// What was said before, and when.
-    struct Before {
+    struct PreviousSignal {
         at: Instant,
         code: u8,
     }
-    impl Before {
+    impl PreviousSignal {
         /// Whether an interrupt; one alone is no wish to end.
         fn interrupts(&self) -> bool {
             self.code == INTERRUPTED
         }
     }
-    let mut before: Option<Before> = None;
+    let mut before: Option<PreviousSignal> = None;
     loop {
         let waits = before.as_ref().filter(|before| !before.interrupts()).map(|before| before.at + LEAVING);
         let late = async {
@@ -183,7 +183,7 @@ async fn watch_over(mut told: Told, heard: Heard, end: impl Fn(u8)) {
             () = late => None,
         };
         let now = Instant::now();
-        let unheard = before.take().filter(|before| !heard.since(before.at));
+        let unheard = before.take().filter(|before| !heard.has_seen(before.at));
         before = match (unheard, code) {
             (Some(earlier), None) => return end(earlier.code),
             (None, None) => None,
@@ -191,11 +191,11 @@ async fn watch_over(mut told: Told, heard: Heard, end: impl Fn(u8)) {
                 if code == INTERRUPTED && now - earlier.at < TWICE {
                     return end(code);
                 }
-                Some(Before { at: now, code })
+                Some(PreviousSignal { at: now, code })
             }
             (Some(earlier), Some(_)) if now - earlier.at >= ECHO => return end(earlier.code),
             (Some(earlier), Some(_)) => Some(earlier),
-            (None, Some(code)) => Some(Before { at: now, code }),
+            (None, Some(code)) => Some(PreviousSignal { at: now, code }),
         };
     }
 }
@@ -207,33 +207,33 @@ mod tests {
     use super::*;
 
     #[expect(clippy::disallowed_methods, reason = "nothing safe sends a signal from within")]
-    fn hang_up() {
+    fn send_hangup() {
         let id = std::process::id().to_string();
         assert!(std::process::Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
     }
 
     /// Nothing else in this process listens, as if the loop were stuck.
     #[test]
-    fn whoever_is_not_heard_ends_a_stuck_run_by_saying_it_twice_or_by_waiting() {
+    fn a_stuck_run_ends_after_a_second_signal_or_a_timeout() {
         let (ended, end) = mpsc::channel();
-        let watched = |heard: &Heard| {
+        let watched = |heard: &LastSignal| {
             let ended = ended.clone();
-            watch(heard.clone(), move |code| ended.send(code).unwrap_or_default()).unwrap();
+            spawn_watchdog(heard.clone(), move |code| ended.send(code).unwrap_or_default()).unwrap();
         };
-        let nobody = Heard::default();
+        let nobody = LastSignal::default();
         watched(&nobody);
-        hang_up();
+        send_hangup();
         assert!(end.recv_timeout(ECHO + Duration::from_millis(100)).is_err(), "the loop may be slow");
-        hang_up();
+        send_hangup();
         assert_eq!(end.recv_timeout(LEAVING / 2), Ok(HUNG_UP));
         watched(&nobody);
-        hang_up();
+        send_hangup();
         assert_eq!(end.recv_timeout(LEAVING * 3), Ok(HUNG_UP));
         // A loop that hears ends by itself, as long as that takes.
-        let heard = Heard::default();
+        let heard = LastSignal::default();
         watched(&heard);
-        hang_up();
-        heard.note();
+        send_hangup();
+        heard.record_now();
         assert!(end.recv_timeout(LEAVING + ECHO).is_err());
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 /// An index as git writes it: version, paths, and whether it is split.
-fn index(version: u32, paths: &[&str], id_len: usize, extension: Option<&[u8; 4]>) -> Vec<u8> {
+fn build_index(version: u32, paths: &[&str], id_len: usize, extension: Option<&[u8; 4]>) -> Vec<u8> {
     let mut bytes = b"DIRC".to_vec();
     bytes.extend(version.to_be_bytes());
     bytes.extend(u32::try_from(paths.len()).unwrap().to_be_bytes());
@@ -38,23 +38,23 @@ const LOCAL: &str = ".claude/settings.local.json";
 fn an_index_of_every_version_says_what_it_tracks() {
     for version in [2, 3, 4] {
         for id_len in [20, 32] {
-            let with = index(version, &[".claude/settings.json", LOCAL, "a", "src/main.rs"], id_len, None);
-            let without = index(version, &[".claude/settings.json", "a", "src/main.rs"], id_len, Some(b"TREE"));
-            assert_eq!(tracks(&with, LOCAL.as_bytes()), Some(true), "version {version}, {id_len} bytes");
-            assert_eq!(tracks(&without, LOCAL.as_bytes()), Some(false), "version {version}, {id_len} bytes");
+            let with = build_index(version, &[".claude/settings.json", LOCAL, "a", "src/main.rs"], id_len, None);
+            let without = build_index(version, &[".claude/settings.json", "a", "src/main.rs"], id_len, Some(b"TREE"));
+            assert_eq!(is_tracked(&with, LOCAL.as_bytes()), Some(true), "version {version}, {id_len} bytes");
+            assert_eq!(is_tracked(&without, LOCAL.as_bytes()), Some(false), "version {version}, {id_len} bytes");
         }
     }
 }
 
 #[test]
 fn an_index_that_is_not_understood_proves_nothing() {
-    let whole = index(2, &["a", "b"], 20, Some(b"TREE"));
-    assert_eq!(tracks(b"", LOCAL.as_bytes()), None);
-    assert_eq!(tracks(b"DIRC", LOCAL.as_bytes()), None);
-    assert_eq!(tracks(&index(5, &["a"], 20, None), LOCAL.as_bytes()), None);
-    assert_eq!(tracks(&index(2, &["a"], 20, Some(b"link")), LOCAL.as_bytes()), None);
+    let whole = build_index(2, &["a", "b"], 20, Some(b"TREE"));
+    assert_eq!(is_tracked(b"", LOCAL.as_bytes()), None);
+    assert_eq!(is_tracked(b"DIRC", LOCAL.as_bytes()), None);
+    assert_eq!(is_tracked(&build_index(5, &["a"], 20, None), LOCAL.as_bytes()), None);
+    assert_eq!(is_tracked(&build_index(2, &["a"], 20, Some(b"link")), LOCAL.as_bytes()), None);
     for cut in 0..whole.len() - 20 {
-        let understood = tracks(&whole[..cut], LOCAL.as_bytes());
+        let understood = is_tracked(&whole[..cut], LOCAL.as_bytes());
         assert_ne!(understood, Some(true), "cut at {cut}");
     }
 }
@@ -73,7 +73,7 @@ fn a_repository_that_git_made_is_read_right() {
     std::fs::write(root.join(LOCAL), "{}").unwrap();
     std::fs::write(root.join("other.txt"), "x").unwrap();
     let author_now = || {
-        let locations = Locations::find(crate::Surroundings {
+        let locations = SettingsLocations::resolve(crate::LocationContext {
             home: None,
             config_dir: root.join("home"),
             config_dir_named: true,
@@ -82,13 +82,13 @@ fn a_repository_that_git_made_is_read_right() {
             xdg_config_home: None,
             also_owner: None,
         });
-        author(&locations, &locations.local_file())
+        detect_author(&locations, &locations.local_file())
     };
-    assert_eq!(author_now(), Author::Unknown, "no index yet");
+    assert_eq!(author_now(), FileAuthor::Unknown, "no index yet");
     git(&["add", "other.txt"]);
-    assert_eq!(author_now(), Author::Unknown, "tracked is only another file");
+    assert_eq!(author_now(), FileAuthor::Unknown, "tracked is only another file");
     git(&["add", LOCAL]);
-    assert_eq!(author_now(), Author::Project, "tracked");
+    assert_eq!(author_now(), FileAuthor::Project, "tracked");
     git(&["update-index", "--index-version", "4"]);
-    assert_eq!(author_now(), Author::Project, "tracked, in an index of version 4");
+    assert_eq!(author_now(), FileAuthor::Project, "tracked, in an index of version 4");
 }

@@ -62,13 +62,13 @@ pub enum HookKind {
 pub struct HookGroup {
     /// What the event must be about; without one, everything.
     pub matcher: Option<String>,
-    pub hooks: Vec<HookHandler>,
+    pub hooks: Vec<HookHandlerSettings>,
 }
 
 /// One handler. Which fields count depends on its kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct HookHandler {
+pub struct HookHandlerSettings {
     #[serde(rename = "type")]
     pub kind: HookKind,
     /// A permission rule that a tool call must match.

@@ -22,7 +22,7 @@ pub(crate) struct HostedSettings {
     disable_claude_ai_connectors: Option<bool>,
     force_login_method: Option<String>,
     #[serde(rename = "forceLoginOrgUUID")]
-    force_login_org_uuid: Option<OneOrSeveral>,
+    force_login_org_uuid: Option<OneOrMany>,
     force_login_gateway_url: Option<String>,
     feedback_survey_rate: Option<f64>,
     remote: HostedRemote,
@@ -55,7 +55,7 @@ struct HostedRemote {
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-enum OneOrSeveral {
+enum OneOrMany {
     One(String),
     Several(Vec<String>),
 }

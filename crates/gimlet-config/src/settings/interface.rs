@@ -14,7 +14,7 @@ pub enum CommandKind {
 
 /// A command whose output is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CommandLine {
+pub struct DisplayCommand {
     #[serde(rename = "type")]
     pub kind: CommandKind,
     pub command: String,
@@ -50,7 +50,7 @@ pub enum KeybindingFlavor {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Renderer {
+pub enum ScreenRenderer {
     Default,
     Fullscreen,
 }
@@ -72,7 +72,7 @@ pub enum ShellChoice {
 
 /// How long a question waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Waiting {
+pub enum QuestionTimeout {
     #[serde(rename = "60s")]
     OneMinute,
     #[serde(rename = "5m")]
@@ -121,7 +121,7 @@ pub struct FooterLink {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Spellcheck {
+pub struct SpellcheckSettings {
     pub enabled: Option<bool>,
     pub checker: Option<String>,
     pub language: Option<String>,

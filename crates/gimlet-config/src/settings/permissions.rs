@@ -32,14 +32,14 @@ impl DefaultMode {
 /// The one value of a switch that can only forbid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Disable {
+pub enum DisableSwitch {
     Disable,
 }
 
 /// Rules, folders and the mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Permissions {
+pub struct PermissionSettings {
     /// Rules of calls that need no question.
     pub allow: Option<Vec<String>>,
     /// Rules of calls that always ask.
@@ -51,15 +51,15 @@ pub struct Permissions {
     /// The mode to start in.
     pub default_mode: Option<DefaultMode>,
     /// `"disable"` forbids the mode `bypassPermissions`.
-    pub disable_bypass_permissions_mode: Option<Disable>,
+    pub disable_bypass_permissions_mode: Option<DisableSwitch>,
     /// `"disable"` removes the mode `auto`.
-    pub disable_auto_mode: Option<Disable>,
+    pub disable_auto_mode: Option<DisableSwitch>,
 }
 
 /// What the classifier of the mode `auto` is told. `"$defaults"` in a list stands for the built-in entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct AutoMode {
+pub struct AutoModeSettings {
     pub environment: Option<Vec<String>>,
     pub allow: Option<Vec<String>>,
     pub soft_deny: Option<Vec<String>>,

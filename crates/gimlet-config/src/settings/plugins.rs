@@ -15,11 +15,11 @@ pub struct Marketplace {
 /// Which kinds of customisation only plugins may bring.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum PluginOnly {
+pub enum PluginOnlyCustomization {
     /// `true`: all of them.
     All(bool),
     /// Names that are not known are passed over.
-    Some(Vec<CustomizationKind>),
+    Kinds(Vec<CustomizationKind>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

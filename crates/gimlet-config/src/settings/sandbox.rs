@@ -9,7 +9,7 @@ use serde_json::Value;
 /// What shell commands are closed in by.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Sandbox {
+pub struct SandboxSettings {
     /// Whether shell commands are closed in.
     pub enabled: Option<bool>,
     /// Refuse to start when there can be no sandbox.
@@ -23,9 +23,9 @@ pub struct Sandbox {
     pub excluded_commands: Option<Vec<String>>,
     /// Whether a call may ask to run outside.
     pub allow_unsandboxed_commands: Option<bool>,
-    pub filesystem: SandboxFilesystem,
-    pub network: SandboxNetwork,
-    pub credentials: SandboxCredentials,
+    pub filesystem: SandboxFilesystemSettings,
+    pub network: SandboxNetworkSettings,
+    pub credentials: SandboxCredentialSettings,
     /// Denials that are expected and not shown.
     pub ignore_violations: Option<BTreeMap<String, Vec<String>>>,
     /// Allow a weaker sandbox inside containers.
@@ -45,7 +45,7 @@ pub struct Sandbox {
 /// Which paths a command in the sandbox can reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct SandboxFilesystem {
+pub struct SandboxFilesystemSettings {
     /// Paths that may be written.
     pub allow_write: Option<Vec<String>>,
     /// Paths that may not be written.
@@ -63,7 +63,7 @@ pub struct SandboxFilesystem {
 /// Which hosts and sockets a command in the sandbox can reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct SandboxNetwork {
+pub struct SandboxNetworkSettings {
     /// Hosts that may be reached.
     pub allowed_domains: Option<Vec<String>>,
     /// Hosts that may not be reached; wins.
@@ -85,12 +85,12 @@ pub struct SandboxNetwork {
     /// A SOCKS proxy of your own on this machine.
     pub socks_proxy_port: Option<u16>,
     /// A certificate by which the proxy looks into TLS.
-    pub tls_terminate: Option<TlsTerminate>,
+    pub tls_terminate: Option<TlsTermination>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct TlsTerminate {
+pub struct TlsTermination {
     pub ca_cert_path: Option<String>,
     pub ca_key_path: Option<String>,
 }
@@ -98,7 +98,7 @@ pub struct TlsTerminate {
 /// Which secrets a command in the sandbox does not see.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct SandboxCredentials {
+pub struct SandboxCredentialSettings {
     /// Files with secrets.
     pub files: Option<Vec<SandboxCredential>>,
     /// Variables with secrets.
@@ -121,7 +121,7 @@ pub enum CredentialMode {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum OnNoMatch {
+pub enum NoMatchAction {
     Warn,
     Deny,
     Error,
@@ -135,7 +135,7 @@ pub struct SandboxCredential {
     pub name: Option<String>,
     pub mode: CredentialMode,
     pub extract: Option<Value>,
-    pub on_extract_no_match: Option<OnNoMatch>,
+    pub on_extract_no_match: Option<NoMatchAction>,
     pub decode: Option<String>,
     pub mask_claims: Option<Value>,
     pub mask_duplicates: Option<bool>,

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::collect::Project;
-use super::item::{Content, Item, ItemKind};
-use super::scripts::{self, Ground};
-use crate::files;
+use super::item_collector::ProjectFolders;
+use super::project_item::{DigestBuilder, ProjectItem, ProjectItemKind};
+use super::referenced_scripts::{self, ScriptRoots};
+use crate::bounded_read;
 
 const DOCUMENT_MAX_BYTES: u64 = 1024 * 1024;
 /// Folders inside folders, and files altogether; a tree larger than this is not somebody's set of skills.
@@ -23,14 +23,23 @@ const PLUGIN_FILES: [&str; 5] =
     [".claude-plugin/plugin.json", "hooks/hooks.json", ".mcp.json", ".lsp.json", "monitors/monitors.json"];
 
 /// Adds what stands in the `.claude` of one folder.
-pub(super) fn collect(project: &Project<'_>, folder: &Path, items: &mut Vec<Item>) {
-    for (name, kind) in [("skills", ItemKind::Skill), ("agents", ItemKind::Agent), ("commands", ItemKind::Command)] {
+pub(super) fn collect_documents(project: &ProjectFolders<'_>, folder: &Path, items: &mut Vec<ProjectItem>) {
+    for (name, kind) in
+        [("skills", ProjectItemKind::Skill), ("agents", ProjectItemKind::Agent), ("commands", ProjectItemKind::Command)]
+    {
         let mut budget = MAX_FILES;
-        walk(project, &folder.join(".claude").join(name), kind, MAX_DEPTH, &mut budget, items);
+        walk_folder(project, &folder.join(".claude").join(name), kind, MAX_DEPTH, &mut budget, items);
     }
 }
 
-fn walk(project: &Project<'_>, folder: &Path, kind: ItemKind, depth: usize, budget: &mut usize, items: &mut Vec<Item>) {
+fn walk_folder(
+    project: &ProjectFolders<'_>,
+    folder: &Path,
+    kind: ProjectItemKind,
+    depth: usize,
+    budget: &mut usize,
+    items: &mut Vec<ProjectItem>,
+) {
     // Nothing there, or nothing that can be listed: then nothing of it can act either.
     let Ok(entries) = folder.read_dir() else { return };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -42,30 +51,36 @@ fn walk(project: &Project<'_>, folder: &Path, kind: ItemKind, depth: usize, budg
         let Ok(metadata) = path.symlink_metadata() else { continue };
         if metadata.is_dir() {
             if depth > 0 {
-                walk(project, &path, kind, depth - 1, budget, items);
+                walk_folder(project, &path, kind, depth - 1, budget, items);
             }
         } else if is_json(&path) || path.extension().is_some_and(|extension| extension == "md") {
             *budget -= 1;
-            items.extend(document(project, &path, kind));
+            items.extend(read_document_item(project, &path, kind));
         }
     }
 }
 
-fn document(project: &Project<'_>, path: &Path, kind: ItemKind) -> Option<Item> {
-    let bytes = files::read_inside(project.root, path, DOCUMENT_MAX_BYTES).ok().flatten()?;
-    item_of(project, path, kind, &bytes)
+fn read_document_item(project: &ProjectFolders<'_>, path: &Path, kind: ProjectItemKind) -> Option<ProjectItem> {
+    let bytes = bounded_read::read_inside(project.root, path, DOCUMENT_MAX_BYTES).ok().flatten()?;
+    document_item(project, path, kind, &bytes)
 }
 
 /// The item that a document with this content is; nothing for one that only speaks.
-fn item_of(project: &Project<'_>, path: &Path, kind: ItemKind, bytes: &[u8]) -> Option<Item> {
+fn document_item(
+    project: &ProjectFolders<'_>,
+    path: &Path,
+    kind: ProjectItemKind,
+    bytes: &[u8],
+) -> Option<ProjectItem> {
     let name = path.strip_prefix(project.root).unwrap_or(path).to_string_lossy().into_owned();
     let text = String::from_utf8_lossy(bytes);
-    let line = acting_line(path, &text)?;
-    let content = Content::new(kind).part(name.as_bytes()).part(bytes);
-    let (content, scripts) = Ground::of_document(project, path).follow(content, &commands(path, &text));
-    Some(Item {
+    let line = first_active_line(path, &text)?;
+    let content = DigestBuilder::new(kind).add_part(name.as_bytes()).add_part(bytes);
+    let (content, scripts) =
+        ScriptRoots::for_document(project, path).add_scripts(content, &executable_content(path, &text));
+    Some(ProjectItem {
         kind,
-        digest: content.digest(),
+        digest: content.finish(),
         name,
         text: text.into_owned(),
         file: path.to_owned(),
@@ -82,7 +97,7 @@ fn is_json(path: &Path) -> bool {
 }
 
 /// The first line by which a document does more than speak.
-fn acting_line(path: &Path, text: &str) -> Option<usize> {
+fn first_active_line(path: &Path, text: &str) -> Option<usize> {
     if is_json(path) {
         return PLUGIN_FILES.iter().any(|name| path.ends_with(name)).then_some(1);
     }
@@ -94,7 +109,7 @@ fn acting_line(path: &Path, text: &str) -> Option<usize> {
         }
         // YAML can spell a key in many ways; a word too many only asks once more than needed.
         let speaks_of_acting = || line.contains('\\') || ACTING_KEYS.iter().any(|key| line.contains(key));
-        let acts = if in_front_matter { speaks_of_acting() } else { runs_a_command(line) };
+        let acts = if in_front_matter { speaks_of_acting() } else { has_inline_command(line) };
         if acts {
             return Some(at + 1);
         }
@@ -103,23 +118,23 @@ fn acting_line(path: &Path, text: &str) -> Option<usize> {
 }
 
 /// Whether a line has an inline command, or opens a block of them.
-fn runs_a_command(line: &str) -> bool {
+fn has_inline_command(line: &str) -> bool {
     line.contains("!`") || line.trim_start().starts_with("```!")
 }
 
 /// All that a document could run: everything in a plugin's file, and of other documents their front matter and the
 /// commands in their text.
-fn commands(path: &Path, text: &str) -> Value {
+fn executable_content(path: &Path, text: &str) -> Value {
     if is_json(path) {
         // What is no JSON is looked through as it stands.
         return serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
     }
-    let (front_matter, body) = parts(text);
-    Value::from_iter(acting_lines(front_matter).map(str::to_owned).chain(commands_in(body)))
+    let (front_matter, body) = split_front_matter(text);
+    Value::from_iter(active_front_matter_lines(front_matter).map(str::to_owned).chain(inline_commands(body)))
 }
 
 /// Front matter and what follows it.
-fn parts(text: &str) -> (&str, &str) {
+fn split_front_matter(text: &str) -> (&str, &str) {
     let text = text.trim_start_matches('\u{feff}');
     let mut at = 0;
     for (number, line) in text.split_inclusive('\n').enumerate() {
@@ -135,20 +150,20 @@ fn parts(text: &str) -> (&str, &str) {
 }
 
 /// The lines of front matter without those below a key that only speaks.
-fn acting_lines(front_matter: &str) -> impl Iterator<Item = &str> {
+fn active_front_matter_lines(front_matter: &str) -> impl Iterator<Item = &str> {
     let mut speaks = false;
     front_matter.lines().filter(move |line| {
         if !line.starts_with([' ', '\t', '-', '#'])
             && let Some((key, _)) = line.split_once(':')
         {
-            speaks = scripts::only_speaks(key.trim().trim_matches(['"', '\'']));
+            speaks = referenced_scripts::is_descriptive_key(key.trim().trim_matches(['"', '\'']));
         }
         !speaks
     })
 }
 
 /// The commands of a text: those between `!` and backticks in its lines, and the lines of blocks of them.
-fn commands_in(text: &str) -> Vec<String> {
+fn inline_commands(text: &str) -> Vec<String> {
     let mut commands = Vec::new();
     let mut in_block = false;
     for line in text.lines() {

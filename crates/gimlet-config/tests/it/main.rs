@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "in a test a broken world is a failed test")]
 
 mod bad_input;
-mod managed;
+mod fixture;
+mod managed_precedence;
 mod ownership;
-mod reference;
-mod save;
+mod project_trust;
+mod save_and_reload;
+mod schema_reference;
 mod scopes;
 mod scripts;
-mod trust;
-mod world;

@@ -1,40 +1,42 @@
 //! The files of a project that its commands name are part of what was accepted of it.
 
-use gimlet_config::{Inventory, TrustStore};
+use gimlet_config::{TrustInventory, TrustStore};
 use serde_json::json;
 
-use crate::world::World;
+use crate::fixture::SettingsFixture;
 
 const FIRST: &str = "echo one\n";
 const SECOND: &str = "echo two\n";
 
 /// Accepts everything, changes one file, and gives the titles of what waits then.
-fn waiting_after_change(world: &World, file: &str) -> Vec<String> {
+fn withheld_after_change(world: &SettingsFixture, file: &str) -> Vec<String> {
     let store = TrustStore::new(&world.locations());
-    let items = Inventory::collect(&world.load()).items;
-    store.accept(&items).1.unwrap();
-    assert!(world.under(&store.trust()).withheld.is_empty(), "all of it was accepted");
-    world.file(file, SECOND);
-    let waiting = world.under(&store.trust()).withheld;
-    world.file(file, FIRST);
-    waiting.iter().map(gimlet_config::Item::title).collect()
+    let items = TrustInventory::collect(&world.load()).items;
+    store.accept_folder(&items).1.unwrap();
+    assert!(world.settings_with_trust(&store.load_trust()).withheld.is_empty(), "all of it was accepted");
+    world.write_file(file, SECOND);
+    let waiting = world.settings_with_trust(&store.load_trust()).withheld;
+    world.write_file(file, FIRST);
+    waiting.iter().map(gimlet_config::ProjectItem::title).collect()
 }
 
 #[test]
 fn a_script_that_a_document_runs_is_part_of_what_was_accepted() {
-    let world = World::new();
-    world
-        .file(".claude/skills/run/SKILL.md", "Look: !`./x.sh now` and then\n```!\nsh scripts/y.sh\n```\nread ./z.sh\n");
-    world.file(".claude/commands/c.md", "!`\"${CLAUDE_PROJECT_DIR}/x.sh\"`\n");
+    let world = SettingsFixture::new();
+    world.write_file(
+        ".claude/skills/run/SKILL.md",
+        "Look: !`./x.sh now` and then\n```!\nsh scripts/y.sh\n```\nread ./z.sh\n",
+    );
+    world.write_file(".claude/commands/c.md", "!`\"${CLAUDE_PROJECT_DIR}/x.sh\"`\n");
     for script in ["x.sh", ".claude/skills/run/scripts/y.sh", "z.sh"] {
-        world.file(script, FIRST);
+        world.write_file(script, FIRST);
     }
     for (script, waiting) in [
         ("x.sh", &["skill .claude/skills/run/SKILL.md", "command .claude/commands/c.md"][..]),
         (".claude/skills/run/scripts/y.sh", &["skill .claude/skills/run/SKILL.md"]),
         ("z.sh", &[]),
     ] {
-        assert_eq!(waiting_after_change(&world, script), waiting, "{script}");
+        assert_eq!(withheld_after_change(&world, script), waiting, "{script}");
     }
 }
 
@@ -49,14 +51,14 @@ fn a_script_that_front_matter_runs_is_part_of_what_was_accepted() {
         ("mcpServers:\n  a:\n    command: python3\n    args: [server.py]\n", "server.py"),
         ("hooks:\n- command: bash bare\n", "bare"),
     ] {
-        let world = World::new();
+        let world = SettingsFixture::new();
         let speaking = "allowed-tools:\n- Bash(./granted.sh)\ndescription: see ./spoken.sh\n";
-        world.file(".claude/skills/s/SKILL.md", format!("---\n{speaking}{front_matter}---\nRead ./spoken.sh\n"));
+        world.write_file(".claude/skills/s/SKILL.md", format!("---\n{speaking}{front_matter}---\nRead ./spoken.sh\n"));
         for file in files {
-            world.file(file, FIRST);
+            world.write_file(file, FIRST);
         }
         for file in files {
-            let waiting = waiting_after_change(&world, file);
+            let waiting = withheld_after_change(&world, file);
             assert_eq!(waiting, if file == acting { vec![skill] } else { vec![] }, "{file}: {front_matter}");
         }
     }
@@ -64,10 +66,10 @@ fn a_script_that_front_matter_runs_is_part_of_what_was_accepted() {
 
 #[test]
 fn a_script_that_a_plugins_files_run_is_part_of_what_was_accepted() {
-    let world = World::new();
+    let world = SettingsFixture::new();
     let hooks = |command: &str| json!({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}});
     let plugin = |path: &str, value: serde_json::Value| {
-        world.file(&format!(".claude/skills/p/{path}"), value.to_string());
+        world.write_file(&format!(".claude/skills/p/{path}"), value.to_string());
     };
     plugin(
         ".claude-plugin/plugin.json",
@@ -78,7 +80,7 @@ fn a_script_that_a_plugins_files_run_is_part_of_what_was_accepted() {
     plugin(".mcp.json", json!({"mcpServers": {"description": {"command": "${CLAUDE_PLUGIN_ROOT}/server.sh"}}}));
     plugin(".lsp.json", json!({"rust": {"command": "./lsp.sh"}}));
     plugin("monitors/monitors.json", json!([{"name": "m", "command": "${CLAUDE_PROJECT_DIR}/watch.sh"}]));
-    world.file(".claude/skills/p/commands/go.md", "!`${CLAUDE_PLUGIN_ROOT}/scripts/go.sh`\n");
+    world.write_file(".claude/skills/p/commands/go.md", "!`${CLAUDE_PLUGIN_ROOT}/scripts/go.sh`\n");
     let named = |file: &str| format!("skill .claude/skills/p/{file}");
     let cases = [
         (".claude/skills/p/scripts/listed.sh", vec![named(".claude-plugin/plugin.json")]),
@@ -95,24 +97,24 @@ fn a_script_that_a_plugins_files_run_is_part_of_what_was_accepted() {
         (".claude/skills/p/watch.sh", vec![]),
     ];
     for (file, _) in &cases {
-        world.file(file, FIRST);
+        world.write_file(file, FIRST);
     }
     for (file, waiting) in cases {
-        assert_eq!(waiting_after_change(&world, file), waiting, "{file}");
+        assert_eq!(withheld_after_change(&world, file), waiting, "{file}");
     }
 }
 
 #[test]
 fn a_difference_names_the_one_of_two_files_with_the_same_name_that_changed() {
-    let world = World::new();
-    world.file(".claude/skills/s/SKILL.md", "!`sh x.sh`\n");
+    let world = SettingsFixture::new();
+    world.write_file(".claude/skills/s/SKILL.md", "!`sh x.sh`\n");
     for file in ["x.sh", ".claude/skills/s/x.sh"] {
-        world.file(file, FIRST);
+        world.write_file(file, FIRST);
     }
     let store = TrustStore::new(&world.locations());
-    store.accept(&Inventory::collect(&world.load()).items).1.unwrap();
-    world.file(".claude/skills/s/x.sh", SECOND);
-    let changes = store.changes(&Inventory::collect(&world.load()), &store.trust());
+    store.accept_folder(&TrustInventory::collect(&world.load()).items).1.unwrap();
+    world.write_file(".claude/skills/s/x.sh", SECOND);
+    let changes = store.list_changes(&TrustInventory::collect(&world.load()), &store.load_trust());
     let shown = &changes[0].shown;
     assert!(
         shown.starts_with("--- .claude/skills/s/x.sh as trusted\n") && shown.ends_with("-echo one\n+echo two"),

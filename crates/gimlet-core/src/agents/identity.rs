@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use gimlet_proto::{PermissionMode, TaskProgress, Usage};
+use gimlet_proto::{PermissionMode, TaskProgress, TokenUsage};
 
 use super::roster::AgentSource;
 
@@ -16,47 +16,47 @@ pub(crate) struct AgentIdentity {
     /// 1 for one that the main conversation sent.
     pub(crate) depth: u32,
     /// Nobody waits for it.
-    pub(crate) alone: AtomicBool,
-    pub(crate) mode: WantedMode,
+    pub(crate) in_background: AtomicBool,
+    pub(crate) mode: RequestedMode,
     /// Whoever sent it, when that was a subagent too: its mode is what this one's is held under.
     pub(crate) sender: Option<Arc<AgentIdentity>>,
-    pub(crate) meter: Meter,
+    pub(crate) meter: AgentUsageMeter,
 }
 
 /// The mode that a definition asks for.
 #[derive(Clone, Copy)]
-pub(crate) struct WantedMode {
+pub(crate) struct RequestedMode {
     pub(crate) mode: Option<PermissionMode>,
     pub(crate) source: AgentSource,
 }
 
 impl AgentIdentity {
     /// Nobody waits for it.
-    pub(crate) fn is_alone(&self) -> bool {
-        self.alone.load(Ordering::Relaxed)
+    pub(crate) fn is_in_background(&self) -> bool {
+        self.in_background.load(Ordering::Relaxed)
     }
 
     /// Somebody waits for it, and for whoever that is, up to the main conversation.
-    pub(crate) fn is_waited_for(&self) -> bool {
-        !self.is_alone() && self.sender.as_ref().is_none_or(|sender| sender.is_waited_for())
+    pub(crate) fn is_awaited_by_main(&self) -> bool {
+        !self.is_in_background() && self.sender.as_ref().is_none_or(|sender| sender.is_awaited_by_main())
     }
 
     /// The mode that holds for its calls: that of the session as everyone on the way down narrowed it.
-    pub(crate) fn mode_under(
+    pub(crate) fn effective_mode(
         &self,
         session: PermissionMode,
         is_available: &impl Fn(PermissionMode) -> bool,
     ) -> PermissionMode {
-        let above = self.sender.as_ref().map_or(session, |sender| sender.mode_under(session, is_available));
-        self.mode.under(above, is_available)
+        let above = self.sender.as_ref().map_or(session, |sender| sender.effective_mode(session, is_available));
+        self.mode.effective_under(above, is_available)
     }
 }
 
-impl WantedMode {
+impl RequestedMode {
     /// The mode that holds. What the person chose for the session is never undone by a definition: its freer modes hold
     /// for everyone, and so does looking without touching. Files that the person may not have read can only narrow, and
     /// the built-in readers stay readers unless the person lifted every question.
-    pub(crate) fn under(
+    pub(crate) fn effective_under(
         self,
         session: PermissionMode,
         is_available: impl Fn(PermissionMode) -> bool,
@@ -84,26 +84,26 @@ fn is_narrower(mode: PermissionMode) -> bool {
 }
 
 /// What a subagent has used and done so far.
-pub(crate) struct Meter {
+pub(crate) struct AgentUsageMeter {
     begun: Instant,
     tokens: AtomicU64,
     tool_uses: AtomicU64,
 }
 
-impl Default for Meter {
+impl Default for AgentUsageMeter {
     fn default() -> Self {
         Self { begun: Instant::now(), tokens: AtomicU64::new(0), tool_uses: AtomicU64::new(0) }
     }
 }
 
-impl Meter {
+impl AgentUsageMeter {
     /// Counts a request.
-    pub(crate) fn count(&self, usage: &Usage) {
+    pub(crate) fn count_request(&self, usage: &TokenUsage) {
         self.tokens.fetch_add(usage.prompt_tokens() + usage.output_tokens, Ordering::Relaxed);
     }
 
     /// Counts a tool call that begins.
-    pub(crate) fn count_tool(&self) {
+    pub(crate) fn count_tool_call(&self) {
         self.tool_uses.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_definition_cannot_undo_what_the_person_chose() {
         let holds = |mode, source, session| {
-            WantedMode { mode, source }.under(session, |mode| mode != BypassPermissions && mode != Auto)
+            RequestedMode { mode, source }.effective_under(session, |mode| mode != BypassPermissions && mode != Auto)
         };
         for (wanted, source, session, held) in [
             (None, AgentSource::Caller, Default, Default),
@@ -151,21 +151,21 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_sent_by_a_narrow_agent_is_as_narrow() {
+    fn subagents_inherit_the_narrower_mode() {
         let identity = |mode, sender| AgentIdentity {
             id: String::new(),
             kind: String::new(),
             depth: 1,
-            alone: false.into(),
-            mode: WantedMode { mode, source: AgentSource::Caller },
+            in_background: false.into(),
+            mode: RequestedMode { mode, source: AgentSource::Caller },
             sender,
-            meter: Meter::default(),
+            meter: AgentUsageMeter::default(),
         };
         for (first, second) in [(Plan, None), (Plan, Some(AcceptEdits)), (DontAsk, None), (DontAsk, Some(AcceptEdits))]
         {
             let sender = Arc::new(identity(Some(first), None));
             let sent = identity(second, Some(sender));
-            assert_eq!(sent.mode_under(Default, &|_| true), first, "{second:?} sent from {first}");
+            assert_eq!(sent.effective_mode(Default, &|_| true), first, "{second:?} sent from {first}");
         }
     }
 }

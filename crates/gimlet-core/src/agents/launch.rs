@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use gimlet_proto::{Block, Say, Usage, effort_of};
+use gimlet_proto::{Block, SubmittedPrompt, TokenUsage, effort_from_env};
 
-use super::outset::{Outset, Prepared};
 use super::roster::AgentKind;
-use super::toolbox::{self, Circumstances};
+use super::spawn::{ReadyAgent, SpawnPlan};
+use super::tool_selection::{self, ToolSelectionContext};
 use crate::call::CallScope;
-use crate::dials::{Choice, Dials};
+use crate::model_selection::{LiveModelSelection, ModelSelection};
 use crate::tool::{ToolContext, ToolError};
 
 /// What somebody wants done.
 #[derive(Clone, Debug, Default)]
-pub struct Launch {
+pub struct AgentLaunch {
     /// Which kind of agent; `None` for the general one.
     pub kind: Option<String>,
     /// A few words for people.
@@ -31,11 +31,11 @@ pub struct Launch {
 
 /// A subagent that was sent.
 #[derive(Debug)]
-pub enum Launched {
+pub enum LaunchOutcome {
     /// It is back.
     Finished(Box<AgentReport>),
     /// It goes on by itself; its report comes as a notice.
-    GoesOn {
+    InBackground {
         id: String,
         model: String,
         output_file: PathBuf,
@@ -60,44 +60,44 @@ pub struct AgentReport {
     pub tool_uses: u64,
     pub duration_ms: u64,
     pub total_tokens: u64,
-    pub usage: Usage,
+    pub usage: TokenUsage,
 }
 
 impl ToolContext {
     /// Sends a subagent from this call and, unless it goes to the background, waits for its report.
-    pub async fn launch(&self, launch: Launch) -> Result<Launched, ToolError> {
+    pub async fn launch_agent(&self, launch: AgentLaunch) -> Result<LaunchOutcome, ToolError> {
         let Some(scope) = &self.scope else {
             return Err(ToolError::failed("No agent can be launched outside a session."));
         };
-        decide(scope, self, launch)?.prepare(scope, self).go(self).await
+        plan_spawn(scope, self, launch)?.prepare_agent(scope, self).run_or_detach(self).await
     }
 }
 
-impl Prepared {
+impl ReadyAgent {
     /// Lets the agent go and, unless that is the background, waits for it.
-    pub(super) async fn go(self, cx: &ToolContext) -> Result<Launched, ToolError> {
-        let Prepared { identity, model, errand, running } = self;
-        let (task, cancel) = (running.task().clone(), errand.cancel().clone());
+    pub(super) async fn run_or_detach(self, cx: &ToolContext) -> Result<LaunchOutcome, ToolError> {
+        let ReadyAgent { identity, model, errand, running } = self;
+        let (task, cancel) = (running.task().clone(), errand.cancel_token().clone());
         let on_its_way = |moved| {
             let (id, output_file) = (task.id.clone(), task.output_file.clone());
-            Ok(Launched::GoesOn { id, model, output_file, moved })
+            Ok(LaunchOutcome::InBackground { id, model, output_file, moved })
         };
-        if identity.is_alone() {
-            cx.services.spawn(async move { errand.run(running).await.tell() });
+        if identity.is_in_background() {
+            cx.services.spawn(async move { errand.run(running).await.notify_sender() });
             return on_its_way(false);
         }
-        let moving = cx.movable();
+        let moving = cx.allow_backgrounding();
         let mut work = Box::pin(errand.run(running));
         loop {
             tokio::select! {
                 biased;
-                over = &mut work => return over.into_result().map(|report| Launched::Finished(Box::new(report))),
+                over = &mut work => return over.into_result().map(|report| LaunchOutcome::Finished(Box::new(report))),
                 () = cx.cancel.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
-                () = moving.wanted() => {
-                    identity.alone.store(true, Ordering::Relaxed);
+                () = moving.wait_for_request() => {
+                    identity.in_background.store(true, Ordering::Relaxed);
                     task.move_to_background();
-                    cx.services.task_changed(&task, None);
-                    cx.services.spawn(async move { work.await.tell() });
+                    cx.services.publish_task_change(&task, None);
+                    cx.services.spawn(async move { work.await.notify_sender() });
                     return on_its_way(true);
                 }
             }
@@ -106,31 +106,35 @@ impl Prepared {
 }
 
 /// What is settled about an agent before anything of it is made. Holds its place among those that run.
-fn decide<'a>(scope: &'a Arc<CallScope>, cx: &ToolContext, launch: Launch) -> Result<Outset<'a>, ToolError> {
-    let host = &scope.host;
+fn plan_spawn<'a>(
+    scope: &'a Arc<CallScope>,
+    cx: &ToolContext,
+    launch: AgentLaunch,
+) -> Result<SpawnPlan<'a>, ToolError> {
+    let host = &scope.agent_runtime;
     if let Some(name) = launch.name.as_deref() {
-        check_name(name)?;
+        check_agent_name(name)?;
     }
-    let roster = host.roster_of(scope.subagent.as_deref());
-    let kind = roster.find(launch.kind.as_deref(), &scope.gate.rules()).map_err(ToolError::input)?;
+    let roster = host.roster_for(scope.subagent.as_deref());
+    let kind = roster.find_kind(launch.kind.as_deref(), &scope.gate.rules()).map_err(ToolError::input)?;
     refuse_isolation(kind)?;
-    let depth = depth_below(scope)?;
+    let depth = child_depth(scope)?;
     let background = !host.limits.foreground_only
-        && scope.subagent.as_ref().is_none_or(|who| !who.is_alone())
+        && scope.subagent.as_ref().is_none_or(|who| !who.is_in_background())
         && launch.background.or(kind.spec.background).unwrap_or(false);
-    let slot = host.slot()?;
-    let circumstances = Circumstances { background, may_launch: depth < host.limits.depth };
-    let tools = toolbox::choose(&kind.name, &kind.spec, &scope.tools, circumstances)?;
-    let dials = dials(scope, kind, &launch)?;
+    let slot = host.acquire_slot()?;
+    let circumstances = ToolSelectionContext { background, may_launch: depth < host.limits.depth };
+    let tools = tool_selection::select_tools(&kind.name, &kind.spec, &scope.tools, circumstances)?;
+    let dials = select_model(scope, kind, &launch)?;
     let mut path = cx.agent.clone();
     path.0.push(cx.call.clone());
-    let Launch { description, prompt, name, .. } = launch;
+    let AgentLaunch { description, prompt, name, .. } = launch;
     let sender = scope.subagent.clone();
-    Ok(Outset {
-        id: new_id(),
+    Ok(SpawnPlan {
+        id: new_agent_id(),
         kind,
         description,
-        said: Say { blocks: vec![Block::text(&prompt)], plain: true, ..Say::default() },
+        said: SubmittedPrompt { blocks: vec![Block::text(&prompt)], plain: true, ..SubmittedPrompt::default() },
         prompt,
         name,
         path,
@@ -145,9 +149,9 @@ fn decide<'a>(scope: &'a Arc<CallScope>, cx: &ToolContext, launch: Launch) -> Re
 }
 
 /// A name must not be taken for anybody else.
-fn check_name(name: &str) -> Result<(), ToolError> {
+fn check_agent_name(name: &str) -> Result<(), ToolError> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    if name == super::letters::MAIN {
+    if name == super::messages::MAIN {
         return Err(ToolError::input("`name` cannot be `main`: that is the main conversation"));
     }
     if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
@@ -166,9 +170,9 @@ pub(super) fn refuse_isolation(kind: &AgentKind) -> Result<(), ToolError> {
 }
 
 /// How deep an agent that is sent from here would be.
-fn depth_below(scope: &CallScope) -> Result<u32, ToolError> {
+fn child_depth(scope: &CallScope) -> Result<u32, ToolError> {
     let depth = scope.subagent.as_ref().map_or(0, |who| who.depth) + 1;
-    let deepest = scope.host.limits.depth;
+    let deepest = scope.agent_runtime.limits.depth;
     if depth <= deepest {
         return Ok(depth);
     }
@@ -178,20 +182,20 @@ fn depth_below(scope: &CallScope) -> Result<u32, ToolError> {
 }
 
 /// A token that is not met twice in a session.
-fn new_id() -> String {
+fn new_agent_id() -> String {
     let random = uuid::Uuid::new_v4().simple().to_string();
     format!("a{}", &random[..16])
 }
 
 /// Which model it is to be and how hard it thinks: the environment, the call, the definition, and else as whoever sends it.
-fn dials(scope: &CallScope, kind: &AgentKind, launch: &Launch) -> Result<Dials, ToolError> {
-    let inherited = scope.dials.now();
+fn select_model(scope: &CallScope, kind: &AgentKind, launch: &AgentLaunch) -> Result<LiveModelSelection, ToolError> {
+    let inherited = scope.model_selection.current();
     let named = |model: &&str| !model.trim().is_empty() && *model != "inherit";
     let env = scope.services.env.get("CLAUDE_CODE_SUBAGENT_MODEL").filter(named);
     let wanted = env.or(launch.model.as_deref()).or(kind.spec.model.as_deref()).filter(named);
-    let chosen = effort_of(&scope.services.env).or(launch.effort.as_deref()).or(kind.spec.effort.as_deref());
+    let chosen = effort_from_env(&scope.services.env).or(launch.effort.as_deref()).or(kind.spec.effort.as_deref());
     let effort = chosen.map(str::to_owned).or_else(|| inherited.effort.clone());
-    let dials = Dials::new(Choice { effort, ..inherited });
+    let dials = LiveModelSelection::new(ModelSelection { effort, ..inherited });
     if let Some(model) = wanted {
         dials.set_model(Some(model.to_owned())).map_err(ToolError::input)?;
     }

@@ -4,64 +4,68 @@
 
 use std::sync::Arc;
 
-use gimlet_policy::{Call, Decision, NeedFacts, World};
-use gimlet_proto::{AgentPath, Need, Picture, Say, ToolUseId, effort_of};
-use gimlet_store::{AgentMeta, KnownAgent, LoadOptions, MAX_HISTORY, keep_newest_pictures};
+use gimlet_policy::{Decision, DecisionContext, NeedFacts, ProposedCall};
+use gimlet_proto::{AccessNeed, AgentPath, SendableImage, SubmittedPrompt, ToolUseId, effort_from_env};
+use gimlet_store::{AgentMeta, KnownAgent, LoadOptions, MAX_HISTORY, keep_newest_images};
 use serde_json::{Map, Value};
 
-use super::identity::{AgentIdentity, Meter, WantedMode};
-use super::launch::{self, Launched};
-use super::letters::{self, Receiver, Sent};
-use super::outset::{Outset, Past};
+use super::identity::{AgentIdentity, AgentUsageMeter, RequestedMode};
+use super::launch::{self, LaunchOutcome};
+use super::messages::{self, MessageDelivery, MessageRecipient};
 use super::roster::AgentKind;
-use super::toolbox::{self, Circumstances};
+use super::spawn::{PriorConversation, SpawnPlan};
+use super::tool_selection::{self, ToolSelectionContext};
 use crate::call::CallScope;
-use crate::dials::{Choice, Dials};
-use crate::tool::{ForAgents, ToolContext, ToolError, ToolSet};
+use crate::model_selection::{LiveModelSelection, ModelSelection};
+use crate::tool::{AgentAvailability, ToolContext, ToolError, ToolSet};
 
 /// What rules call the tool that sends agents.
 pub(crate) const LAUNCHER: &str = "Agent";
 
 /// Sets an agent going again with what is said to it. One of several letters does; the others find it at work.
-pub(super) async fn resume(
+pub(super) async fn resume_agent(
     scope: &Arc<CallScope>,
     cx: &ToolContext,
     to: &str,
-    said: Say,
+    said: SubmittedPrompt,
     text: String,
-) -> Result<Sent, ToolError> {
-    let one_at_a_time = scope.host.resuming.lock().await;
-    let receiver = letters::find(scope, to).await?;
+) -> Result<MessageDelivery, ToolError> {
+    let one_at_a_time = scope.agent_runtime.resuming.lock().await;
+    let receiver = messages::find_recipient(scope, to).await?;
     if let Some(task) = &receiver.task {
-        if let Some((id, path)) = letters::address(task)
-            && let Some(sent) = letters::post(scope, id, path, &said)
+        if let Some((id, path)) = messages::agent_address(task)
+            && let Some(sent) = messages::post_message(scope, id, path, &said)
         {
             return sent;
         }
-        task.over().await;
+        task.wait_gone().await;
     }
-    let agent = may_go_on(scope, to, &receiver)?;
-    let lineage = Lineage::of(scope, agent, &receiver.known)?;
-    may_be_sent_again(scope, lineage.kind)?;
-    let outset = decide(scope, agent, lineage, said, text).await?;
-    let prepared = outset.prepare(scope, cx);
+    let agent = check_resumable(scope, to, &receiver)?;
+    let lineage = AgentLineage::for_agent(scope, agent, &receiver.known)?;
+    check_relaunch_allowed(scope, lineage.kind)?;
+    let outset = plan_resume(scope, agent, lineage, said, text).await?;
+    let prepared = outset.prepare_agent(scope, cx);
     // From here on it is found at work.
     drop(one_at_a_time);
-    prepared.go(cx).await.map(|launched| match launched {
-        Launched::Finished(report) => Sent::Answered(report),
-        Launched::GoesOn { id, output_file, .. } => Sent::Resumed { id, output_file },
+    prepared.run_or_detach(cx).await.map(|launched| match launched {
+        LaunchOutcome::Finished(report) => MessageDelivery::Answered(report),
+        LaunchOutcome::InBackground { id, output_file, .. } => MessageDelivery::Resumed { id, output_file },
     })
 }
 
 /// Whether this agent may be set going again, and by whoever asks.
-fn may_go_on<'a>(scope: &CallScope, to: &str, receiver: &'a Receiver) -> Result<&'a KnownAgent, ToolError> {
+fn check_resumable<'a>(
+    scope: &CallScope,
+    to: &str,
+    receiver: &'a MessageRecipient,
+) -> Result<&'a KnownAgent, ToolError> {
     let stopped = receiver.task.as_ref().is_some_and(|task| task.was_stopped_by_user());
     let Some(agent) = &receiver.kept else {
         return Err(ToolError::failed(format!(
             "Agent `{to}` has ended, and its conversation was not kept. Launch a new one and tell it what it needs to know."
         )));
     };
-    letters::refuse_another(scope, to, &agent.id, Some(&agent.meta.description))?;
+    messages::refuse_reassigned_name(scope, to, &agent.id, Some(&agent.meta.description))?;
     if stopped || agent.meta.stopped_by_user {
         return Err(ToolError::failed(format!(
             "The user stopped agent {} and does not want it to go on. Do not launch another one for the same task \
@@ -75,7 +79,7 @@ fn may_go_on<'a>(scope: &CallScope, to: &str, receiver: &'a Receiver) -> Result<
             agent.id
         )));
     }
-    if scope.host.roster.is_one_shot(&agent.meta.agent_type) {
+    if scope.agent_runtime.roster.is_one_shot(&agent.meta.agent_type) {
         return Err(ToolError::failed(format!(
             "Agents of the type {} work once, and {} has ended. Launch a new one.",
             agent.meta.agent_type, agent.id
@@ -83,7 +87,7 @@ fn may_go_on<'a>(scope: &CallScope, to: &str, receiver: &'a Receiver) -> Result<
     }
     if let Some(who) = &scope.subagent {
         let own = ancestors(agent, &receiver.known).any(|above| above.id == who.id);
-        if who.is_alone() || !own {
+        if who.is_in_background() || !own {
             return Err(ToolError::failed(format!(
                 "Agent {} has ended, and only whoever sent it can set it going again. Write to main if that is needed.",
                 agent.id
@@ -95,21 +99,21 @@ fn may_go_on<'a>(scope: &CallScope, to: &str, receiver: &'a Receiver) -> Result<
 
 /// Whoever wants to be asked before an agent of this kind is sent must not find it at work unasked. A letter cannot ask
 /// that question, but the call that sends a new one can. Nor does a letter send a kind that its writer may not choose.
-fn may_be_sent_again(scope: &CallScope, kind: &AgentKind) -> Result<(), ToolError> {
+fn check_relaunch_allowed(scope: &CallScope, kind: &AgentKind) -> Result<(), ToolError> {
     let rules = scope.gate.rules();
-    let roster = scope.host.roster_of(scope.subagent.as_deref());
-    roster.find(Some(&kind.name), &rules).map_err(ToolError::input)?;
-    let launcher = scope.tools.iter().find(|tool| tool.for_agents() == ForAgents::ToLaunchOthers);
+    let roster = scope.agent_runtime.roster_for(scope.subagent.as_deref());
+    roster.find_kind(Some(&kind.name), &rules).map_err(ToolError::input)?;
+    let launcher = scope.tools.iter().find(|tool| tool.agent_availability() == AgentAvailability::ToLaunchOthers);
     let input = Map::from_iter([("subagent_type".to_owned(), Value::from(kind.name.as_str()))]);
-    let call = Call {
+    let call = ProposedCall {
         // Rules hold for whoever cannot call the tool as well.
         tool: launcher.map_or(LAUNCHER, |tool| tool.name()),
         also_named: launcher.map_or(&[], |tool| tool.also_named()),
         input: Some(&input),
-        needs: &[NeedFacts::new(Need::Session, None)],
+        needs: &[NeedFacts::new(AccessNeed::Session, None)],
         needs_person: false,
     };
-    let world = World { mode: scope.gate.mode_of(scope), ..World::default() };
+    let world = DecisionContext { mode: scope.gate.mode_for(scope), ..DecisionContext::default() };
     match gimlet_policy::decide(&call, &rules, &world).decision {
         Decision::Allow => Ok(()),
         _ => {
@@ -133,7 +137,7 @@ fn ancestors<'a>(agent: &'a KnownAgent, known: &'a [KnownAgent]) -> impl Iterato
 }
 
 /// Everyone from the main conversation down to an agent, and what each of them makes of what comes from above.
-struct Lineage<'a> {
+struct AgentLineage<'a> {
     kind: &'a AgentKind,
     path: AgentPath,
     sender: Option<Arc<AgentIdentity>>,
@@ -141,8 +145,8 @@ struct Lineage<'a> {
     tools: ToolSet,
 }
 
-impl<'a> Lineage<'a> {
-    fn of(scope: &'a CallScope, agent: &KnownAgent, known: &[KnownAgent]) -> Result<Self, ToolError> {
+impl<'a> AgentLineage<'a> {
+    fn for_agent(scope: &'a CallScope, agent: &KnownAgent, known: &[KnownAgent]) -> Result<Self, ToolError> {
         let above: Vec<&KnownAgent> = ancestors(agent, known).collect();
         let top = above.last().copied().unwrap_or(agent);
         if top.meta.parent_agent_id.is_some() {
@@ -152,22 +156,22 @@ impl<'a> Lineage<'a> {
             )));
         }
         let rules = scope.gate.rules();
-        let kind_of = |meta: &AgentMeta| scope.host.roster.find(Some(&meta.agent_type), &rules);
+        let kind_of = |meta: &AgentMeta| scope.agent_runtime.roster.find_kind(Some(&meta.agent_type), &rules);
         let (mut path, mut sender, mut tools) = (AgentPath::default(), None, scope.tools.clone());
         for one in above.into_iter().rev() {
             let kind = kind_of(&one.meta).map_err(ToolError::input)?;
             // Tools that the sender of this call has already lost stay lost; the others are taken away here.
-            let circumstances = Circumstances { background: false, may_launch: true };
-            tools = toolbox::choose(&kind.name, &kind.spec, &tools, circumstances)?;
+            let circumstances = ToolSelectionContext { background: false, may_launch: true };
+            tools = tool_selection::select_tools(&kind.name, &kind.spec, &tools, circumstances)?;
             path.0.push(ToolUseId::new(one.meta.tool_use_id.as_str()));
             sender = Some(Arc::new(AgentIdentity {
                 id: one.id.clone(),
                 kind: kind.name.clone(),
                 depth: one.meta.spawn_depth,
-                alone: false.into(),
-                mode: WantedMode { mode: kind.spec.permission_mode, source: kind.source },
+                in_background: false.into(),
+                mode: RequestedMode { mode: kind.spec.permission_mode, source: kind.source },
                 sender,
-                meter: Meter::default(),
+                meter: AgentUsageMeter::default(),
             }));
         }
         path.0.push(ToolUseId::new(agent.meta.tool_use_id.as_str()));
@@ -178,23 +182,23 @@ impl<'a> Lineage<'a> {
 }
 
 /// What is settled about the agent before it goes on.
-async fn decide<'a>(
+async fn plan_resume<'a>(
     scope: &'a CallScope,
     agent: &KnownAgent,
-    lineage: Lineage<'a>,
-    said: Say,
+    lineage: AgentLineage<'a>,
+    said: SubmittedPrompt,
     text: String,
-) -> Result<Outset<'a>, ToolError> {
-    let host = &scope.host;
-    let Lineage { kind, path, sender, tools } = lineage;
-    let slot = host.slot()?;
+) -> Result<SpawnPlan<'a>, ToolError> {
+    let host = &scope.agent_runtime;
+    let AgentLineage { kind, path, sender, tools } = lineage;
+    let slot = host.acquire_slot()?;
     let background = !host.limits.foreground_only;
-    let circumstances = Circumstances { background, may_launch: agent.meta.spawn_depth < host.limits.depth };
-    let tools = toolbox::choose(&kind.name, &kind.spec, &tools, circumstances)?;
-    let dials = dials(scope, kind, agent.meta.model.clone())?;
-    let window = host.facts(&dials.model(scope.gate.mode())).context_window;
-    let past = load(scope, &agent.id, window).await?;
-    Ok(Outset {
+    let circumstances = ToolSelectionContext { background, may_launch: agent.meta.spawn_depth < host.limits.depth };
+    let tools = tool_selection::select_tools(&kind.name, &kind.spec, &tools, circumstances)?;
+    let dials = resumed_model_selection(scope, kind, agent.meta.model.clone())?;
+    let window = host.model_facts(&dials.model(scope.gate.mode())).context_window;
+    let past = load_prior_conversation(scope, &agent.id, window).await?;
+    Ok(SpawnPlan {
         id: agent.id.clone(),
         kind,
         description: agent.meta.description.clone(),
@@ -213,13 +217,17 @@ async fn decide<'a>(
 }
 
 /// It goes on with the model that it had.
-fn dials(scope: &CallScope, kind: &AgentKind, model: Option<String>) -> Result<Dials, ToolError> {
-    let now = scope.dials.now();
-    let dials = Dials::new(Choice {
+fn resumed_model_selection(
+    scope: &CallScope,
+    kind: &AgentKind,
+    model: Option<String>,
+) -> Result<LiveModelSelection, ToolError> {
+    let now = scope.model_selection.current();
+    let dials = LiveModelSelection::new(ModelSelection {
         model: now.model,
         thinking: now.thinking,
         display: now.display,
-        effort: effort_of(&scope.services.env).or(kind.spec.effort.as_deref()).map(str::to_owned).or(now.effort),
+        effort: effort_from_env(&scope.services.env).or(kind.spec.effort.as_deref()).map(str::to_owned).or(now.effort),
     });
     if let Some(model) = model {
         dials.set_model(Some(model)).map_err(ToolError::failed)?;
@@ -227,8 +235,8 @@ fn dials(scope: &CallScope, kind: &AgentKind, model: Option<String>) -> Result<D
     Ok(dials)
 }
 
-async fn load(scope: &CallScope, id: &str, window: u64) -> Result<Past, ToolError> {
-    let (transcripts, owned) = (scope.host.transcripts.clone(), id.to_owned());
+async fn load_prior_conversation(scope: &CallScope, id: &str, window: u64) -> Result<PriorConversation, ToolError> {
+    let (transcripts, owned) = (scope.agent_runtime.transcripts.clone(), id.to_owned());
     let options = LoadOptions { max_bytes: Some(MAX_HISTORY), ..LoadOptions::default() };
     let loaded = tokio::task::spawn_blocking(move || transcripts.resume(&owned, &options)).await;
     let unreadable = |why: &dyn std::fmt::Display| {
@@ -236,9 +244,9 @@ async fn load(scope: &CallScope, id: &str, window: u64) -> Result<Past, ToolErro
     };
     match loaded {
         Ok(Ok(Some((transcript, mut loaded)))) => {
-            keep_newest_pictures(&mut loaded.messages, Picture::most_in(window));
+            keep_newest_images(&mut loaded.messages, SendableImage::max_count_for_window(window));
             let history = loaded.messages.into_iter().map(Arc::new).collect();
-            Ok(Past { transcript, history, outputs: loaded.outputs })
+            Ok(PriorConversation { transcript, history, outputs: loaded.outputs })
         }
         Ok(Ok(None)) => Err(unreadable(&"nothing of this session is kept")),
         Ok(Err(error)) => Err(unreadable(&error)),

@@ -1,10 +1,10 @@
 //! The kinds of subagents that a session knows: gimlet's own and those that somebody defined, each with where it comes
 //! from. It only knows them; which tools they get and how they run is decided at every launch.
 
-use gimlet_policy::{RuleSet, removes_agent};
-use gimlet_proto::{AgentOffer, AgentSpec, Env, PermissionMode};
+use gimlet_policy::{RuleSet, is_agent_removed};
+use gimlet_proto::{AgentSpec, AgentSummary, Env, PermissionMode};
 
-use crate::tool::nearest;
+use crate::tool::nearest_name;
 
 /// The kind that a call means when it names none.
 pub(super) const DEFAULT_KIND: &str = "general-purpose";
@@ -36,7 +36,7 @@ pub(crate) struct AgentKind {
 
 impl AgentKind {
     /// One of the built-in kinds that look around, which can be left out.
-    fn is_searcher(&self) -> bool {
+    fn is_explorer(&self) -> bool {
         self.source == AgentSource::BuiltIn && matches!(self.name.as_str(), "Explore" | "Plan")
     }
 }
@@ -52,21 +52,21 @@ pub struct MainAgent {
 
 /// All kinds, in the order in which they are offered.
 #[derive(Clone, Debug, Default)]
-pub struct Roster {
+pub struct AgentRoster {
     kinds: Vec<AgentKind>,
 }
 
-impl Roster {
+impl AgentRoster {
     /// gimlet's own kinds, as far as the environment wants them.
     pub fn built_in(env: &Env) -> Self {
         if env.flag("CLAUDE_AGENT_SDK_DISABLE_BUILTIN_AGENTS") {
             return Self::default();
         }
         let without_searchers = env.flag("CLAUDE_CODE_DISABLE_EXPLORE_PLAN_AGENTS");
-        let kinds = built_in()
+        let kinds = built_in_kinds()
             .into_iter()
             .map(|(name, spec)| AgentKind { name: name.to_owned(), spec, source: AgentSource::BuiltIn })
-            .filter(|kind| !(without_searchers && kind.is_searcher()));
+            .filter(|kind| !(without_searchers && kind.is_explorer()));
         Self { kinds: kinds.collect() }
     }
 
@@ -86,7 +86,7 @@ impl Roster {
 
     /// Those of these names alone, where any are given.
     #[must_use]
-    pub fn narrowed(mut self, names: Option<&[String]>) -> Self {
+    pub fn restricted_to(mut self, names: Option<&[String]>) -> Self {
         if let Some(names) = names {
             self.kinds.retain(|kind| names.contains(&kind.name));
         }
@@ -95,13 +95,13 @@ impl Roster {
 
     /// Whether agents of this kind work once and are not spoken to again: the built-in ones that look around.
     pub(super) fn is_one_shot(&self, name: &str) -> bool {
-        self.kinds.iter().any(|kind| kind.name == name && kind.is_searcher())
+        self.kinds.iter().any(|kind| kind.name == name && kind.is_explorer())
     }
 
     /// The kinds that no rule takes away.
-    pub fn offers(&self, rules: &RuleSet) -> Vec<AgentOffer> {
-        let kept = self.kinds.iter().filter(|kind| !removes_agent(rules, &kind.name));
-        let offer = |kind: &AgentKind| AgentOffer {
+    pub fn offered_kinds(&self, rules: &RuleSet) -> Vec<AgentSummary> {
+        let kept = self.kinds.iter().filter(|kind| !is_agent_removed(rules, &kind.name));
+        let offer = |kind: &AgentKind| AgentSummary {
             name: kind.name.clone(),
             description: kind.spec.description.clone(),
             model: kind.spec.model.clone(),
@@ -111,13 +111,13 @@ impl Roster {
 
     /// The definition by this name, or words about those there are.
     pub fn definition(&self, name: &str, rules: &RuleSet) -> Result<(&str, &AgentSpec), String> {
-        self.find(Some(name), rules).map(|kind| (kind.name.as_str(), &kind.spec))
+        self.find_kind(Some(name), rules).map(|kind| (kind.name.as_str(), &kind.spec))
     }
 
     /// The kind by this name, or words for the model about the kinds there are. Case does not matter where only one kind
     /// can be meant.
-    pub(super) fn find(&self, name: Option<&str>, rules: &RuleSet) -> Result<&AgentKind, String> {
-        let offered: Vec<&AgentKind> = self.kinds.iter().filter(|kind| !removes_agent(rules, &kind.name)).collect();
+    pub(super) fn find_kind(&self, name: Option<&str>, rules: &RuleSet) -> Result<&AgentKind, String> {
+        let offered: Vec<&AgentKind> = self.kinds.iter().filter(|kind| !is_agent_removed(rules, &kind.name)).collect();
         let wanted = name.map(str::trim).filter(|name| !name.is_empty()).unwrap_or(DEFAULT_KIND);
         let exact = offered.iter().find(|kind| kind.name == wanted);
         let mut alike = offered.iter().filter(|kind| kind.name.eq_ignore_ascii_case(wanted));
@@ -134,7 +134,7 @@ impl Roster {
             Some(_) => format!("There is no agent type named `{wanted}`."),
             None => "`subagent_type` is missing, and there is no general-purpose agent here.".to_owned(),
         };
-        let hint = match (nearest(wanted, names.iter().copied()), names.as_slice()) {
+        let hint = match (nearest_name(wanted, names.iter().copied()), names.as_slice()) {
             (_, []) => "No agent can be launched in this session.".to_owned(),
             (Some(close), _) => format!("Did you mean `{close}`? Available types: {}.", names.join(", ")),
             (None, _) => format!("Available types: {}.", names.join(", ")),
@@ -144,7 +144,7 @@ impl Roster {
 }
 
 /// gimlet's own kinds.
-fn built_in() -> Vec<(&'static str, AgentSpec)> {
+fn built_in_kinds() -> Vec<(&'static str, AgentSpec)> {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     // Commands are theirs too, and plan mode holds those to looking.
     let looking = || Some(names(&["Read", "Grep", "Glob", "Bash", "WebFetch", "WebSearch"]));
@@ -206,28 +206,31 @@ mod tests {
         AgentSpec { description: description.to_owned(), ..AgentSpec::default() }
     }
 
-    fn names(roster: &Roster, rules: &RuleSet) -> Vec<String> {
-        roster.offers(rules).into_iter().map(|offer| offer.name).collect()
+    fn names(roster: &AgentRoster, rules: &RuleSet) -> Vec<String> {
+        roster.offered_kinds(rules).into_iter().map(|offer| offer.name).collect()
     }
 
     #[test]
     fn definitions_of_the_caller_win_and_the_order_stays() {
         let given = vec![("Explore".to_owned(), spec("mine")), ("extra".to_owned(), spec("more"))];
-        let roster = Roster::built_in(&Env::default()).with(AgentSource::Caller, given);
-        let offers = roster.offers(&RuleSet::default());
-        assert_eq!(offers[1], AgentOffer { name: "Explore".into(), description: "mine".into(), model: None });
+        let roster = AgentRoster::built_in(&Env::default()).with(AgentSource::Caller, given);
+        let offers = roster.offered_kinds(&RuleSet::default());
+        assert_eq!(offers[1], AgentSummary { name: "Explore".into(), description: "mine".into(), model: None });
         assert_eq!(names(&roster, &RuleSet::default()), ["general-purpose", "Explore", "Plan", "Bash", "extra"]);
-        assert!(!roster.find(Some("Explore"), &RuleSet::default()).unwrap().is_searcher(), "it is another one now");
+        assert!(
+            !roster.find_kind(Some("Explore"), &RuleSet::default()).unwrap().is_explorer(),
+            "it is another one now"
+        );
         let again = roster.with(AgentSource::User, [("extra".to_owned(), spec("less"))]);
-        assert_eq!(again.offers(&RuleSet::default())[4].description, "more");
+        assert_eq!(again.offered_kinds(&RuleSet::default())[4].description, "more");
     }
 
     #[test]
     fn the_environment_and_rules_take_kinds_away() {
         let env = Env::default().with("CLAUDE_CODE_DISABLE_EXPLORE_PLAN_AGENTS", "1");
-        assert_eq!(names(&Roster::built_in(&env), &RuleSet::default()), ["general-purpose", "Bash"]);
+        assert_eq!(names(&AgentRoster::built_in(&env), &RuleSet::default()), ["general-purpose", "Bash"]);
         let env = Env::default().with("CLAUDE_AGENT_SDK_DISABLE_BUILTIN_AGENTS", "1");
-        assert_eq!(names(&Roster::built_in(&env), &RuleSet::default()), Vec::<String>::new());
+        assert_eq!(names(&AgentRoster::built_in(&env), &RuleSet::default()), Vec::<String>::new());
 
         let source = RuleSource::new(RuleScope::Session, "/");
         let deny = |text: &str| {
@@ -235,22 +238,22 @@ mod tests {
             rules.add(Behavior::Deny, text, &source).unwrap();
             rules
         };
-        let roster = Roster::built_in(&Env::default());
+        let roster = AgentRoster::built_in(&Env::default());
         assert_eq!(names(&roster, &deny("Agent(Plan)")), ["general-purpose", "Explore", "Bash"]);
         assert_eq!(names(&roster, &deny("Agent")), Vec::<String>::new());
-        let gone = roster.find(Some("Plan"), &deny("Agent(Plan)")).unwrap_err();
+        let gone = roster.find_kind(Some("Plan"), &deny("Agent(Plan)")).unwrap_err();
         assert!(gone.contains("no agent type named `Plan`"), "{gone}");
-        assert!(roster.find(None, &deny("Agent")).unwrap_err().contains("No agent can be launched"));
+        assert!(roster.find_kind(None, &deny("Agent")).unwrap_err().contains("No agent can be launched"));
     }
 
     #[test]
     fn a_kind_is_found_by_name_and_a_slip_is_named() {
-        let roster = Roster::built_in(&Env::default());
+        let roster = AgentRoster::built_in(&Env::default());
         let rules = RuleSet::default();
-        assert_eq!(roster.find(None, &rules).unwrap().name, "general-purpose");
-        assert_eq!(roster.find(Some("explore"), &rules).unwrap().name, "Explore");
-        let slip = roster.find(Some("Exlpore"), &rules).unwrap_err();
-        assert!(roster.find(Some("fork"), &rules).unwrap_err().starts_with("Agents that begin with a copy"));
+        assert_eq!(roster.find_kind(None, &rules).unwrap().name, "general-purpose");
+        assert_eq!(roster.find_kind(Some("explore"), &rules).unwrap().name, "Explore");
+        let slip = roster.find_kind(Some("Exlpore"), &rules).unwrap_err();
+        assert!(roster.find_kind(Some("fork"), &rules).unwrap_err().starts_with("Agents that begin with a copy"));
         assert!(slip.contains("Did you mean `Explore`?") && slip.contains("general-purpose, Explore, Plan, Bash"));
     }
 }

@@ -11,14 +11,14 @@ use gimlet_proto::{CacheBreak, Message, ReplyStart, SentOption, ToolDef};
 /// What the cache of one conversation did so far.
 #[derive(Debug, Default)]
 pub(super) struct CacheWatch {
-    last: Option<Sent>,
+    last: Option<SentPrefix>,
     /// The provider has a cache at all.
     is_used: bool,
 }
 
 /// One request, as far as a cache goes by it.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct SentPrefix {
     system: Arc<[String]>,
     tools: Arc<[ToolDef]>,
     messages: Vec<Arc<Message>>,
@@ -26,7 +26,7 @@ pub(super) struct Sent {
     at: Instant,
 }
 
-impl Sent {
+impl SentPrefix {
     pub(super) fn new(system: &Arc<[String]>, tools: &Arc<[ToolDef]>, messages: &[Arc<Message>]) -> Self {
         let (system, tools, messages) = (system.clone(), tools.clone(), messages.to_vec());
         Self { system, tools, messages, options: Vec::new(), at: Instant::now() }
@@ -45,7 +45,7 @@ impl Sent {
             changes.push("system prompt".to_owned());
         }
         if self.tools != before.tools {
-            changes.push(format!("tools ({})", differing(&before.tools, &self.tools).join(", ")));
+            changes.push(format!("tools ({})", differing_tools(&before.tools, &self.tools).join(", ")));
         }
         let same = |(before, now): &(&Arc<Message>, &Arc<Message>)| Arc::ptr_eq(before, now) || before == now;
         let kept = before.messages.iter().zip(&self.messages).take_while(same).count();
@@ -57,7 +57,7 @@ impl Sent {
 }
 
 /// The tools that are gone, new or other ones; all of them when only their order changed.
-fn differing<'a>(before: &'a [ToolDef], now: &'a [ToolDef]) -> Vec<&'a str> {
+fn differing_tools<'a>(before: &'a [ToolDef], now: &'a [ToolDef]) -> Vec<&'a str> {
     let gone = before.iter().filter(|tool| now.iter().all(|other| other.name != tool.name));
     let new = now.iter().filter(|tool| !before.contains(tool));
     let names: Vec<&str> = gone.chain(new).map(|tool| tool.name.as_str()).collect();
@@ -67,8 +67,8 @@ fn differing<'a>(before: &'a [ToolDef], now: &'a [ToolDef]) -> Vec<&'a str> {
 impl CacheWatch {
     /// Takes note of a request that is being answered. Gives what changed when the cache did not know its beginning; a
     /// prompt of `shortest` tokens or fewer may not be cached at all.
-    pub(super) fn note(&mut self, sent: Sent, start: &ReplyStart, shortest: u64) -> Option<CacheBreak> {
-        let sent = Sent { options: start.options.clone(), ..sent };
+    pub(super) fn record_request(&mut self, sent: SentPrefix, start: &ReplyStart, shortest: u64) -> Option<CacheBreak> {
+        let sent = SentPrefix { options: start.options.clone(), ..sent };
         let usage = &start.usage;
         let is_missed = usage.cache_read_input_tokens == 0 && usage.prompt_tokens() > shortest && self.is_used;
         self.is_used |= usage.cache_read_input_tokens + usage.cache_creation_input_tokens > 0;
@@ -83,16 +83,17 @@ impl CacheWatch {
 
 #[cfg(test)]
 mod tests {
-    use gimlet_proto::{Block, Usage};
+    use gimlet_proto::{Block, TokenUsage};
     use serde_json::value::RawValue;
 
     use super::*;
 
     /// System prompt, tools, messages, options, and what must be told of them.
-    type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], Vec<Arc<Message>>, &'a [SentOption], &'a [&'a str]);
+    type CacheBreakCase<'a> = (&'a str, &'a [(&'a str, &'a str)], Vec<Arc<Message>>, &'a [SentOption], &'a [&'a str]);
 
     fn start(read: u64, options: &[SentOption]) -> ReplyStart {
-        let usage = Usage { cache_read_input_tokens: read, cache_creation_input_tokens: 5_000, ..Usage::default() };
+        let usage =
+            TokenUsage { cache_read_input_tokens: read, cache_creation_input_tokens: 5_000, ..TokenUsage::default() };
         ReplyStart { usage, options: options.to_vec(), ..ReplyStart::default() }
     }
 
@@ -103,9 +104,9 @@ mod tests {
         let messages = ["a", "b"].map(message);
         let options = vec![("model", "m".to_owned()), ("effort", "unset".to_owned())];
         let mut watch = CacheWatch::default();
-        let sent = Sent::new(&system("s"), &tools(&[("Read", "r"), ("Edit", "e")]), &messages);
+        let sent = SentPrefix::new(&system("s"), &tools(&[("Read", "r"), ("Edit", "e")]), &messages);
         assert_eq!(
-            watch.note(sent, &start(0, &options), SHORTEST),
+            watch.record_request(sent, &start(0, &options), SHORTEST),
             None,
             "nothing was cached before the first request"
         );
@@ -138,7 +139,7 @@ mod tests {
         let effort = [("model", "m".to_owned()), ("effort", "high".to_owned())];
         let (_, [a, b], options) = watched();
         let both = || vec![a.clone(), b.clone()];
-        let cases: [Case<'_>; 8] = [
+        let cases: [CacheBreakCase<'_>; 8] = [
             ("s", same, vec![a.clone(), b.clone(), message("c")], &options, &[]),
             ("s", same, vec![message("a"), message("b")], &options, &[]),
             ("t", same, both(), &options, &["system prompt"]),
@@ -150,8 +151,8 @@ mod tests {
         ];
         for (prompt, offered, sent, options, expected) in cases {
             let (mut watch, ..) = watched();
-            let sent = Sent::new(&system(prompt), &tools(offered), &sent);
-            let broken = watch.note(sent, &start(0, options), SHORTEST).unwrap();
+            let sent = SentPrefix::new(&system(prompt), &tools(offered), &sent);
+            let broken = watch.record_request(sent, &start(0, options), SHORTEST).unwrap();
             assert_eq!(broken.changed, expected);
         }
     }
@@ -159,16 +160,19 @@ mod tests {
     #[test]
     fn a_hit_a_short_prompt_and_a_provider_without_a_cache_are_no_breaks() {
         let (mut watch, messages, options) = watched();
-        let sent = || Sent::new(&system("other"), &tools(&[]), &messages);
+        let sent = || SentPrefix::new(&system("other"), &tools(&[]), &messages);
         let uncached = |input_tokens| {
-            let usage = Usage { input_tokens, ..Usage::default() };
+            let usage = TokenUsage { input_tokens, ..TokenUsage::default() };
             ReplyStart { usage, ..ReplyStart::default() }
         };
-        assert_eq!(watch.note(sent(), &start(1, &options), SHORTEST), None);
-        assert_eq!(watch.note(sent(), &uncached(SHORTEST), SHORTEST), None);
-        assert!(watch.note(sent(), &uncached(SHORTEST + 1), SHORTEST).is_some(), "long enough for this model");
+        assert_eq!(watch.record_request(sent(), &start(1, &options), SHORTEST), None);
+        assert_eq!(watch.record_request(sent(), &uncached(SHORTEST), SHORTEST), None);
+        assert!(
+            watch.record_request(sent(), &uncached(SHORTEST + 1), SHORTEST).is_some(),
+            "long enough for this model"
+        );
         let mut watch = CacheWatch::default();
-        let mut none = || watch.note(sent(), &uncached(9_000), SHORTEST);
+        let mut none = || watch.record_request(sent(), &uncached(9_000), SHORTEST);
         assert_eq!([none(), none()], [None, None]);
     }
 }

@@ -3,41 +3,41 @@
 use std::collections::BTreeMap;
 use std::task::Poll;
 
-use gimlet_proto::{AgentPath, Answer, AskBody, AskId, AskView, Body};
+use gimlet_proto::{AgentPath, AskAnswer, AskBody, AskId, AskView, EventBody};
 use tokio::sync::oneshot;
 
-use crate::services::Services;
+use crate::services::SessionServices;
 
 /// A question on its way from the gate to whoever answers.
-pub(crate) struct Asked {
+pub(crate) struct AskRequest {
     pub(crate) agent: AgentPath,
     pub(crate) body: AskBody,
-    pub(crate) reply: oneshot::Sender<Answer>,
+    pub(crate) reply: oneshot::Sender<AskAnswer>,
 }
 
 /// The open questions of a session.
 #[derive(Default)]
-pub(crate) struct Asks {
+pub(crate) struct AskRegistry {
     next: u64,
-    open: BTreeMap<AskId, Open>,
+    open: BTreeMap<AskId, OpenAsk>,
 }
 
 /// A question that waits.
-struct Open {
+struct OpenAsk {
     agent: AgentPath,
-    reply: oneshot::Sender<Answer>,
+    reply: oneshot::Sender<AskAnswer>,
 }
 
-impl Asks {
-    pub(crate) fn open(&mut self, asked: Asked, services: &Services) {
+impl AskRegistry {
+    pub(crate) fn open(&mut self, asked: AskRequest, services: &SessionServices) {
         // Overtaken on its way here.
         if asked.reply.is_closed() {
             return;
         }
         self.next += 1;
         let id = AskId(self.next);
-        self.open.insert(id, Open { agent: asked.agent.clone(), reply: asked.reply });
-        let task = services.tasks.agent(&asked.agent);
+        self.open.insert(id, OpenAsk { agent: asked.agent.clone(), reply: asked.reply });
+        let task = services.tasks.find_agent(&asked.agent);
         let view = AskView {
             id,
             agent: asked.agent.clone(),
@@ -45,20 +45,20 @@ impl Asks {
             agent_type: task.as_ref().and_then(|task| Some(task.agent.as_ref()?.subagent_type.clone())),
             body: asked.body,
         };
-        services.publish(&asked.agent, Body::Ask(Box::new(view)));
+        services.publish(&asked.agent, EventBody::Ask(Box::new(view)));
     }
 
     /// Passes an answer on; one for a question that is closed or unknown changes nothing.
-    pub(crate) fn answer(&mut self, id: AskId, answer: Answer, services: &Services) {
-        if let Some(Open { reply, .. }) = self.open.remove(&id) {
+    pub(crate) fn answer(&mut self, id: AskId, answer: AskAnswer, services: &SessionServices) {
+        if let Some(OpenAsk { reply, .. }) = self.open.remove(&id) {
             // A gate that stopped waiting was cancelled; the question is closed either way.
             drop(reply.send(answer));
-            services.publish(&AgentPath::default(), Body::AskClosed(id));
+            services.publish(&AgentPath::default(), EventBody::AskClosed(id));
         }
     }
 
     /// Waits until nobody waits for the answer to some question any more, because whoever asked was stopped.
-    pub(crate) async fn abandoned(&mut self) -> AskId {
+    pub(crate) async fn wait_abandoned(&mut self) -> AskId {
         std::future::poll_fn(|cx| {
             let gone = self.open.iter_mut().find_map(|(id, open)| open.reply.poll_closed(cx).is_ready().then_some(*id));
             gone.map_or(Poll::Pending, Poll::Ready)
@@ -67,25 +67,25 @@ impl Asks {
     }
 
     /// Closes the questions that nobody waits for any more.
-    pub(crate) fn close_abandoned(&mut self, services: &Services) {
-        self.close_those(services, |open| open.reply.is_closed());
+    pub(crate) fn close_abandoned(&mut self, services: &SessionServices) {
+        self.close_matching(services, |open| open.reply.is_closed());
     }
 
     /// Closes the questions of the main conversation and of its commands; subagents keep theirs.
-    pub(crate) fn close_main(&mut self, services: &Services) {
-        self.close_those(services, |open| open.agent == AgentPath::default());
+    pub(crate) fn close_main(&mut self, services: &SessionServices) {
+        self.close_matching(services, |open| open.agent == AgentPath::default());
     }
 
     /// Closes every question unanswered; the waiting calls count as cancelled.
-    pub(crate) fn close_all(&mut self, services: &Services) {
-        self.close_those(services, |_| true);
+    pub(crate) fn close_all(&mut self, services: &SessionServices) {
+        self.close_matching(services, |_| true);
     }
 
-    fn close_those(&mut self, services: &Services, is_over: impl Fn(&Open) -> bool) {
+    fn close_matching(&mut self, services: &SessionServices, is_over: impl Fn(&OpenAsk) -> bool) {
         self.open.retain(|id, open| {
             let over = is_over(open);
             if over {
-                services.publish(&AgentPath::default(), Body::AskClosed(*id));
+                services.publish(&AgentPath::default(), EventBody::AskClosed(*id));
             }
             !over
         });

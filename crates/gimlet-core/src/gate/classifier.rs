@@ -11,15 +11,16 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use gimlet_policy::Verdict;
 use gimlet_proto::{
-    Block, CachePlan, Message, Model, ModelEvent, ModelFacts, ModelRequest, Thinking, ToolChoice, ToolDef, Usage,
+    Block, CachePlan, Message, Model, ModelEvent, ModelFacts, ModelRequest, ThinkingMode, TokenUsage, ToolChoice,
+    ToolDef,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::lock;
-use crate::call::cut;
-use crate::tool::Prepared;
+use crate::call::truncate_to_bytes;
+use crate::tool::PreparedCall;
 
 /// How long the reviewer may take before a person is asked instead.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -59,7 +60,7 @@ impl ReviewRules {
     pub const DEFAULTS: &str = "$defaults";
 
     /// The rules as the reviewer gets them: the built-in ones in their places.
-    pub fn in_full(&self) -> Self {
+    pub fn expand_defaults(&self) -> Self {
         Self {
             environment: with_defaults(&self.environment, DEFAULT_ENVIRONMENT),
             allow: with_defaults(&self.allow, DEFAULT_ALLOW),
@@ -69,7 +70,7 @@ impl ReviewRules {
     }
 
     fn prompt(&self) -> String {
-        let Self { environment, allow, soft_deny, hard_deny } = self.in_full();
+        let Self { environment, allow, soft_deny, hard_deny } = self.expand_defaults();
         let sections = [
             ("Surroundings:", environment),
             ("Allow:", allow),
@@ -131,46 +132,46 @@ const DEFAULT_HARD: &[&str] = &[
 
 /// What came of a review.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Opinion {
+pub(super) enum ReviewOutcome {
     Allow,
     Refuse(String),
     /// A person must decide.
-    None(&'static str),
+    AskUser(&'static str),
 }
 
 /// A side request, to be counted.
-pub(crate) struct Spent {
+pub(crate) struct ReviewUsage {
     pub(crate) facts: ModelFacts,
-    pub(crate) usage: Usage,
+    pub(crate) usage: TokenUsage,
     pub(crate) took: Duration,
 }
 
 /// The reviewer of a session.
-pub(crate) struct Classifier {
+pub(crate) struct AutoModeClassifier {
     model: Arc<dyn Model>,
     model_id: String,
     system: Arc<[String]>,
     tools: Arc<[ToolDef]>,
-    account: Mutex<Account>,
+    account: Mutex<ReviewHistory>,
 }
 
 #[derive(Default)]
-struct Account {
+struct ReviewHistory {
     /// What the person said and what the agent did, the oldest first.
     entries: VecDeque<String>,
     refused_in_a_row: u32,
     refused: u32,
-    spent: Vec<Spent>,
+    spent: Vec<ReviewUsage>,
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ClassifierAnswer {
     allow: bool,
     #[serde(default)]
     reason: String,
 }
 
-impl Classifier {
+impl AutoModeClassifier {
     pub(crate) fn new(model: Arc<dyn Model>, model_id: String, rules: &ReviewRules) -> Self {
         let tool = ToolDef {
             name: TOOL.to_owned(),
@@ -185,25 +186,29 @@ impl Classifier {
     }
 
     /// Takes note of what the person said.
-    pub(super) fn hear(&self, text: &str) {
-        self.enter(format!("{PERSON}{}", cut(text, ENTRY_BYTES)));
+    pub(super) fn note_user_text(&self, text: &str) {
+        self.push_entry(format!("{PERSON}{}", truncate_to_bytes(text, ENTRY_BYTES)));
     }
 
     /// Takes note of an action that was let through.
-    pub(super) fn see(&self, prepared: &Prepared) {
+    pub(super) fn note_action(&self, prepared: &PreparedCall) {
         if !prepared.read_only {
-            self.enter(format!("agent: {} {}", prepared.tool, cut(&prepared.input.to_string(), ENTRY_BYTES)));
+            self.push_entry(format!(
+                "agent: {} {}",
+                prepared.tool,
+                truncate_to_bytes(&prepared.input.to_string(), ENTRY_BYTES)
+            ));
         }
     }
 
     /// Takes note of what a hook says about what was done.
-    pub(super) fn learn(&self, text: &str) {
+    pub(super) fn note_hook_context(&self, text: &str) {
         let text: String = text.chars().take(HOOK_CHARS).collect();
         // As one line in quotes, so that nothing in it passes for a line of the person's.
-        self.enter(format!("hook: {}", serde_json::Value::from(text)));
+        self.push_entry(format!("hook: {}", serde_json::Value::from(text)));
     }
 
-    fn enter(&self, entry: String) {
+    fn push_entry(&self, entry: String) {
         let entries = &mut lock(&self.account).entries;
         // A person's words, and the limits they set, outlast whatever is done after them.
         if entries.len() >= MAX_ENTRIES
@@ -214,29 +219,29 @@ impl Classifier {
         entries.push_back(entry);
     }
 
-    pub(super) fn take_spent(&self) -> Vec<Spent> {
+    pub(super) fn take_usage(&self) -> Vec<ReviewUsage> {
         std::mem::take(&mut lock(&self.account).spent)
     }
 
     /// Reviews one action; `planning` says that nothing is to be carried out yet.
-    pub(super) async fn review(
+    pub(super) async fn review_action(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedCall,
         verdict: &Verdict,
         planning: bool,
         cancel: &CancellationToken,
-    ) -> Opinion {
+    ) -> ReviewOutcome {
         let input = prepared.input.to_string();
         if input.len() > ACTION_BYTES {
-            return Opinion::None("the action is too long for the reviewer");
+            return ReviewOutcome::AskUser("the action is too long for the reviewer");
         }
         let question = {
             let account = lock(&self.account);
             if account.refused_in_a_row >= MAX_IN_A_ROW || account.refused >= MAX_IN_ALL {
-                return Opinion::None("the reviewer refused too often");
+                return ReviewOutcome::AskUser("the reviewer refused too often");
             }
             let so_far = account.entries.iter().map(String::as_str).collect::<Vec<_>>().join("\n");
-            let why = verdict.reasons.first().map(gimlet_policy::Reason::describe).unwrap_or_default();
+            let why = verdict.reasons.first().map(gimlet_policy::VerdictReason::describe).unwrap_or_default();
             let plan = if planning { PLANNING } else { "" };
             format!("So far:\n{so_far}\n\n{plan}The action under review ({why}):\n{} {input}", prepared.tool)
         };
@@ -244,24 +249,24 @@ impl Classifier {
         let answer = tokio::select! {
             biased;
             () = cancel.cancelled() => None,
-            answer = tokio::time::timeout(PATIENCE, self.ask(question, asked)) => answer.ok().flatten(),
+            answer = tokio::time::timeout(PATIENCE, self.request_verdict(question, asked)) => answer.ok().flatten(),
         };
         let mut account = lock(&self.account);
         match answer {
-            Some(Answer { allow: true, .. }) => {
+            Some(ClassifierAnswer { allow: true, .. }) => {
                 account.refused_in_a_row = 0;
-                Opinion::Allow
+                ReviewOutcome::Allow
             }
-            Some(Answer { reason, .. }) => {
+            Some(ClassifierAnswer { reason, .. }) => {
                 account.refused_in_a_row += 1;
                 account.refused += 1;
-                Opinion::Refuse(reason)
+                ReviewOutcome::Refuse(reason)
             }
-            None => Opinion::None("the reviewer did not answer"),
+            None => ReviewOutcome::AskUser("the reviewer did not answer"),
         }
     }
 
-    async fn ask(&self, question: String, asked: Instant) -> Option<Answer> {
+    async fn request_verdict(&self, question: String, asked: Instant) -> Option<ClassifierAnswer> {
         let mut stream = self.model.stream(ModelRequest {
             model: self.model_id.clone(),
             max_tokens: Some(MAX_TOKENS),
@@ -271,7 +276,7 @@ impl Classifier {
             messages: vec![Arc::new(Message::user(vec![Block::text(&question)]))],
             few_images: None,
             cache: CachePlan { ttl: None, context: None, previous_len: None },
-            thinking: Thinking::Off,
+            thinking: ThinkingMode::Off,
             display: None,
             effort: None,
             want_wire_events: false,
@@ -279,7 +284,7 @@ impl Classifier {
         let mut answer = None;
         while let Some(event) = stream.next().await {
             match event {
-                ModelEvent::Discarded => answer = None,
+                ModelEvent::ReplyDiscarded => answer = None,
                 ModelEvent::BlockDone { block, bad_input: None, .. } => {
                     if let Some(call) = block.as_tool_use().filter(|call| call.name == TOOL) {
                         answer = serde_json::from_str(call.input.get()).ok();
@@ -287,11 +292,11 @@ impl Classifier {
                 }
                 ModelEvent::Spent { model, usage } => {
                     let facts = self.model.facts(&model);
-                    lock(&self.account).spent.push(Spent { facts, usage, took: Duration::ZERO });
+                    lock(&self.account).spent.push(ReviewUsage { facts, usage, took: Duration::ZERO });
                 }
                 ModelEvent::Done(end) => {
                     let facts = self.model.facts(&self.model_id);
-                    lock(&self.account).spent.push(Spent { facts, usage: end.usage, took: asked.elapsed() });
+                    lock(&self.account).spent.push(ReviewUsage { facts, usage: end.usage, took: asked.elapsed() });
                     return answer;
                 }
                 ModelEvent::Failed(_) => return None,

@@ -1,12 +1,12 @@
 //! Calls that may not run: why, what the model is told, and what the person would want to know.
 
-use gimlet_policy::{Reason, Verdict};
-use gimlet_proto::{Body, Denial, SuggestedChange, TurnEnd};
+use gimlet_policy::{Verdict, VerdictReason};
+use gimlet_proto::{Denial, EventBody, SuggestedChange, TurnEnd};
 
 use super::lock;
-use crate::call::{CallScope, Incoming};
-use crate::results::{Settled, cancelled};
-use crate::tool::{ErrorClass, Prepared, ToolError};
+use crate::call::{CallScope, ToolCall};
+use crate::call_result::{CallResult, cancelled_result};
+use crate::tool::{ErrorClass, PreparedCall, ToolError};
 
 /// The origin of a refusal that a person could have turned into a yes.
 pub(super) const UNATTENDED: &str = "unattended";
@@ -20,11 +20,11 @@ const HOOK: &str = "hook";
 /// Why a call may not run.
 pub(crate) enum Refusal {
     /// By rule, mode or the lack of anyone to ask.
-    Denied(Box<Denied>),
+    Denied(Box<DenialDetails>),
     /// By a person.
     ByPerson { message: String, stop_turn: bool },
     /// By a hook: before anything was decided, or in a person's place.
-    ByHook { denied: Box<Denied>, at_once: bool, stop_turn: bool },
+    ByHook { denied: Box<DenialDetails>, at_once: bool, stop_turn: bool },
     /// The question was withdrawn.
     Cancelled,
     /// An edited input did not fit.
@@ -32,7 +32,7 @@ pub(crate) enum Refusal {
 }
 
 /// A refusal without a person: what the model is told, and what the person would want to know.
-pub(crate) struct Denied {
+pub(crate) struct DenialDetails {
     origin: &'static str,
     message: String,
     summary: String,
@@ -42,22 +42,22 @@ pub(crate) struct Denied {
     ends_turn: bool,
 }
 
-impl Denied {
+impl DenialDetails {
     /// By a rule or a mode that was chosen on purpose, and is not to be argued away.
-    pub(super) fn new(origin: &'static str, message: String, prepared: &Prepared, verdict: &Verdict) -> Box<Self> {
+    pub(super) fn new(origin: &'static str, message: String, prepared: &PreparedCall, verdict: &Verdict) -> Box<Self> {
         let explained = verdict.explain();
         let reason = explained.split_once(": ").map_or(explained.as_str(), |(_, reason)| reason).to_owned();
-        Box::new(Self::of(origin, message, prepared.description.clone(), reason))
+        Box::new(Self::from_parts(origin, message, prepared.description.clone(), reason))
     }
 
-    fn of(origin: &'static str, message: String, summary: String, reason: String) -> Self {
+    fn from_parts(origin: &'static str, message: String, summary: String, reason: String) -> Self {
         Self { origin, message, summary, reason, remedies: Vec::new(), ends_turn: false }
     }
 
     /// For want of a person who could be asked; `suggested` is what would have answered the question.
     pub(super) fn unattended(
         message: String,
-        prepared: &Prepared,
+        prepared: &PreparedCall,
         verdict: &Verdict,
         suggested: Vec<SuggestedChange>,
     ) -> Box<Self> {
@@ -66,7 +66,7 @@ impl Denied {
     }
 
     /// Somebody was asked and failed to answer.
-    pub(super) fn unanswered(why: &str, prepared: &Prepared, verdict: &Verdict) -> Box<Self> {
+    pub(super) fn unanswered(why: &str, prepared: &PreparedCall, verdict: &Verdict) -> Box<Self> {
         let message = format!(
             "{} was not run: the program that answers for the user failed to answer ({why}). Nobody has decided about this \
              call.",
@@ -76,20 +76,20 @@ impl Denied {
     }
 
     /// Somebody answers for the person, and could not even be asked.
-    pub(super) fn unasked(why: &str, prepared: &Prepared, verdict: &Verdict) -> Box<Self> {
+    pub(super) fn unasked(why: &str, prepared: &PreparedCall, verdict: &Verdict) -> Box<Self> {
         let message = format!("{} was not run: nobody could be asked about this call ({why}).", prepared.tool);
         Self::new(UNATTENDED, message, prepared, verdict)
     }
 
-    pub(super) fn by_reviewer(message: String, why: &str, prepared: &Prepared) -> Box<Self> {
+    pub(super) fn by_reviewer(message: String, why: &str, prepared: &PreparedCall) -> Box<Self> {
         let reason = format!("the reviewer of auto mode refused it: {why}");
-        Box::new(Self::of(REVIEWER, message, prepared.description.clone(), reason))
+        Box::new(Self::from_parts(REVIEWER, message, prepared.description.clone(), reason))
     }
 
-    pub(super) fn by_hook(message: String, prepared: &Prepared) -> Box<Self> {
+    pub(super) fn by_hook(message: String, prepared: &PreparedCall) -> Box<Self> {
         let summary = prepared.description.clone();
         let reason = format!("a hook refused it: {message}");
-        Box::new(Self::of(HOOK, message, summary, reason))
+        Box::new(Self::from_parts(HOOK, message, summary, reason))
     }
 
     /// The same, as the last thing that happens in the turn.
@@ -108,19 +108,20 @@ impl Denied {
     }
 
     /// It would have asked, and nobody was there.
-    pub(super) fn is_for_want_of_a_person(&self) -> bool {
+    pub(super) fn is_unattended(&self) -> bool {
         self.origin == UNATTENDED
     }
 }
 
 impl Refusal {
     /// The result that the model gets in place of a run; every refusal is counted and shown.
-    pub(crate) fn into_settled(self, scope: &CallScope, incoming: &Incoming) -> Settled {
-        let by_person = |message: String| Denied::of("user", message, String::new(), "a person refused".to_owned());
+    pub(crate) fn into_call_result(self, scope: &CallScope, incoming: &ToolCall) -> CallResult {
+        let by_person =
+            |message: String| DenialDetails::from_parts("user", message, String::new(), "a person refused".to_owned());
         let blocked_at_once = matches!(self, Refusal::ByHook { at_once: true, .. });
         let (denied, stop_turn) = match self {
-            Refusal::Cancelled => return cancelled("the turn was stopped while permission was being asked"),
-            Refusal::Invalid(error) => return Settled::failed(error),
+            Refusal::Cancelled => return cancelled_result("the turn was stopped while permission was being asked"),
+            Refusal::Invalid(error) => return CallResult::from_error(error),
             Refusal::Denied(denied) => (*denied, false),
             Refusal::ByHook { denied, stop_turn, .. } => (*denied, stop_turn),
             Refusal::ByPerson { message, stop_turn } if message.trim().is_empty() => {
@@ -129,7 +130,7 @@ impl Refusal {
             // Whoever answers words it: it may be a program's own explanation.
             Refusal::ByPerson { message, stop_turn } => (by_person(message), stop_turn),
         };
-        let Denied { origin, message, summary, reason, remedies, ends_turn } = denied;
+        let DenialDetails { origin, message, summary, reason, remedies, ends_turn } = denied;
         let denial = Denial {
             tool: incoming.name.clone(),
             call: incoming.id.clone(),
@@ -142,10 +143,10 @@ impl Refusal {
         };
         lock(&scope.gate.denials).push(denial.clone());
         if origin != "user" && !blocked_at_once {
-            scope.services.publish(&scope.agent, Body::Denied(denial));
+            scope.services.publish(&scope.agent, EventBody::Denied(denial));
         }
         let class = if blocked_at_once { ErrorClass::HookBlocked } else { ErrorClass::PermissionDenied };
-        let mut settled = Settled::failed(ToolError::new(class, message));
+        let mut settled = CallResult::from_error(ToolError::new(class, message));
         settled.stop_turn = stop_turn;
         settled.ends_turn = ends_turn.then_some(TurnEnd::HookStopped);
         settled
@@ -153,30 +154,30 @@ impl Refusal {
 }
 
 /// What kind of ground a refusal has.
-pub(super) fn origin(verdict: &Verdict) -> &'static str {
+pub(super) fn refusal_origin(verdict: &Verdict) -> &'static str {
     match verdict.reasons.first() {
-        Some(Reason::Rule { .. } | Reason::MayMatchRule { .. }) => "rule",
-        Some(Reason::Mode(_)) => "mode",
-        Some(Reason::Tool(_)) => "tool",
+        Some(VerdictReason::Rule { .. } | VerdictReason::MayMatchRule { .. }) => "rule",
+        Some(VerdictReason::Mode(_)) => "mode",
+        Some(VerdictReason::Tool(_)) => "tool",
         Some(_) | None => "other",
     }
 }
 
 /// The ground of a question, in the words that programs know.
-pub(super) fn kind(verdict: &Verdict) -> &'static str {
+pub(super) fn reason_kind(verdict: &Verdict) -> &'static str {
     match verdict.reasons.first() {
-        Some(Reason::Rule { .. } | Reason::MayMatchRule { .. }) => "rule",
-        Some(Reason::Mode(_)) => "mode",
-        Some(Reason::Hook(_)) => "hook",
-        Some(Reason::OutsideWorkingDirectories(_)) => "workingDir",
-        Some(Reason::LeavesSandbox) => "sandboxOverride",
+        Some(VerdictReason::Rule { .. } | VerdictReason::MayMatchRule { .. }) => "rule",
+        Some(VerdictReason::Mode(_)) => "mode",
+        Some(VerdictReason::Hook(_)) => "hook",
+        Some(VerdictReason::OutsideWorkingDirectories(_)) => "workingDir",
+        Some(VerdictReason::LeavesSandbox) => "sandboxOverride",
         Some(
-            Reason::CriticalRemoval(_)
-            | Reason::ProtectedPath(_)
-            | Reason::ChangesSettings
-            | Reason::Credentials(_)
-            | Reason::GitRuns(_)
-            | Reason::OddPath(_),
+            VerdictReason::CriticalRemoval(_)
+            | VerdictReason::ProtectedPath(_)
+            | VerdictReason::ChangesSettings
+            | VerdictReason::Credentials(_)
+            | VerdictReason::GitRuns(_)
+            | VerdictReason::OddPath(_),
         ) => "safetyCheck",
         Some(_) | None => "other",
     }

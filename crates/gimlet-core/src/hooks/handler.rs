@@ -6,7 +6,7 @@ use std::time::Duration;
 use gimlet_proto::{BoxFuture, ToolUseId};
 use serde_json::value::RawValue;
 
-use super::{HookEvent, Matcher, Subject};
+use super::{HookEvent, HookMatcher, HookSubject};
 
 /// Whoever runs a hook. Dropping the future withdraws the call.
 pub trait HookHandler: Send + Sync {
@@ -69,16 +69,16 @@ pub enum HandlerAnswer {
 
 impl HandlerReport {
     /// An answer without anything around it.
-    pub fn json(answer: Box<RawValue>) -> Self {
+    pub fn from_json(answer: Box<RawValue>) -> Self {
         Self { answer: HandlerAnswer::Json(answer), stdout: String::new(), stderr: String::new(), exit_code: None }
     }
 }
 
 /// What trouble with a hook means for what it guards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnTrouble {
+pub enum HookFailurePolicy {
     /// It is reported, and work goes on.
-    GoOn,
+    Continue,
     Block,
 }
 
@@ -86,20 +86,20 @@ pub enum OnTrouble {
 #[derive(Clone)]
 pub struct HookEntry {
     pub event: HookEvent,
-    pub matcher: Matcher,
+    pub matcher: HookMatcher,
     pub handler: Arc<dyn HookHandler>,
     /// How long it may take, where somebody chose that.
     pub timeout: Option<Duration>,
-    pub on_failure: OnTrouble,
+    pub on_failure: HookFailurePolicy,
     /// What it means that no answer came in time, or can come any more.
-    pub on_silence: OnTrouble,
+    pub on_silence: HookFailurePolicy,
     /// Whose hook it is, in words for people: `the driving program`.
     pub source: Arc<str>,
 }
 
 impl HookEntry {
     /// Whether it is to be called for this.
-    pub(super) fn wants(&self, event: HookEvent, subject: Option<Subject<'_>>) -> bool {
-        self.event == event && subject.is_none_or(|subject| subject.is_watched_by(&self.matcher))
+    pub(super) fn matches(&self, event: HookEvent, subject: Option<HookSubject<'_>>) -> bool {
+        self.event == event && subject.is_none_or(|subject| subject.is_matched_by(&self.matcher))
     }
 }

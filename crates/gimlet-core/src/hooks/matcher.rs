@@ -10,7 +10,7 @@ use super::HookEvent;
 /// A matcher that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("the matcher `{text}` of a {} hook is no usable pattern: {source}", event.name())]
-pub struct MatcherError {
+pub struct HookMatcherError {
     pub event: HookEvent,
     pub text: String,
     pub source: Box<fancy_regex::Error>,
@@ -18,22 +18,22 @@ pub struct MatcherError {
 
 /// What a hook wants to be called for.
 #[derive(Clone, Debug)]
-pub struct Matcher(Kind);
+pub struct HookMatcher(MatcherKind);
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum MatcherKind {
     All,
     Names(Vec<String>),
     /// Found anywhere in the subject.
     Pattern(Regex),
 }
 
-impl Matcher {
+impl HookMatcher {
     /// Reads a matcher: nothing, `*`, a list of names, or else a pattern. One of an event without a subject says nothing.
-    pub fn new(event: HookEvent, text: Option<&str>) -> Result<Self, MatcherError> {
+    pub fn new(event: HookEvent, text: Option<&str>) -> Result<Self, HookMatcherError> {
         let text = text.map(str::trim).unwrap_or_default();
         if text.is_empty() || text == "*" || !event.has_subject() {
-            return Ok(Self(Kind::All));
+            return Ok(Self(MatcherKind::All));
         }
         let plain = |c: char| c.is_alphanumeric() || c == '_' || c == '|';
         let listed = |c: char| plain(c) || matches!(c, '-' | ' ' | ',');
@@ -43,29 +43,29 @@ impl Matcher {
         };
         if is_list {
             let names = text.split(['|', ',']).map(str::trim).filter(|name| !name.is_empty());
-            return Ok(Self(Kind::Names(names.map(str::to_owned).collect())));
+            return Ok(Self(MatcherKind::Names(names.map(str::to_owned).collect())));
         }
         match Regex::new(text) {
-            Ok(pattern) => Ok(Self(Kind::Pattern(pattern))),
-            Err(source) => Err(MatcherError { event, text: text.to_owned(), source: Box::new(source) }),
+            Ok(pattern) => Ok(Self(MatcherKind::Pattern(pattern))),
+            Err(source) => Err(HookMatcherError { event, text: text.to_owned(), source: Box::new(source) }),
         }
     }
 
     pub fn matches(&self, subject: &str) -> bool {
         match &self.0 {
-            Kind::All => true,
-            Kind::Names(names) => names.iter().any(|name| name == subject),
+            MatcherKind::All => true,
+            MatcherKind::Names(names) => names.iter().any(|name| name == subject),
             // One that gives up over a subject is called for it: it may be there to forbid.
-            Kind::Pattern(pattern) => pattern.is_match(subject).unwrap_or(true),
+            MatcherKind::Pattern(pattern) => pattern.is_match(subject).unwrap_or(true),
         }
     }
 
     /// The matcher as people would write it; empty when everything matches.
     pub(super) fn text(&self) -> String {
         match &self.0 {
-            Kind::All => String::new(),
-            Kind::Names(names) => names.join("|"),
-            Kind::Pattern(pattern) => pattern.as_str().to_owned(),
+            MatcherKind::All => String::new(),
+            MatcherKind::Names(names) => names.join("|"),
+            MatcherKind::Pattern(pattern) => pattern.as_str().to_owned(),
         }
     }
 }
@@ -96,23 +96,23 @@ mod tests {
             (Some("^(?!Read).*$"), "Read", false),
         ];
         for (text, subject, expected) in cases {
-            let matcher = Matcher::new(HookEvent::PreToolUse, *text).unwrap();
+            let matcher = HookMatcher::new(HookEvent::PreToolUse, *text).unwrap();
             assert_eq!(matcher.matches(subject), *expected, "{text:?} on {subject}");
         }
     }
 
     #[test]
     fn events_differ_in_what_a_matcher_means() {
-        assert!(Matcher::new(HookEvent::Stop, Some("nothing")).unwrap().matches("anything"));
+        assert!(HookMatcher::new(HookEvent::Stop, Some("nothing")).unwrap().matches("anything"));
         // Here a comma is part of a pattern.
-        let pattern = Matcher::new(HookEvent::StopFailure, Some("rate_limit,overloaded")).unwrap();
+        let pattern = HookMatcher::new(HookEvent::StopFailure, Some("rate_limit,overloaded")).unwrap();
         assert!(!pattern.matches("rate_limit"));
-        assert!(Matcher::new(HookEvent::StopFailure, Some("rate_limit|overloaded")).unwrap().matches("overloaded"));
+        assert!(HookMatcher::new(HookEvent::StopFailure, Some("rate_limit|overloaded")).unwrap().matches("overloaded"));
     }
 
     #[test]
     fn a_text_that_is_no_pattern_is_named() {
-        let error = Matcher::new(HookEvent::PreToolUse, Some("^(Read")).unwrap_err();
+        let error = HookMatcher::new(HookEvent::PreToolUse, Some("^(Read")).unwrap_err();
         assert!(error.to_string().contains("^(Read"), "{error}");
     }
 }

@@ -4,26 +4,26 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gimlet_proto::{
-    AgentPath, Body, BoxFuture, Env, HookPhase, Hub, Model, ModelFacts, ModelRequest, ModelStream, SessionId, Thinking,
-    ToolUseId,
+    AgentPath, BoxFuture, Env, EventBody, EventHub, HookPhase, Model, ModelFacts, ModelRequest, ModelStream, SessionId,
+    ThinkingMode, ToolUseId,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::agents::{AgentHost, HostParts, Roster};
-use crate::dials::{Choice, Dials};
-use crate::gate::{Gate, Permissions};
-use crate::ledger::Ledger;
-use crate::record::Record;
-use crate::services::Services;
+use crate::agents::{AgentRoster, AgentRuntime, AgentRuntimeParts};
+use crate::gate::{Gate, PermissionConfig};
+use crate::model_selection::{LiveModelSelection, ModelSelection};
+use crate::record::ConversationRecord;
+use crate::services::SessionServices;
 use crate::session::SessionState;
 use crate::tool::ToolSet;
 use crate::turn::TurnOptions;
+use crate::usage_ledger::UsageLedger;
 
-struct NoModel;
+struct UnusedModel;
 
-impl Model for NoModel {
+impl Model for UnusedModel {
     fn facts(&self, model: &str) -> ModelFacts {
         ModelFacts {
             id: model.to_owned(),
@@ -43,12 +43,12 @@ impl Model for NoModel {
 }
 
 /// A handler that keeps what it was told.
-struct Fixed {
+struct RecordingHandler {
     answer: fn() -> HandlerAnswer,
     told: Arc<Mutex<Vec<Value>>>,
 }
 
-impl HookHandler for Fixed {
+impl HookHandler for RecordingHandler {
     fn run(&self, call: HandlerCall) -> BoxFuture<'static, Result<HandlerReport, HandlerError>> {
         self.told.lock().unwrap().push(serde_json::from_str(call.input.get()).unwrap());
         let report =
@@ -61,81 +61,85 @@ impl HookHandler for Fixed {
     }
 }
 
-struct Stage {
+struct HookBench {
     scope: CallScope,
-    hub: Hub,
+    hub: EventHub,
     told: Arc<Mutex<Vec<Value>>>,
 }
 
-fn stage() -> Stage {
-    let hub = Hub::default();
+fn hook_bench() -> HookBench {
+    let hub = EventHub::default();
     let state = SessionState::new("/project".into(), Vec::new());
-    let services = Services::new(SessionId::new("s"), Env::default(), None, "/results".into(), hub.clone(), state);
-    let model: Arc<dyn Model> = Arc::new(NoModel);
+    let services =
+        SessionServices::new(SessionId::new("s"), Env::default(), None, "/results".into(), hub.clone(), state);
+    let model: Arc<dyn Model> = Arc::new(UnusedModel);
     let (env, id) = (Env::default(), SessionId::new("s"));
     let files =
-        gimlet_store::Locations::new(std::path::Path::new("/nowhere")).project(std::path::Path::new("/project"));
-    let transcript = gimlet_store::Transcript::unsaved(id.clone(), gimlet_store::Stamp::default());
-    let host = AgentHost::new(HostParts {
+        gimlet_store::StoreLocations::new(std::path::Path::new("/nowhere")).project(std::path::Path::new("/project"));
+    let transcript = gimlet_store::Transcript::new_unsaved(id.clone(), gimlet_store::EntryStamp::default());
+    let host = AgentRuntime::new(AgentRuntimeParts {
         model: &model,
-        roster: Roster::default(),
+        roster: AgentRoster::default(),
         main_launches: None,
         env: &env,
         options: &TurnOptions::default(),
         items: &Arc::default(),
-        result_files: &ResultFiles::new(&files.session(&id)),
-        transcripts: Record::new(transcript).agents(),
+        result_files: &ResultFiles::new(&files.session_files(&id)),
+        transcripts: ConversationRecord::new(transcript).agent_transcripts(),
         cache_ttl: None,
-        ledger: &Ledger::default(),
+        ledger: &UsageLedger::default(),
     });
     let scope = CallScope {
         services: Arc::new(services),
         tools: ToolSet::new(Vec::<crate::tool::ToolRef>::new()),
-        gate: Arc::new(Gate::new(Permissions::default(), &model, None)),
+        gate: Arc::new(Gate::new(PermissionConfig::default(), &model, None)),
         cancel: CancellationToken::new(),
         agent: AgentPath::default(),
         subagent: None,
-        dials: Dials::new(Choice {
+        model_selection: LiveModelSelection::new(ModelSelection {
             model: "m".into(),
-            thinking: Thinking::Off,
+            thinking: ThinkingMode::Off,
             display: None,
             effort: Some("high".into()),
         }),
-        host: Arc::new(host),
+        agent_runtime: Arc::new(host),
     };
-    Stage { scope, hub, told: Arc::default() }
+    HookBench { scope, hub, told: Arc::default() }
 }
 
-impl Stage {
+impl HookBench {
     fn listen(&self, event: HookEvent, matcher: Option<&str>, answer: fn() -> HandlerAnswer) {
         let entry = HookEntry {
             event,
-            matcher: Matcher::new(event, matcher).unwrap(),
-            handler: Arc::new(Fixed { answer, told: self.told.clone() }),
+            matcher: HookMatcher::new(event, matcher).unwrap(),
+            handler: Arc::new(RecordingHandler { answer, told: self.told.clone() }),
             timeout: None,
-            on_failure: OnTrouble::GoOn,
-            on_silence: OnTrouble::GoOn,
+            on_failure: HookFailurePolicy::Continue,
+            on_silence: HookFailurePolicy::Continue,
             source: Arc::from("a test"),
         };
         self.scope.services.hooks().replace("test", vec![entry]);
     }
 
-    async fn fire(&self, occasion: &Occasion<'_>) -> Fired {
+    async fn fire(&self, occasion: &HookPayload<'_>) -> CombinedHookOutput {
         self.scope.services.hooks().fire(&self.scope, occasion).await
     }
 }
 
 #[tokio::test]
 async fn a_handler_may_block_or_speak_without_json() {
-    let stage = stage();
+    let stage = hook_bench();
     let mut events = stage.hub.subscribe();
     let (id, input) = (ToolUseId::new("t"), json!({}));
-    let call = CallFacts { id: &id, tool: Subject::of("Bash"), server: None, input: &input };
+    let call = CallFacts { id: &id, tool: HookSubject::from_name("Bash"), server: None, input: &input };
     stage.listen(HookEvent::PreToolUse, None, || HandlerAnswer::Block("no".into()));
-    assert_eq!(stage.fire(&Occasion::PreToolUse(call)).await.permission, Some((Permission::Deny, Some("no".into()))));
+    assert_eq!(
+        stage.fire(&HookPayload::PreToolUse(call)).await.permission,
+        Some((HookPermission::Deny, Some("no".into())))
+    );
     let mut shown = Vec::new();
     while shown.len() < 2 {
-        if let Body::Hook(hook) = events.next().await.unwrap().body {
+        if let EventBody::Hook(hook) = events.next().await.unwrap().body {
             assert_eq!(hook.name, "PreToolUse:Bash");
             shown.push(hook.phase);
         }
@@ -146,41 +150,43 @@ async fn a_handler_may_block_or_speak_without_json() {
     // Plain words are for the model at the beginning of something, and for nobody elsewhere.
     let words = || HandlerAnswer::Text("words".into());
     stage.listen(HookEvent::UserPromptSubmit, None, words);
-    assert_eq!(stage.fire(&Occasion::UserPromptSubmit { prompt: "p", title: None }).await.contexts.len(), 1);
+    assert_eq!(stage.fire(&HookPayload::UserPromptSubmit { prompt: "p", title: None }).await.contexts.len(), 1);
     stage.listen(HookEvent::PreToolUse, None, words);
-    assert_eq!(stage.fire(&Occasion::PreToolUse(call)).await.contexts.len(), 0);
+    assert_eq!(stage.fire(&HookPayload::PreToolUse(call)).await.contexts.len(), 0);
 }
 
 #[tokio::test]
 async fn a_tool_is_found_by_its_older_names_too() {
-    let stage = stage();
+    let stage = hook_bench();
     let (id, input) = (ToolUseId::new("t"), json!({}));
-    let tool = Subject { aliases: &["Task"], ..Subject::of("Agent") };
+    let tool = HookSubject { aliases: &["Task"], ..HookSubject::from_name("Agent") };
     let call = CallFacts { id: &id, tool, server: None, input: &input };
     stage.listen(HookEvent::PreToolUse, Some("Task"), || HandlerAnswer::Block("no".into()));
-    assert!(stage.fire(&Occasion::PreToolUse(call)).await.permission.is_some());
+    assert!(stage.fire(&HookPayload::PreToolUse(call)).await.permission.is_some());
     assert_eq!(stage.told.lock().unwrap()[0]["tool_name"], "Agent");
 }
 
 /// A guard of Edit is one of every tool that edits under another name.
 #[test]
-fn whoever_watches_edit_watches_multi_edit() {
-    let stage = stage();
+fn a_matcher_for_edit_also_matches_multi_edit() {
+    let stage = hook_bench();
     stage.listen(HookEvent::PreToolUse, Some("Edit|Write"), || HandlerAnswer::Block("no".into()));
-    let watched = |tool: &str| stage.scope.services.hooks().is_awaited(HookEvent::PreToolUse, Subject::of(tool));
+    let watched = |tool: &str| {
+        stage.scope.services.hooks().has_matching_hook(HookEvent::PreToolUse, HookSubject::from_name(tool))
+    };
     assert!(watched("MultiEdit") && watched("Edit") && !watched("Read"));
 }
 
 /// A server that lists a twin of its tool gives it another name, and no way past its guard.
 #[test]
 fn a_tool_of_a_server_is_watched_by_every_name_that_forbids_it() {
-    let stage = stage();
-    let also = gimlet_policy::spellings(&["my.srv"], &["drop.table"]);
+    let stage = hook_bench();
+    let also = gimlet_policy::tool_name_spellings(&["my.srv"], &["drop.table"]);
     let sent = "mcp__my_srv__drop_table__1a2b3c4d";
-    let tool = Subject { also_named: &also, ..Subject::of(sent) };
+    let tool = HookSubject { also_named: &also, ..HookSubject::from_name(sent) };
     let watched = |matcher: &str| {
         stage.listen(HookEvent::PreToolUse, Some(matcher), || HandlerAnswer::Block("no".into()));
-        stage.scope.services.hooks().is_awaited(HookEvent::PreToolUse, tool)
+        stage.scope.services.hooks().has_matching_hook(HookEvent::PreToolUse, tool)
     };
     for matcher in ["mcp__my_srv__drop_table", "Bash|mcp__my_srv__drop_table", "mcp__my.srv__drop.table$", sent] {
         assert!(watched(matcher), "{matcher}");
@@ -191,13 +197,13 @@ fn a_tool_of_a_server_is_watched_by_every_name_that_forbids_it() {
 }
 
 #[test]
-fn nobody_listens_until_somebody_does_and_again_when_they_go() {
-    let hooks = Hooks::default();
-    assert!(!hooks.listens(HookEvent::Stop));
-    let stage = stage();
+fn listener_bits_follow_registration() {
+    let hooks = HookRegistry::default();
+    assert!(!hooks.has_listeners(HookEvent::Stop));
+    let stage = hook_bench();
     let hooks = stage.scope.services.hooks();
     stage.listen(HookEvent::Stop, None, || HandlerAnswer::Text(String::new()));
-    assert!(hooks.listens(HookEvent::Stop) && !hooks.listens(HookEvent::PreToolUse));
+    assert!(hooks.has_listeners(HookEvent::Stop) && !hooks.has_listeners(HookEvent::PreToolUse));
     hooks.replace("test", Vec::new());
-    assert!(!hooks.listens(HookEvent::Stop));
+    assert!(!hooks.has_listeners(HookEvent::Stop));
 }

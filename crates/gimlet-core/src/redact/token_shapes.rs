@@ -100,7 +100,7 @@ const BEHIND: &[(&[&str], &str)] = &[
 const SHORTEST_TOKEN: usize = 15;
 
 /// One kind of secret. Making its expression takes a good part of a millisecond, and most texts need none.
-struct Shape {
+struct TokenShape {
     /// One of them is in every text that it fits; without any, a text must have a word as long as a token.
     marks: &'static [&'static str],
     text: String,
@@ -108,13 +108,13 @@ struct Shape {
     expression: OnceLock<Option<Regex>>,
 }
 
-impl Shape {
+impl TokenShape {
     fn new(marks: &'static [&'static str], text: String) -> Self {
         Self { marks, text, expression: OnceLock::new() }
     }
 
     /// Whether it is worth a closer look.
-    fn may_fit(&self, small: &str, has_long_word: bool) -> bool {
+    fn may_match(&self, small: &str, has_long_word: bool) -> bool {
         if self.marks.is_empty() { has_long_word } else { self.marks.iter().any(|mark| small.contains(mark)) }
     }
 
@@ -124,13 +124,13 @@ impl Shape {
     }
 }
 
-static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
+static SHAPES: LazyLock<Vec<TokenShape>> = LazyLock::new(|| {
     let tokens = format!(r"(?P<head>{START}|_)(?:{})(?P<tail>)", TOKENS.join("|"));
     let behind = BEHIND.iter().map(|(marks, text)| {
         let text = text.replace(r"\b", START);
-        Shape::new(marks, if text.contains("<tail>") { text } else { format!("{text}(?P<tail>)") })
+        TokenShape::new(marks, if text.contains("<tail>") { text } else { format!("{text}(?P<tail>)") })
     });
-    behind.chain([Shape::new(&[], tokens)]).collect()
+    behind.chain([TokenShape::new(&[], tokens)]).collect()
 });
 
 /// The text without what looks like a secret.
@@ -140,7 +140,7 @@ pub fn mask_tokens(text: &str) -> Cow<'_, str> {
         .split(|mark: char| !mark.is_ascii_alphanumeric() && !"_-.:+/=".contains(mark))
         .any(|word| word.len() >= SHORTEST_TOKEN);
     let mut masked = Cow::Borrowed(text);
-    for shape in SHAPES.iter().filter(|shape| shape.may_fit(&small, has_long_word)) {
+    for shape in SHAPES.iter().filter(|shape| shape.may_match(&small, has_long_word)) {
         let Some(expression) = shape.expression() else { continue };
         if let Cow::Owned(changed) = expression.replace_all(&masked, format!("${{head}}{MASK}${{tail}}")) {
             masked = Cow::Owned(changed);

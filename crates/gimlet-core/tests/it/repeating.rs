@@ -1,9 +1,9 @@
 //! A model that makes one call again and again without effect: the user is asked, or the turn ends, in good order.
 
-use gimlet_proto::{Answer, AskBody, Block, Body, ModelEvent, Op, StopCause, TurnEnd};
+use gimlet_proto::{AskAnswer, AskBody, Block, EventBody, ModelEvent, Op, StopCause, TurnEnd};
 use serde_json::json;
 
-use crate::bench::{Bench, Setup, call, reply};
+use crate::session_bench::{BenchSetup, SessionBench, call, reply};
 
 fn look(id: &str, manner: &str) -> Block {
     call(id, "Look", json!({"name": "a", "manner": manner}))
@@ -21,7 +21,7 @@ async fn with_nobody_to_ask_the_twentieth_call_ends_the_turn_and_every_call_has_
     // The last reply has another call behind the one too many.
     all.push(reply(&[look("last", "fail"), call("behind", "Touch", json!({"name": "b"}))]));
     all.push(reply(&[Block::text("next")]));
-    let mut bench = Bench::new(Setup::default(), all);
+    let mut bench = SessionBench::new(BenchSetup::default(), all);
     let report = bench.run("go").await;
     let TurnEnd::Stopped { reason, because: StopCause::RepeatedCalls } = &report.end else {
         panic!("{:?}", report.end)
@@ -47,12 +47,12 @@ async fn with_nobody_to_ask_the_twentieth_call_ends_the_turn_and_every_call_has_
 }
 
 /// Runs a session in which the model repeats a call, and answers every question alike. Returns how often it was asked.
-async fn attended(bench: &mut Bench, answer: impl Fn() -> Answer) -> (TurnEnd, Vec<String>) {
+async fn attended(bench: &mut SessionBench, answer: impl Fn() -> AskAnswer) -> (TurnEnd, Vec<String>) {
     let mut asked = Vec::new();
     bench.say("go");
     let report = bench
         .turn(|event, handle| {
-            let Body::Ask(ask) = &event.body else { return };
+            let EventBody::Ask(ask) = &event.body else { return };
             let AskBody::Permission { reason, .. } = &ask.body else { panic!("{:?}", ask.body) };
             asked.push(reason.clone());
             handle.send(Op::Answer { ask: ask.id, answer: answer() });
@@ -64,8 +64,8 @@ async fn attended(bench: &mut Bench, answer: impl Fn() -> Answer) -> (TurnEnd, V
 #[tokio::test(start_paused = true)]
 async fn the_user_is_asked_and_a_yes_lets_it_go_on() {
     for manner in ["fail", ""] {
-        let mut bench = Bench::new(Setup { attended: true, ..Setup::default() }, replies(25, manner));
-        let (end, asked) = attended(&mut bench, Answer::yes).await;
+        let mut bench = SessionBench::new(BenchSetup { attended: true, ..BenchSetup::default() }, replies(25, manner));
+        let (end, asked) = attended(&mut bench, AskAnswer::yes).await;
         assert!(matches!(end, TurnEnd::Completed), "{end:?}");
         // Before the 12th call, and before the 12th from there on.
         assert_eq!(asked.len(), 2, "{asked:?}");
@@ -77,8 +77,8 @@ async fn the_user_is_asked_and_a_yes_lets_it_go_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_no_of_the_user_ends_the_turn() {
-    let mut bench = Bench::new(Setup { attended: true, ..Setup::default() }, replies(25, "fail"));
-    let no = || Answer::No { message: String::new(), interrupt: false };
+    let mut bench = SessionBench::new(BenchSetup { attended: true, ..BenchSetup::default() }, replies(25, "fail"));
+    let no = || AskAnswer::No { message: String::new(), interrupt: false };
     let (end, asked) = attended(&mut bench, no).await;
     assert!(matches!(end, TurnEnd::Aborted { in_tools: true }), "{end:?}");
     assert_eq!(asked.len(), 1);

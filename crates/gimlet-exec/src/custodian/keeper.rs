@@ -13,9 +13,9 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::{FORCE_LIMIT, KEEPER_NAME, SILENT_END_GRACE};
-use crate::sys::Fork;
-use crate::wire::{News, Request, STATUS_BYTES, Stage};
-use crate::{procfs, sandbox, socket, sys, wire};
+use crate::custody_wire::{KeeperEvent, KeeperRequest, STATUS_BYTES, StartStage};
+use crate::sys::ForkSide;
+use crate::{custody_wire, message_socket, procfs, sandbox, sys};
 
 /// The descriptor on which a program reports in which directory its command ended.
 pub(crate) const REPORT_DESCRIPTOR: RawFd = 3;
@@ -27,7 +27,7 @@ pub(super) struct Keeper {
     signals: OwnedFd,
     /// The command itself until it was buried. While it is unburied its number names its process group safely.
     leader: Option<i32>,
-    end: Option<End>,
+    end: Option<KillSchedule>,
     /// While the command runs in a directory that this process shares with it.
     shared_directory: Option<SharedDirectory>,
     /// Read ends of the pipes of a released command, kept open and emptied for its survivors.
@@ -35,47 +35,51 @@ pub(super) struct Keeper {
 }
 
 /// An end under way.
-struct End {
+struct KillSchedule {
     force_at: Instant,
     /// Grows from round to round, so that something unkillable does not keep a processor busy.
     next_round_in: Duration,
 }
 
 /// Tells gimlet why a command did not start. When even that fails, the closed socket says it.
-pub(super) fn report_failure(status: &OwnedFd, stage: Stage, error: &io::Error) {
+pub(super) fn report_failure(status: &OwnedFd, stage: StartStage, error: &io::Error) {
     let errno = error.raw_os_error().unwrap_or(libc::EIO);
-    let _ = socket::send(status, &News::Failed { stage, errno }.encode(), &[]);
+    let _ = message_socket::send(status, &KeeperEvent::Failed { stage, errno }.encode(), &[]);
 }
 
 /// What a keeper holds before it has a command.
-pub(super) struct Held {
+pub(super) struct KeeperSetup {
     signals: OwnedFd,
     lifeline: OwnedFd,
 }
 
 /// Makes this process a keeper that has nothing to keep yet.
-pub(super) fn prepare(lifeline: &OwnedFd) -> Result<Held, Failure> {
+pub(super) fn prepare_keeper(lifeline: &OwnedFd) -> Result<KeeperSetup, LaunchFailure> {
     let _ = rustix::thread::set_name(KEEPER_NAME);
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(Failure::keeper)?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(LaunchFailure::from_keeper_error)?;
     super::continue_when_parent_dies();
-    let signals = sys::child_signals().map_err(Failure::keeper)?;
-    let lifeline = lifeline.try_clone().map_err(Failure::keeper)?;
-    Ok(Held { signals, lifeline })
+    let signals = sys::child_signals().map_err(LaunchFailure::from_keeper_error)?;
+    let lifeline = lifeline.try_clone().map_err(LaunchFailure::from_keeper_error)?;
+    Ok(KeeperSetup { signals, lifeline })
 }
 
 impl Keeper {
     /// Starts the ordered command; `None` when that failed, which gimlet has then been told.
-    pub(super) fn start(message: &[u8], descriptors: Vec<OwnedFd>, held: Result<Held, Failure>) -> Option<Self> {
+    pub(super) fn start(
+        message: &[u8],
+        descriptors: Vec<OwnedFd>,
+        held: Result<KeeperSetup, LaunchFailure>,
+    ) -> Option<Self> {
         let mut descriptors = descriptors.into_iter();
         let status = descriptors.next()?;
-        match held.and_then(|held| Ok((held, launch(message, descriptors)?))) {
-            Ok((Held { signals, lifeline }, Launched { leader, shared_directory })) => {
+        match held.and_then(|held| Ok((held, launch_command(message, descriptors)?))) {
+            Ok((KeeperSetup { signals, lifeline }, LaunchedCommand { leader, shared_directory })) => {
                 let own = rustix::process::getpid().as_raw_nonzero().get();
-                let _ = socket::send(&status, &News::Started { pid: leader, keeper: own }.encode(), &[]);
+                let _ = message_socket::send(&status, &KeeperEvent::Started { pid: leader, keeper: own }.encode(), &[]);
                 let (status, leader) = (Some(status), Some(leader));
                 Some(Self { status, lifeline, signals, leader, end: None, shared_directory, sinks: Vec::new() })
             }
-            Err(Failure { stage, error }) => {
+            Err(LaunchFailure { stage, error }) => {
                 report_failure(&status, stage, &error);
                 None
             }
@@ -86,22 +90,22 @@ impl Keeper {
         loop {
             let ready = self.wait_for_events();
             if ready.signals {
-                super::drain(&self.signals);
+                super::drain_readable(&self.signals);
             }
             if ready.status {
-                self.take_request();
+                self.handle_request();
             }
             if ready.lifeline && self.end.is_none() {
-                self.end_with_gimlet();
+                self.handle_lifeline();
             }
-            self.sinks.retain(super::drain);
-            if self.bury() == Buried::All || self.force_if_due() == Forced::GaveUp {
+            self.sinks.retain(super::drain_readable);
+            if self.reap_children() == ReapResult::NoneLeft || self.force_kill_if_due() == ForceResult::GaveUp {
                 return;
             }
         }
     }
 
-    fn wait_for_events(&self) -> Ready {
+    fn wait_for_events(&self) -> ReadyEvents {
         let mut polled = vec![PollFd::new(&self.signals, PollFlags::IN)];
         // Once the end has begun the lifeline has nothing more to say and would only wake us again and again.
         let lifeline = self.end.is_none().then(|| polled.push(PollFd::new(&self.lifeline, PollFlags::IN)));
@@ -117,24 +121,24 @@ impl Keeper {
         let is_ready = |index: Option<usize>| {
             index.and_then(|index| polled.get(index)).is_some_and(|polled| !polled.revents().is_empty())
         };
-        Ready { signals: is_ready(Some(0)), lifeline: is_ready(lifeline), status: is_ready(status) }
+        ReadyEvents { signals: is_ready(Some(0)), lifeline: is_ready(lifeline), status: is_ready(status) }
     }
 
-    fn take_request(&mut self) {
+    fn handle_request(&mut self) {
         let Some(status) = &self.status else { return };
         let mut message = [0; STATUS_BYTES];
-        let received = match socket::receive(status, &mut message) {
+        let received = match message_socket::receive(status, &mut message) {
             Err(Errno::AGAIN) => return,
             Ok(received) if received.len > 0 => received,
             // Let go without a word: whoever wanted this command is gone.
             Ok(_) | Err(_) => {
                 self.status = None;
-                return self.begin_end(SILENT_END_GRACE);
+                return self.begin_kill(SILENT_END_GRACE);
             }
         };
-        match Request::decode(message.get(..received.len).unwrap_or_default()) {
-            Some(Request::Kill { grace }) => self.begin_end(grace),
-            Some(Request::Release) => {
+        match KeeperRequest::decode(message.get(..received.len).unwrap_or_default()) {
+            Some(KeeperRequest::Kill { grace }) => self.begin_kill(grace),
+            Some(KeeperRequest::Release) => {
                 self.status = None;
                 self.sinks = received.descriptors;
             }
@@ -142,29 +146,29 @@ impl Keeper {
         }
     }
 
-    fn end_with_gimlet(&mut self) {
+    fn handle_lifeline(&mut self) {
         let mut grace = [0; 4];
-        match socket::peek(&self.lifeline, &mut grace) {
+        match message_socket::peek(&self.lifeline, &mut grace) {
             Ok(len) => {
-                let grace = wire::decode_grace(grace.get(..len).unwrap_or_default());
-                self.begin_end(grace.unwrap_or(SILENT_END_GRACE));
+                let grace = custody_wire::decode_grace(grace.get(..len).unwrap_or_default());
+                self.begin_kill(grace.unwrap_or(SILENT_END_GRACE));
             }
             Err(Errno::AGAIN) => {}
-            Err(_) => self.begin_end(SILENT_END_GRACE),
+            Err(_) => self.begin_kill(SILENT_END_GRACE),
         }
     }
 
     /// Asks the whole tree to end and sets the time for force. Asked again, the earlier of both times holds.
-    fn begin_end(&mut self, grace: Duration) {
+    fn begin_kill(&mut self, grace: Duration) {
         let force_at = Instant::now() + grace;
         if let Some(end) = &mut self.end {
             end.force_at = end.force_at.min(force_at);
             return;
         }
-        self.end = Some(End { force_at, next_round_in: Duration::from_millis(1) });
+        self.end = Some(KillSchedule { force_at, next_round_in: Duration::from_millis(1) });
         // Whatever the command made of its root, the processes below are found in the system's own.
         if let Some(directory) = self.shared_directory.take() {
-            directory.leave();
+            directory.unshare();
         }
         if grace.is_zero() {
             return;
@@ -173,7 +177,7 @@ impl Keeper {
         if let Some(group) = group {
             let _ = rustix::process::kill_process_group(group, Signal::TERM);
         }
-        for process in below_this_process() {
+        for process in own_descendants() {
             if Some(process.group) != self.leader {
                 let _ = process.signal(Signal::TERM);
             }
@@ -183,86 +187,90 @@ impl Keeper {
     }
 
     /// Buries dead children and tells gimlet about the command itself.
-    fn bury(&mut self) -> Buried {
+    fn reap_children(&mut self) -> ReapResult {
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => {
                     if Some(pid.as_raw_nonzero().get()) == self.leader {
                         self.leader = None;
                         if let Some(directory) = self.shared_directory.take() {
-                            directory.report();
-                            directory.leave();
+                            directory.report_directory();
+                            directory.unshare();
                         }
                         if let Some(socket) = &self.status {
-                            let _ = socket::send(socket, &News::Exited { status: status.as_raw() }.encode(), &[]);
+                            let _ = message_socket::send(
+                                socket,
+                                &KeeperEvent::Exited { status: status.as_raw() }.encode(),
+                                &[],
+                            );
                         }
                     }
                 }
-                Ok(None) => return Buried::Some,
+                Ok(None) => return ReapResult::SomeLeft,
                 Err(Errno::INTR) => {}
-                Err(_) => return Buried::All,
+                Err(_) => return ReapResult::NoneLeft,
             }
         }
     }
 
-    fn force_if_due(&mut self) -> Forced {
-        let Some(end) = &mut self.end else { return Forced::NotYet };
+    fn force_kill_if_due(&mut self) -> ForceResult {
+        let Some(end) = &mut self.end else { return ForceResult::NotYet };
         let overdue = Instant::now().saturating_duration_since(end.force_at);
         if overdue.is_zero() && Instant::now() < end.force_at {
-            return Forced::NotYet;
+            return ForceResult::NotYet;
         }
         if overdue > FORCE_LIMIT {
-            return Forced::GaveUp;
+            return ForceResult::GaveUp;
         }
         end.next_round_in = (end.next_round_in * 2).min(Duration::from_millis(100));
         if let Some(group) = self.leader.and_then(Pid::from_raw) {
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
-        for process in below_this_process() {
+        for process in own_descendants() {
             let _ = process.signal(Signal::KILL);
         }
-        Forced::Again
+        ForceResult::Again
     }
 }
 
-struct Ready {
+struct ReadyEvents {
     signals: bool,
     lifeline: bool,
     status: bool,
 }
 
 #[derive(PartialEq)]
-enum Buried {
+enum ReapResult {
     /// Nothing is left below this process.
-    All,
-    Some,
+    NoneLeft,
+    SomeLeft,
 }
 
 #[derive(PartialEq)]
-enum Forced {
+enum ForceResult {
     NotYet,
     Again,
     GaveUp,
 }
 
-fn below_this_process() -> Vec<procfs::Process> {
-    procfs::descendants(&procfs::all(), &[rustix::process::getpid().as_raw_nonzero().get()])
+fn own_descendants() -> Vec<procfs::ProcessEntry> {
+    procfs::living_descendants(&procfs::list_processes(), &[rustix::process::getpid().as_raw_nonzero().get()])
 }
 
 /// Why a command did not start, and at which step.
-pub(super) struct Failure {
-    stage: Stage,
+pub(super) struct LaunchFailure {
+    stage: StartStage,
     error: io::Error,
 }
 
-impl Failure {
-    fn keeper(error: impl Into<io::Error>) -> Self {
-        Self { stage: Stage::Keeper, error: error.into() }
+impl LaunchFailure {
+    fn from_keeper_error(error: impl Into<io::Error>) -> Self {
+        Self { stage: StartStage::Keeper, error: error.into() }
     }
 }
 
 /// A command that has started.
-struct Launched {
+struct LaunchedCommand {
     leader: i32,
     shared_directory: Option<SharedDirectory>,
 }
@@ -277,7 +285,7 @@ struct SharedDirectory {
 
 impl SharedDirectory {
     /// Says in which directory the command ended. A directory that was removed has no name, and nothing is said.
-    fn report(&self) {
+    fn report_directory(&self) {
         let Ok(directory) = rustix::process::getcwd(Vec::new()) else { return };
         let mut line = directory.into_bytes();
         line.push(b'\n');
@@ -286,10 +294,10 @@ impl SharedDirectory {
     }
 
     /// Goes back to the system's root, alone.
-    fn leave(&self) {
+    fn unshare(&self) {
         drop(sys::stop_sharing_directory());
         let _ = rustix::process::fchdir(&self.root);
-        if root_identity(&self.root) != root_identity_of_path() {
+        if root_identity(&self.root) != current_root_identity() {
             // Only who may change its root can have changed it.
             let _ = rustix::process::chroot(".");
         }
@@ -301,14 +309,17 @@ fn root_identity(root: &OwnedFd) -> Option<(u64, u64)> {
     rustix::fs::fstat(root).ok().map(|stat| (stat.st_dev, stat.st_ino))
 }
 
-fn root_identity_of_path() -> Option<(u64, u64)> {
+fn current_root_identity() -> Option<(u64, u64)> {
     rustix::fs::stat("/").ok().map(|stat| (stat.st_dev, stat.st_ino))
 }
 
-/// Starts the command of an order; its descriptors come in the sequence of [`wire::Parts`].
-fn launch(message: &[u8], mut descriptors: impl Iterator<Item = OwnedFd>) -> Result<Launched, Failure> {
-    let missing = || Failure::keeper(Errno::PROTO);
-    let parts = wire::decode_parts(message).ok_or_else(missing)?;
+/// Starts the command of an order; its descriptors come in the sequence of [`wire::OrderDescriptors`].
+fn launch_command(
+    message: &[u8],
+    mut descriptors: impl Iterator<Item = OwnedFd>,
+) -> Result<LaunchedCommand, LaunchFailure> {
+    let missing = || LaunchFailure::from_keeper_error(Errno::PROTO);
+    let parts = custody_wire::decode_order_descriptors(message).ok_or_else(missing)?;
     let mut next = |wanted: bool| if wanted { descriptors.next().map(Some).ok_or_else(missing) } else { Ok(None) };
     let stdout = next(true)?.ok_or_else(missing)?;
     let stdin = next(parts.stdin)?;
@@ -316,11 +327,11 @@ fn launch(message: &[u8], mut descriptors: impl Iterator<Item = OwnedFd>) -> Res
     let report = next(parts.report)?;
     let rules = next(parts.rules)?;
     let payload = next(parts.in_file)?;
-    let from_file = payload.map(read_payload).transpose().map_err(Failure::keeper)?;
-    let order = wire::decode_order(from_file.as_deref().unwrap_or(message)).ok_or_else(missing)?;
-    let null = std::fs::File::open("/dev/null").map_err(Failure::keeper)?;
-    let root = std::fs::File::open("/").map_err(Failure::keeper)?;
-    rustix::process::chdir(order.cwd).map_err(|error| Failure { stage: Stage::Cwd, error: error.into() })?;
+    let from_file = payload.map(read_payload).transpose().map_err(LaunchFailure::from_keeper_error)?;
+    let order = custody_wire::decode_order(from_file.as_deref().unwrap_or(message)).ok_or_else(missing)?;
+    let null = std::fs::File::open("/dev/null").map_err(LaunchFailure::from_keeper_error)?;
+    let root = std::fs::File::open("/").map_err(LaunchFailure::from_keeper_error)?;
+    rustix::process::chdir(order.cwd).map_err(|error| LaunchFailure { stage: StartStage::Cwd, error: error.into() })?;
     let mut table: Vec<(BorrowedFd<'_>, RawFd)> = vec![
         (stdin.as_ref().map_or(null.as_fd(), AsFd::as_fd), 0),
         (stdout.as_fd(), 1),
@@ -329,14 +340,14 @@ fn launch(message: &[u8], mut descriptors: impl Iterator<Item = OwnedFd>) -> Res
     if parts.program_reports {
         table.extend(report.as_ref().map(|report| (report.as_fd(), REPORT_DESCRIPTOR)));
     }
-    let image = sys::Image { program: order.program, args: &order.args, env: &order.env, descriptors: &table };
+    let image = sys::ProgramImage { program: order.program, args: &order.args, env: &order.env, descriptors: &table };
     let keeper_reports = parts.report && !parts.program_reports;
     let started = if keeper_reports || rules.is_some() {
         spawn_forked(&image, rules.as_ref(), keeper_reports)
     } else {
-        sys::spawn(&image)
+        sys::spawn_image(&image)
     };
-    let leader = started.map_err(|error| Failure { stage: Stage::Program, error })?;
+    let leader = started.map_err(|error| LaunchFailure { stage: StartStage::Program, error })?;
     let shared_directory = match report {
         Some(report) if keeper_reports => Some(SharedDirectory { report, root: root.into() }),
         _ => {
@@ -346,19 +357,19 @@ fn launch(message: &[u8], mut descriptors: impl Iterator<Item = OwnedFd>) -> Res
             None
         }
     };
-    Ok(Launched { leader, shared_directory })
+    Ok(LaunchedCommand { leader, shared_directory })
 }
 
 /// Starts a program by a fork of this process, in a session of its own. What [`sys::spawn`] cannot do happens in between:
 /// the directory is shared, and the process is held to a set of rules before it becomes the program.
-fn spawn_forked(image: &sys::Image<'_>, rules: Option<&OwnedFd>, share_directory: bool) -> io::Result<i32> {
+fn spawn_forked(image: &sys::ProgramImage<'_>, rules: Option<&OwnedFd>, share_directory: bool) -> io::Result<i32> {
     // Closes by itself when the program runs; until then it tells why it does not.
     let (failure, far_failure) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     let forked = if share_directory { sys::fork_sharing_directory() } else { sys::fork() };
     let pid = match forked? {
-        Fork::Parent(pid) => pid,
-        Fork::Child => {
-            let error = become_confined(image, rules);
+        ForkSide::Parent(pid) => pid,
+        ForkSide::Child => {
+            let error = exec_confined(image, rules);
             let code = error.raw_os_error().unwrap_or(libc::EIO);
             let _ = rustix::io::write(&far_failure, &code.to_ne_bytes());
             sys::exit_now(127)
@@ -383,14 +394,14 @@ fn spawn_forked(image: &sys::Image<'_>, rules: Option<&OwnedFd>, share_directory
 }
 
 /// Turns this process into a program that is held to a set of rules. Returns only when that failed.
-fn become_confined(image: &sys::Image<'_>, rules: Option<&OwnedFd>) -> io::Error {
+fn exec_confined(image: &sys::ProgramImage<'_>, rules: Option<&OwnedFd>) -> io::Error {
     let _ = rustix::process::setsid();
     if let Some(rules) = rules
         && let Err(error) = sandbox::enforce_confinement(rules)
     {
         return error;
     }
-    sys::become_image(image)
+    sys::exec_image(image)
 }
 
 fn read_payload(file: OwnedFd) -> io::Result<Vec<u8>> {

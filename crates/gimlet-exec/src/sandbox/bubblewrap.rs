@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::Path;
 
+use super::launch_plan::{PathAccess, SandboxLaunchPlan, mount_places};
 use super::mounts::MEMORY_FOLDER_BYTES;
-use super::plan::{Place, Plan, places};
 
 /// The namespaces that every command gets.
 const ALWAYS: &[&str] = &[
@@ -41,15 +41,15 @@ const CLOSED_TREE: &[&str] = &[
 const OPEN_TREE: &[&str] = &["--dev-bind", "/", "/", "--proc", "/proc", "--remount-ro", "/proc"];
 
 /// All arguments up to and including the one that ends bubblewrap's own.
-pub(super) fn arguments(plan: &Plan, filter: RawFd) -> Vec<OsString> {
+pub(super) fn bubblewrap_arguments(plan: &SandboxLaunchPlan, filter: RawFd) -> Vec<OsString> {
     let tree = if plan.files_open { OPEN_TREE } else { CLOSED_TREE };
     let mut args: Vec<OsString> = ALWAYS.iter().chain(tree).map(OsString::from).collect();
-    let places = places(plan);
+    let places = mount_places(plan);
     for (path, place) in &places {
         let holds_open_places = places.iter().any(|(other, _)| other != path && other.starts_with(path));
-        args.extend(words(path, *place, holds_open_places));
+        args.extend(place_arguments(path, *place, holds_open_places));
     }
-    for (path, _) in places.iter().filter(|(path, place)| *place == Place::Closed && path.is_dir()) {
+    for (path, _) in places.iter().filter(|(path, place)| *place == PathAccess::Closed && path.is_dir()) {
         args.extend(["--remount-ro".into(), path.into()]);
     }
     args.extend(["--chdir".into(), plan.cwd.clone().into_os_string(), "--cap-drop".into(), "ALL".into()]);
@@ -57,20 +57,20 @@ pub(super) fn arguments(plan: &Plan, filter: RawFd) -> Vec<OsString> {
     args
 }
 
-fn words(path: &Path, place: Place, holds_open_places: bool) -> Vec<OsString> {
+fn place_arguments(path: &Path, place: PathAccess, holds_open_places: bool) -> Vec<OsString> {
     let mount = |option: &str| vec![option.into(), path.into(), path.into()];
     match place {
-        Place::Private => {
+        PathAccess::Private => {
             let size = MEMORY_FOLDER_BYTES.to_string();
             vec!["--perms".into(), "1777".into(), "--size".into(), size.into(), "--tmpfs".into(), path.into()]
         }
-        Place::Writable => mount("--bind"),
-        Place::Readable | Place::ReadOnly => mount("--ro-bind"),
-        Place::Closed if path.is_dir() => {
+        PathAccess::Writable => mount("--bind"),
+        PathAccess::Readable | PathAccess::ReadOnly => mount("--ro-bind"),
+        PathAccess::Closed if path.is_dir() => {
             let mode = if holds_open_places { "0111" } else { "0000" };
             vec!["--perms".into(), mode.into(), "--tmpfs".into(), path.into()]
         }
         // Devices are off in what bubblewrap binds, so this can be neither read nor written.
-        Place::Closed => vec!["--ro-bind".into(), "/dev/null".into(), path.into()],
+        PathAccess::Closed => vec!["--ro-bind".into(), "/dev/null".into(), path.into()],
     }
 }

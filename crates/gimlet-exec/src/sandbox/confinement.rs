@@ -16,12 +16,14 @@ use std::path::{Path, PathBuf};
 use gimlet_proto::Env;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::credentials::{behind_links, stores};
-use super::defaults::MACHINE_SECRETS;
-use super::git_places::{RepositoryPlaces, git_configuration_files};
-use super::kernel::{self, landlock_abi};
-use super::landlock::{CHANGE, EXECUTE, READ_DIR, READ_FILE, Rules, TRUNCATE, WRITE_FILE, around, handled};
-use super::seccomp::{self, Inet};
+use super::credential_stores::{credential_stores, link_targets_in};
+use super::default_spec::MACHINE_SECRETS;
+use super::landlock::{
+    CHANGE, EXECUTE, LandlockRules, READ_DIR, READ_FILE, TRUNCATE, WRITE_FILE, handled_access, list_around,
+};
+use super::repository_paths::{RepositoryPaths, git_configuration_files};
+use super::sandbox_syscalls::{self, landlock_abi};
+use super::seccomp::{self, InetAccess};
 
 /// Folders of the system that programs are loaded from.
 const SYSTEM_PROGRAMS: &[&str] = &[
@@ -187,19 +189,20 @@ struct KnownFolder {
 
 impl KnownFolder {
     /// A folder about which as a whole there is a rule.
-    fn whole(path: &Path) -> Self {
+    fn for_whole_folder(path: &Path) -> Self {
         let identity = rustix::fs::stat(path).ok().map(|stat| (stat.st_dev, stat.st_ino));
         Self { path: path.to_owned(), identity, changed_at: None }
     }
 
     /// A folder whose entries have rules of their own, because something in it is closed.
-    fn by_entries(path: &Path) -> Self {
+    fn for_entries(path: &Path) -> Self {
         let changed_at = rustix::fs::stat(path).ok().map(|stat| (stat.st_mtime, stat.st_mtime_nsec));
-        Self { changed_at, ..Self::whole(path) }
+        Self { changed_at, ..Self::for_whole_folder(path) }
     }
 
-    fn is_same(&self) -> bool {
-        let now = if self.changed_at.is_some() { Self::by_entries(&self.path) } else { Self::whole(&self.path) };
+    fn is_unchanged(&self) -> bool {
+        let now =
+            if self.changed_at.is_some() { Self::for_entries(&self.path) } else { Self::for_whole_folder(&self.path) };
         *self == now
     }
 }
@@ -209,10 +212,11 @@ impl Confinement {
     pub fn build(spec: &ConfinementSpec) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(&spec.temp_dir)?;
         let abi = landlock_abi();
-        let folders = spec.roots.iter().chain(&spec.readable).map(|folder| KnownFolder::whole(folder)).collect();
+        let folders =
+            spec.roots.iter().chain(&spec.readable).map(|folder| KnownFolder::for_whole_folder(folder)).collect();
         let mut built = Self { rules: None, temp_dir: spec.temp_dir.clone(), folders };
         if abi > 0 {
-            let rules = Rules::new(handled(abi, Inet::None, false))?;
+            let rules = LandlockRules::new(handled_access(abi, InetAccess::None, false))?;
             let mut allowed = AllowedPlaces { rules, closed: closed_places(spec), by_entries: Vec::new() };
             allowed.add_all(spec)?;
             built.folders.extend(allowed.by_entries);
@@ -234,7 +238,7 @@ impl Confinement {
     /// Returns true while the rules still say what they would say if they were built now, as far as the working
     /// directories are concerned.
     pub fn is_current(&self) -> bool {
-        self.folders.iter().all(KnownFolder::is_same)
+        self.folders.iter().all(KnownFolder::is_unchanged)
     }
 
     pub(crate) fn rules(&self) -> Option<BorrowedFd<'_>> {
@@ -251,8 +255,8 @@ pub fn can_confine() -> bool {
 pub(crate) fn enforce(rules: &OwnedFd) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     drop_privileges()?;
-    kernel::enforce_rules(rules)?;
-    kernel::enforce_filter(&mut seccomp::confined_filter())
+    sandbox_syscalls::enforce_rules(rules)?;
+    sandbox_syscalls::enforce_filter(&mut seccomp::confined_filter())
 }
 
 /// Gives up what root could do beyond reading and naming any file. Landlock does not govern the rest: who may look at
@@ -270,7 +274,7 @@ fn drop_privileges() -> io::Result<()> {
 
 /// Rules under construction, which leave closed places out.
 struct AllowedPlaces {
-    rules: Rules,
+    rules: LandlockRules,
     closed: Vec<PathBuf>,
     /// Folders that hold closed places, of which everything else was added one by one.
     by_entries: Vec<KnownFolder>,
@@ -293,7 +297,7 @@ impl AllowedPlaces {
         }
         for root in &spec.roots {
             self.add(root, read)?;
-            for place in RepositoryPlaces::around(root, spec.home.as_deref()).readable() {
+            for place in RepositoryPaths::for_folder(root, spec.home.as_deref()).readable() {
                 self.add(place, read)?;
             }
         }
@@ -321,9 +325,9 @@ impl AllowedPlaces {
         }
         // Names can be listed everywhere in it; otherwise the folder itself could not be.
         self.rules.allow_real(&real, rights & READ_DIR)?;
-        let surrounding = around(&real, &inside);
+        let surrounding = list_around(&real, &inside);
         if !is_always_new(&real) {
-            self.by_entries.extend(surrounding.listed.iter().map(|folder| KnownFolder::by_entries(folder)));
+            self.by_entries.extend(surrounding.listed.iter().map(|folder| KnownFolder::for_entries(folder)));
         }
         surrounding.open.iter().try_for_each(|path| self.rules.allow_real(path, rights))
     }
@@ -343,9 +347,9 @@ fn closed_places(spec: &ConfinementSpec) -> Vec<PathBuf> {
     closed.push(spec.config_home.clone());
     closed.extend([".credentials.json", ".claude.json"].map(|name| spec.config_home.join(name)));
     closed.extend(home.map(|home| home.join(".claude.json")));
-    closed.extend(stores(home, &spec.env));
+    closed.extend(credential_stores(home, &spec.env));
     let kept_open: Vec<PathBuf> = spec.roots.iter().cloned().chain(home.map(Path::to_owned)).collect();
-    closed.extend(behind_links(&closed, &kept_open));
+    closed.extend(link_targets_in(&closed, &kept_open));
     closed.extend(spec.closed.iter().cloned());
     let mut real: Vec<PathBuf> = closed.iter().filter_map(|path| path.canonicalize().ok()).collect();
     // A working directory inside gimlet's own folder is what the user works on.

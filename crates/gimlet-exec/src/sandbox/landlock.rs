@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 
-use super::kernel::{Handled, Ruleset, landlock_abi};
-use super::plan::{Plan, Walls, unswapped};
-use super::seccomp::Inet;
+use super::launch_plan::{MountBackend, SandboxLaunchPlan, unreplaced_paths};
+use super::sandbox_syscalls::{HandledAccess, LandlockRuleset, landlock_abi};
+use super::seccomp::InetAccess;
 
 pub(super) const EXECUTE: u64 = 1;
 pub(super) const WRITE_FILE: u64 = 1 << 1;
@@ -36,38 +36,38 @@ const SCOPE_SIGNALS: u64 = 1 << 1;
 pub(super) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Everything that this version of Landlock can hold a command to.
-pub(super) fn handled(abi: u32, inet: Inet, files_open: bool) -> Handled {
+pub(super) fn handled_access(abi: u32, inet: InetAccess, files_open: bool) -> HandledAccess {
     let from = |version: u32, rights: u64| if abi >= version { rights } else { 0 };
     let files = ALL | from(2, REFER) | from(3, TRUNCATE) | from(5, IOCTL_DEV);
-    Handled {
+    HandledAccess {
         files: if files_open { 0 } else { files },
         // In a network namespace with nothing in it ports are free.
-        network: if inet == Inet::Any { 0 } else { from(4, BIND_TCP | CONNECT_TCP) },
+        network: if inet == InetAccess::Any { 0 } else { from(4, BIND_TCP | CONNECT_TCP) },
         scoped: from(6, SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS),
     }
 }
 
 /// Holds this process to the plan.
-pub(super) fn enforce(plan: &Plan) -> io::Result<()> {
-    let handled = handled(landlock_abi(), plan.sockets.inet, plan.files_open);
-    if handled == Handled::default() {
+pub(super) fn enforce_plan(plan: &SandboxLaunchPlan) -> io::Result<()> {
+    let handled = handled_access(landlock_abi(), plan.sockets.inet, plan.files_open);
+    if handled == HandledAccess::default() {
         // A set of rules about nothing is refused by the kernel.
         return Ok(());
     }
-    let rules = Rules::new(handled)?;
+    let rules = LandlockRules::new(handled)?;
     let read = EXECUTE | READ_FILE | READ_DIR;
     let change = CHANGE;
-    if plan.walls == Walls::Absent {
+    if plan.mount_backend == MountBackend::Absent {
         // Names can be listed everywhere; without that not even `/` could be.
         rules.allow("/".as_ref(), READ_DIR)?;
         let closed: Vec<PathBuf> = plan.deny_read.iter().filter_map(|path| path.canonicalize().ok()).collect();
-        for path in around("/".as_ref(), &[closed.as_slice(), &["/dev".into()]].concat()).open {
+        for path in list_around("/".as_ref(), &[closed.as_slice(), &["/dev".into()]].concat()).open {
             rules.allow(&path, read)?;
         }
-        for path in unswapped(&plan.allow_read) {
+        for path in unreplaced_paths(&plan.allow_read) {
             // What is closed within what is open stays closed.
             let closed: Vec<PathBuf> = closed.iter().filter(|closed| closed.starts_with(&path)).cloned().collect();
-            let open = if closed.is_empty() { vec![path] } else { around(&path, &closed).open };
+            let open = if closed.is_empty() { vec![path] } else { list_around(&path, &closed).open };
             open.iter().try_for_each(|path| rules.allow_real(path, read))?;
         }
     } else {
@@ -75,14 +75,14 @@ pub(super) fn enforce(plan: &Plan) -> io::Result<()> {
         // Private to this command, like the one that the plan names.
         rules.allow("/tmp".as_ref(), change)?;
     }
-    for path in unswapped(&plan.write) {
+    for path in unreplaced_paths(&plan.write) {
         rules.allow_real(&path, change)?;
     }
     for device in DEVICES {
         rules.allow(&Path::new("/dev").join(device), READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV)?;
     }
     rules.allow("/dev/shm".as_ref(), change & !EXECUTE)?;
-    if plan.walls != Walls::Absent {
+    if plan.mount_backend != MountBackend::Absent {
         // Private as well. Without mounts they would be everybody's terminals.
         rules.allow("/dev/pts".as_ref(), change & !EXECUTE)?;
         rules.allow("/dev/ptmx".as_ref(), change & !EXECUTE)?;
@@ -91,16 +91,16 @@ pub(super) fn enforce(plan: &Plan) -> io::Result<()> {
 }
 
 /// Rules under construction.
-pub(super) struct Rules {
-    set: Ruleset,
+pub(super) struct LandlockRules {
+    set: LandlockRuleset,
     /// The rights that this kernel knows.
     files: u64,
 }
 
-impl Rules {
+impl LandlockRules {
     /// Rules that allow nothing of what is handled.
-    pub(super) fn new(handled: Handled) -> io::Result<Self> {
-        Ok(Self { set: Ruleset::new(handled)?, files: handled.files })
+    pub(super) fn new(handled: HandledAccess) -> io::Result<Self> {
+        Ok(Self { set: LandlockRuleset::new(handled)?, files: handled.files })
     }
 
     /// Returns the rules as a descriptor, by which other processes can be held to them.
@@ -126,13 +126,13 @@ impl Rules {
     }
 
     fn allow_opened(&self, opened: &OwnedFd, rights: u64) -> io::Result<()> {
-        let rights = rights & self.files & applicable(opened)?;
+        let rights = rights & self.files & applicable_rights(opened)?;
         if rights == 0 { Ok(()) } else { self.set.allow_beneath(opened, rights) }
     }
 }
 
 /// The rights that mean something for this kind of file.
-fn applicable(opened: &OwnedFd) -> io::Result<u64> {
+fn applicable_rights(opened: &OwnedFd) -> io::Result<u64> {
     let kind = FileType::from_raw_mode(rustix::fs::fstat(opened)?.st_mode);
     let for_files = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
     Ok(if kind == FileType::Directory { u64::MAX } else { for_files })
@@ -140,7 +140,7 @@ fn applicable(opened: &OwnedFd) -> io::Result<u64> {
 
 /// What lies around closed places.
 #[derive(Debug, Default)]
-pub(super) struct Surrounding {
+pub(super) struct OpenSurroundings {
     /// Everything that is neither closed, nor beneath what is, nor on the way to it.
     pub(super) open: Vec<PathBuf>,
     /// The folders on the way, whose entries were looked at.
@@ -150,8 +150,8 @@ pub(super) struct Surrounding {
 /// Everything below a folder that is neither one of these paths, nor beneath one, nor on the way to one.
 ///
 /// What is made beside the way after this was taken is not in it: closed until the next command.
-pub(super) fn around(folder: &Path, closed: &[PathBuf]) -> Surrounding {
-    let mut found = Surrounding::default();
+pub(super) fn list_around(folder: &Path, closed: &[PathBuf]) -> OpenSurroundings {
+    let mut found = OpenSurroundings::default();
     let mut ways: Vec<PathBuf> = if closed.iter().any(|path| path == folder) { vec![] } else { vec![folder.into()] };
     while let Some(way) = ways.pop() {
         let Ok(entries) = way.read_dir() else { continue };
@@ -181,12 +181,12 @@ mod tests {
 
     #[test]
     fn an_older_kernel_is_asked_for_less() {
-        let known = |abi| handled(abi, Inet::None, false);
-        assert_eq!(known(1), Handled { files: ALL, network: 0, scoped: 0 });
+        let known = |abi| handled_access(abi, InetAccess::None, false);
+        assert_eq!(known(1), HandledAccess { files: ALL, network: 0, scoped: 0 });
         assert_eq!(known(3).files, ALL | REFER | TRUNCATE);
         assert_eq!((known(4).network, known(5).scoped), (BIND_TCP | CONNECT_TCP, 0));
         assert_eq!(known(6).scoped, SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS);
-        assert_eq!(handled(7, Inet::Any, false).network, 0);
+        assert_eq!(handled_access(7, InetAccess::Any, false).network, 0);
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
             std::fs::create_dir_all(root.join(name)).unwrap();
         }
         std::os::unix::fs::symlink(root.join("home/.ssh"), root.join("home/link")).unwrap();
-        let found = around("/".as_ref(), &[root.join("home/.ssh")]).open;
+        let found = list_around("/".as_ref(), &[root.join("home/.ssh")]).open;
         let mut here: Vec<&PathBuf> = found.iter().filter(|path| path.starts_with(&root)).collect();
         here.sort();
         assert_eq!(here, [&root.join("home/work"), &root.join("other")]);

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::helper::{ARGUMENT, PROBE};
-use super::kernel;
-use crate::exec::{DirectoryReport, Exec, Spawn, Stdin, Streams, is_runnable};
+use super::sandbox_helper::{ARGUMENT, PROBE};
+use super::sandbox_syscalls;
+use crate::exec::{DirectoryReporter, Exec, SpawnRequest, StdinMode, StreamMode, is_runnable};
 
 /// How long a trial may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -21,7 +21,7 @@ const BUBBLEWRAP_PATHS: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local
 /// Namespaces of gimlet's own are preferred: what is mounted is opened by handle and through no link, so that a command
 /// which still runs cannot swap a folder for a link while the walls of the next one are put up. Bubblewrap takes paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Bubblewrap {
+pub enum BubblewrapChoice {
     /// From the usual places, where gimlet may make no namespaces itself.
     #[default]
     IfNeeded,
@@ -36,20 +36,20 @@ pub enum Bubblewrap {
 /// Which parts of the system a trial may use. Everything, but for tests and for people who must do with less.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeOptions {
-    pub bubblewrap: Bubblewrap,
+    pub bubblewrap: BubblewrapChoice,
     /// Whether the helper may make namespaces of its own.
     pub own_namespaces: bool,
 }
 
 impl Default for ProbeOptions {
     fn default() -> Self {
-        Self { bubblewrap: Bubblewrap::IfNeeded, own_namespaces: true }
+        Self { bubblewrap: BubblewrapChoice::IfNeeded, own_namespaces: true }
     }
 }
 
 /// Who puts the walls up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Backend {
+pub enum SandboxBackend {
     /// Bubblewrap makes namespaces and mounts; the helper adds Landlock.
     Bubblewrap { path: PathBuf },
     /// The helper makes namespaces and mounts itself.
@@ -62,7 +62,7 @@ pub enum Backend {
 
 /// One of the walls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layer {
+pub enum SandboxLayer {
     /// A file tree of its own: read-only, with closed places and a small `/dev`.
     Mounts,
     /// Process, IPC, host name and user namespaces.
@@ -75,7 +75,7 @@ pub enum Layer {
     SystemCalls,
 }
 
-impl Layer {
+impl SandboxLayer {
     pub const ALL: [Self; 5] = [Self::Mounts, Self::Processes, Self::Network, Self::Landlock, Self::SystemCalls];
 
     /// A short name for people and programs.
@@ -92,85 +92,89 @@ impl Layer {
 
 /// What can be had here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Available {
-    pub backend: Backend,
+pub struct SandboxSupport {
+    pub backend: SandboxBackend,
     /// The version of Landlock; zero without it.
     pub landlock_abi: u32,
     /// Why a better backend is not used, if one is not.
     pub notes: Vec<String>,
 }
 
-impl Available {
+impl SandboxSupport {
     /// Whether commands can be put into a sandbox at all.
-    pub fn is_there(&self) -> bool {
-        !matches!(self.backend, Backend::None { .. })
+    pub fn is_available(&self) -> bool {
+        !matches!(self.backend, SandboxBackend::None { .. })
     }
 
     /// The walls that would stand.
-    pub fn layers(&self) -> Vec<Layer> {
-        let namespaces = matches!(self.backend, Backend::Bubblewrap { .. } | Backend::Namespaces);
-        let stands = |layer: &Layer| match layer {
-            Layer::Mounts | Layer::Processes | Layer::Network => namespaces,
-            Layer::Landlock => self.is_there() && self.landlock_abi > 0,
-            Layer::SystemCalls => self.is_there(),
+    pub fn layers(&self) -> Vec<SandboxLayer> {
+        let namespaces = matches!(self.backend, SandboxBackend::Bubblewrap { .. } | SandboxBackend::Namespaces);
+        let stands = |layer: &SandboxLayer| match layer {
+            SandboxLayer::Mounts | SandboxLayer::Processes | SandboxLayer::Network => namespaces,
+            SandboxLayer::Landlock => self.is_available() && self.landlock_abi > 0,
+            SandboxLayer::SystemCalls => self.is_available(),
         };
-        Layer::ALL.into_iter().filter(stands).collect()
+        SandboxLayer::ALL.into_iter().filter(stands).collect()
     }
 
     /// The walls that would not. While one is missing, being in the sandbox is no reason to allow a command unasked.
-    pub fn missing_layers(&self) -> Vec<Layer> {
+    pub fn missing_layers(&self) -> Vec<SandboxLayer> {
         let layers = self.layers();
-        Layer::ALL.into_iter().filter(|layer| !layers.contains(layer)).collect()
+        SandboxLayer::ALL.into_iter().filter(|layer| !layers.contains(layer)).collect()
     }
 }
 
 /// Finds out what can be had, by trying it under custody. Costs a few processes; ask once.
-pub async fn probe(exec: &Exec, options: &ProbeOptions) -> Available {
-    let landlock_abi = kernel::landlock_abi();
+pub async fn probe_sandbox(exec: &Exec, options: &ProbeOptions) -> SandboxSupport {
+    let landlock_abi = sandbox_syscalls::landlock_abi();
     let mut notes = Vec::new();
-    let found = |backend, notes| Available { backend, landlock_abi, notes };
-    let own_first = options.bubblewrap == Bubblewrap::IfNeeded;
+    let found = |backend, notes| SandboxSupport { backend, landlock_abi, notes };
+    let own_first = options.bubblewrap == BubblewrapChoice::IfNeeded;
     for own in [own_first, !own_first] {
-        let tried = if own { own_namespaces(exec, options).await } else { bubblewrap(exec, &options.bubblewrap).await };
+        let tried = if own {
+            probe_own_namespaces(exec, options).await
+        } else {
+            probe_bubblewrap(exec, &options.bubblewrap).await
+        };
         match tried {
             Ok(backend) => return found(backend, notes),
             Err(why) => notes.extend(why),
         }
     }
     if landlock_abi > 0 {
-        return found(Backend::Landlock, notes);
+        return found(SandboxBackend::Landlock, notes);
     }
     notes.push("the kernel has no Landlock, or it is off (see lsm= on the kernel's command line)".to_owned());
-    found(Backend::None { why: notes.join("; ") }, notes)
+    found(SandboxBackend::None { why: notes.join("; ") }, notes)
 }
 
 /// Each of these says why it cannot be had, unless nobody wanted it.
-async fn own_namespaces(exec: &Exec, options: &ProbeOptions) -> Result<Backend, Option<String>> {
+async fn probe_own_namespaces(exec: &Exec, options: &ProbeOptions) -> Result<SandboxBackend, Option<String>> {
     if !options.own_namespaces {
         return Err(None);
     }
-    match works(exec, OWN_IMAGE.into(), vec![ARGUMENT.into(), PROBE.into()], 0).await {
-        true => Ok(Backend::Namespaces),
-        false => Err(Some(why_no_namespaces().to_owned())),
+    match trial_succeeds(exec, OWN_IMAGE.into(), vec![ARGUMENT.into(), PROBE.into()], 0).await {
+        true => Ok(SandboxBackend::Namespaces),
+        false => Err(Some(explain_missing_namespaces().to_owned())),
     }
 }
 
-async fn bubblewrap(exec: &Exec, wanted: &Bubblewrap) -> Result<Backend, Option<String>> {
-    match bubblewrap_path(wanted) {
-        Some(path) if works(exec, path.clone().into(), bubblewrap_trial(), TRIAL_CODE).await => {
-            Ok(Backend::Bubblewrap { path })
+async fn probe_bubblewrap(exec: &Exec, wanted: &BubblewrapChoice) -> Result<SandboxBackend, Option<String>> {
+    match find_bubblewrap(wanted) {
+        Some(path) if trial_succeeds(exec, path.clone().into(), bubblewrap_trial_args(), TRIAL_CODE).await => {
+            Ok(SandboxBackend::Bubblewrap { path })
         }
         Some(path) => Err(Some(format!("{} is there but cannot make namespaces", path.display()))),
-        None if *wanted == Bubblewrap::Never => Err(None),
+        None if *wanted == BubblewrapChoice::Never => Err(None),
         None => Err(Some("bubblewrap is not installed (package bubblewrap)".to_owned())),
     }
 }
 
-fn bubblewrap_path(wanted: &Bubblewrap) -> Option<PathBuf> {
+fn find_bubblewrap(wanted: &BubblewrapChoice) -> Option<PathBuf> {
     let paths = match wanted {
-        Bubblewrap::Never => Vec::new(),
-        Bubblewrap::At(path) => vec![path.clone()],
-        Bubblewrap::IfNeeded | Bubblewrap::First => BUBBLEWRAP_PATHS.map(PathBuf::from).to_vec(),
+        BubblewrapChoice::Never => Vec::new(),
+        BubblewrapChoice::At(path) => vec![path.clone()],
+        BubblewrapChoice::IfNeeded | BubblewrapChoice::First => BUBBLEWRAP_PATHS.map(PathBuf::from).to_vec(),
     };
     paths.into_iter().find(|path| is_runnable(path))
 }
@@ -178,22 +182,22 @@ fn bubblewrap_path(wanted: &Bubblewrap) -> Option<PathBuf> {
 /// Only the command that is tried ends with this: a program that runs nothing is no bubblewrap.
 const TRIAL_CODE: i32 = 73;
 
-fn bubblewrap_trial() -> Vec<OsString> {
+fn bubblewrap_trial_args() -> Vec<OsString> {
     let words = "--unshare-all --unshare-user --die-with-parent --ro-bind / / --dev /dev --proc /proc \
                  --perms 1777 --size 4096 --tmpfs /tmp -- /bin/sh -c";
     let trial = format!("exit {TRIAL_CODE}");
     words.split_whitespace().map(OsString::from).chain([trial.into()]).collect()
 }
 
-async fn works(exec: &Exec, program: OsString, args: Vec<OsString>, code: i32) -> bool {
-    let spawn = Spawn {
+async fn trial_succeeds(exec: &Exec, program: OsString, args: Vec<OsString>, code: i32) -> bool {
+    let spawn = SpawnRequest {
         program,
         args,
         cwd: "/".into(),
         env: Vec::new(),
-        stdin: Stdin::Null,
-        streams: Streams::Merged,
-        report: DirectoryReport::Nobody,
+        stdin: StdinMode::Null,
+        streams: StreamMode::Merged,
+        report: DirectoryReporter::Disabled,
         confinement: None,
     };
     let Ok(mut running) = exec.spawn(spawn).await else { return false };
@@ -201,7 +205,7 @@ async fn works(exec: &Exec, program: OsString, args: Vec<OsString>, code: i32) -
 }
 
 /// The switch that most likely forbids user namespaces, by what the system says about itself.
-fn why_no_namespaces() -> &'static str {
+fn explain_missing_namespaces() -> &'static str {
     let says = |file: &str, value: &str| {
         std::fs::read_to_string(Path::new("/proc/sys").join(file)).is_ok_and(|text| text.trim() == value)
     };

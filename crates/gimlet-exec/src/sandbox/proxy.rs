@@ -3,9 +3,9 @@
 //! It listens on a Unix socket and speaks HTTP (tunnels and single requests) and SOCKS 5. Names are resolved here, the
 //! addresses are judged after that, and the connection goes to the very address that was judged.
 
-mod hosts;
-mod questions;
-mod wire;
+mod client_handshake;
+mod host_questions;
+mod host_rules;
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,11 +20,11 @@ use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-pub use hosts::WEB_PORTS;
-use hosts::{Host, List, Pattern, is_never_reached, is_public, parse_host};
-use questions::Questions;
-pub use questions::{HostAnswer, HostJudge};
-use wire::{BodyLeft, HttpForm, Parsed};
+use client_handshake::{BodyRemainder, HttpForm, ParseProgress};
+use host_questions::HostQuestions;
+pub use host_questions::{HostDecision, HostJudge};
+pub use host_rules::WEB_PORTS;
+use host_rules::{HostList, HostRule, ProxyHost, is_blocked_address, is_public_address, parse_host};
 
 const MAX_CONNECTIONS: usize = 256;
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -37,15 +37,15 @@ const MAX_REFUSALS: usize = 1_000;
 
 /// A connection that was not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct ProxyRefusal {
     pub host: String,
     pub port: u16,
-    pub reason: Reason,
+    pub reason: RefusalReason,
 }
 
 /// Why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Reason {
+pub enum RefusalReason {
     #[error("the host is not in the list of allowed ones")]
     NotAllowed,
     #[error("the host is denied")]
@@ -61,7 +61,7 @@ pub enum Reason {
 }
 
 /// Turns a name and a port into addresses.
-pub type Resolver = Arc<dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
+pub type HostResolver = Arc<dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
 /// Who may be reached, and where commands find the proxy.
 #[derive(Default)]
@@ -71,15 +71,15 @@ pub struct ProxyConfig {
     pub allow: Vec<String>,
     pub deny: Vec<String>,
     /// How names become addresses; the system's way without it.
-    pub resolver: Option<Resolver>,
+    pub resolver: Option<HostResolver>,
     /// How long a connection waits for an answer about its host; some minutes without it.
     pub patience: Option<Duration>,
-    pub upstream: Upstream,
+    pub upstream: UpstreamProxies,
 }
 
 /// Ports of this machine where the person's own proxies listen. What speaks their tongue is handed to them unjudged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Upstream {
+pub struct UpstreamProxies {
     pub http: Option<u16>,
     pub socks: Option<u16>,
 }
@@ -95,35 +95,35 @@ pub enum ProxyError {
 
 /// A running proxy. Dropping it ends all its connections.
 #[derive(Debug)]
-pub struct Proxy {
+pub struct SandboxProxy {
     socket: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<ProxyState>,
     _tasks: JoinSet<()>,
 }
 
-struct Shared {
-    allow: RwLock<Vec<Pattern>>,
-    deny: Vec<Pattern>,
-    questions: Arc<Questions>,
-    upstream: Upstream,
-    refusals: Mutex<Vec<Refusal>>,
-    resolver: Resolver,
+struct ProxyState {
+    allow: RwLock<Vec<HostRule>>,
+    deny: Vec<HostRule>,
+    questions: Arc<HostQuestions>,
+    upstream: UpstreamProxies,
+    refusals: Mutex<Vec<ProxyRefusal>>,
+    resolver: HostResolver,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for ProxyState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("allow", &self.allow).field("deny", &self.deny).finish_non_exhaustive()
     }
 }
 
-impl Proxy {
+impl SandboxProxy {
     /// Starts to listen. Must be called within a runtime.
     pub fn start(config: ProxyConfig) -> Result<Self, ProxyError> {
         let patterns = |texts: &[String]| texts.iter().map(|text| parse_pattern(text)).collect::<Result<Vec<_>, _>>();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProxyState {
             allow: RwLock::new(patterns(&config.allow)?),
             deny: patterns(&config.deny)?,
-            questions: Questions::new(config.patience),
+            questions: HostQuestions::new(config.patience),
             upstream: config.upstream,
             refusals: Mutex::default(),
             resolver: config.resolver.unwrap_or_else(system_resolver),
@@ -135,7 +135,7 @@ impl Proxy {
             })
             .map_err(|source| ProxyError::Listen { socket: config.socket.clone(), source })?;
         let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, Arc::clone(&shared)));
+        tasks.spawn(accept_clients(listener, Arc::clone(&shared)));
         Ok(Self { socket: config.socket, shared, _tasks: tasks })
     }
 
@@ -152,17 +152,17 @@ impl Proxy {
     }
 
     /// Has this judge asked about hosts that are on no list. Without one they are refused.
-    pub fn ask_through(&self, judge: Arc<dyn HostJudge>) {
-        self.shared.questions.ask_through(judge);
+    pub fn set_host_judge(&self, judge: Arc<dyn HostJudge>) {
+        self.shared.questions.set_judge(judge);
     }
 
     /// What was refused since the last call.
-    pub fn take_refusals(&self) -> Vec<Refusal> {
+    pub fn take_refusals(&self) -> Vec<ProxyRefusal> {
         std::mem::take(&mut *self.shared.refusals.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Drop for Proxy {
+impl Drop for SandboxProxy {
     fn drop(&mut self) {
         // A socket without a listener is of no use; its folder may be gone already.
         drop(std::fs::remove_file(&self.socket));
@@ -171,20 +171,20 @@ impl Drop for Proxy {
 
 /// Whether a text can stand in a list of hosts.
 pub fn is_host_pattern(text: &str) -> bool {
-    Pattern::parse(text).is_some()
+    HostRule::parse(text).is_some()
 }
 
-fn parse_pattern(text: &str) -> Result<Pattern, ProxyError> {
-    Pattern::parse(text).ok_or_else(|| ProxyError::Pattern { pattern: text.to_owned() })
+fn parse_pattern(text: &str) -> Result<HostRule, ProxyError> {
+    HostRule::parse(text).ok_or_else(|| ProxyError::Pattern { pattern: text.to_owned() })
 }
 
-fn system_resolver() -> Resolver {
+fn system_resolver() -> HostResolver {
     Arc::new(|name, port| {
         Box::pin(async move { Ok(tokio::net::lookup_host((name.as_str(), port)).await?.collect::<Vec<_>>()) })
     })
 }
 
-async fn accept(listener: UnixListener, shared: Arc<Shared>) {
+async fn accept_clients(listener: UnixListener, shared: Arc<ProxyState>) {
     let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
@@ -193,12 +193,12 @@ async fn accept(listener: UnixListener, shared: Arc<Shared>) {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             // The folder of the socket keeps others out; this holds where it does not.
-            Ok((client, _)) if !is_of(&client, rustix::process::geteuid().as_raw()) => {}
+            Ok((client, _)) if !is_same_user(&client, rustix::process::geteuid().as_raw()) => {}
             Ok((client, _)) => {
                 let shared = Arc::clone(&shared);
                 connections.spawn(async move {
                     // A connection that fails is closed, and that is all its client has to know.
-                    drop(serve(client, &shared).await);
+                    drop(serve_client(client, &shared).await);
                     drop(permit);
                 });
             }
@@ -209,23 +209,23 @@ async fn accept(listener: UnixListener, shared: Arc<Shared>) {
 }
 
 /// Whether it is this user that connects.
-fn is_of(client: &UnixStream, user: u32) -> bool {
+fn is_same_user(client: &UnixStream, user: u32) -> bool {
     client.peer_cred().is_ok_and(|peer| peer.uid() == user)
 }
 
 /// How a client wants to hear whether it was let through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tongue {
+enum ClientProtocol {
     Http,
     Socks,
 }
 
-async fn serve(mut client: UnixStream, shared: &Shared) -> io::Result<()> {
+async fn serve_client(mut client: UnixStream, shared: &ProxyState) -> io::Result<()> {
     let mut seen = Vec::new();
     tokio::time::timeout(HEAD_PATIENCE, read_more(&mut client, &mut seen, MAX_HEAD_BYTES)).await??;
     let speaks_socks = seen.first() == Some(&5);
     if let Some(port) = if speaks_socks { shared.upstream.socks } else { shared.upstream.http } {
-        return hand_on(client, &seen, port).await;
+        return forward_to_upstream(client, &seen, port).await;
     }
     let greeting = tokio::time::timeout(HEAD_PATIENCE, async {
         if speaks_socks { read_socks(&mut client, &mut seen).await } else { read_http(&mut client, &mut seen).await }
@@ -233,33 +233,33 @@ async fn serve(mut client: UnixStream, shared: &Shared) -> io::Result<()> {
     let Some(wanted) = greeting.await?? else {
         return client.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").await;
     };
-    let addresses = match shared.judge(&wanted.host, wanted.port).await {
+    let addresses = match shared.resolve_allowed(&wanted.host, wanted.port).await {
         Ok(addresses) => addresses,
-        Err(Judged::Refused(reason)) => {
-            shared.note(&wanted.host, wanted.port, reason);
-            return refuse(&mut client, &wanted, reason).await;
+        Err(HostRejection::Refused(reason)) => {
+            shared.record_refusal(&wanted.host, wanted.port, reason);
+            return send_refusal(&mut client, &wanted, reason).await;
         }
-        Err(Judged::Unresolved) => return fail(&mut client, &wanted).await,
+        Err(HostRejection::Unresolved) => return send_failure(&mut client, &wanted).await,
     };
     let connect = tokio::time::timeout(CONNECT_PATIENCE, TcpStream::connect(addresses.as_slice()));
-    let Ok(Ok(mut server)) = connect.await else { return fail(&mut client, &wanted).await };
-    let Wanted { host, port, tongue, forward } = wanted;
+    let Ok(Ok(mut server)) = connect.await else { return send_failure(&mut client, &wanted).await };
+    let ProxyRequest { host, port, protocol: tongue, forward } = wanted;
     if let Some((head, _)) = &forward {
         server.write_all(head).await?;
     } else {
-        client.write_all(success(tongue)).await?;
+        client.write_all(success_reply(tongue)).await?;
     }
     let (mut from_client, mut to_client) = client.split();
     let (mut from_server, mut to_server) = server.split();
     let up = async {
         match forward {
-            Some((_, body)) => pass_body(&mut from_client, &mut to_server, seen, body).await?,
-            None if names_the_same_host(&mut from_client, &mut seen, &host).await? => {
+            Some((_, body)) => forward_body(&mut from_client, &mut to_server, seen, body).await?,
+            None if is_tls_host_allowed(&mut from_client, &mut seen, &host).await? => {
                 to_server.write_all(&seen).await?;
                 tokio::io::copy(&mut from_client, &mut to_server).await?;
             }
             None => {
-                shared.note(&host, port, Reason::OtherHost);
+                shared.record_refusal(&host, port, RefusalReason::OtherHost);
                 return Err(io::ErrorKind::PermissionDenied.into());
             }
         }
@@ -274,14 +274,14 @@ async fn serve(mut client: UnixStream, shared: &Shared) -> io::Result<()> {
 }
 
 /// Passes the body of a request and nothing behind it, until the client has no more to say.
-async fn pass_body(
+async fn forward_body(
     client: &mut (impl AsyncRead + Unpin),
     server: &mut (impl AsyncWrite + Unpin),
     mut seen: Vec<u8>,
-    mut body: BodyLeft,
+    mut body: BodyRemainder,
 ) -> io::Result<()> {
     loop {
-        let len = body.take(&seen).ok_or(io::ErrorKind::InvalidData)?;
+        let len = body.consume(&seen).ok_or(io::ErrorKind::InvalidData)?;
         seen.truncate(len);
         server.write_all(&seen).await?;
         seen.clear();
@@ -292,18 +292,18 @@ async fn pass_body(
 }
 
 /// Leaves a connection to a proxy of the person's own, from its first byte on.
-async fn hand_on(mut client: UnixStream, seen: &[u8], port: u16) -> io::Result<()> {
+async fn forward_to_upstream(mut client: UnixStream, seen: &[u8], port: u16) -> io::Result<()> {
     let mut server = TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).await?;
     server.write_all(seen).await?;
     tokio::io::copy_bidirectional(&mut client, &mut server).await.map(drop)
 }
 
-struct Wanted {
-    host: Host,
+struct ProxyRequest {
+    host: ProxyHost,
     port: u16,
-    tongue: Tongue,
+    protocol: ClientProtocol,
     /// The head of a single request, and what its body is.
-    forward: Option<(Vec<u8>, BodyLeft)>,
+    forward: Option<(Vec<u8>, BodyRemainder)>,
 }
 
 /// Reads once; the end of the stream is an error, since more was expected.
@@ -315,19 +315,19 @@ async fn read_more(client: &mut (impl AsyncRead + Unpin), seen: &mut Vec<u8>, li
 }
 
 /// `None` for a request that is not understood. What follows the request stays in `seen`.
-async fn read_http(client: &mut UnixStream, seen: &mut Vec<u8>) -> io::Result<Option<Wanted>> {
+async fn read_http(client: &mut UnixStream, seen: &mut Vec<u8>) -> io::Result<Option<ProxyRequest>> {
     let end = loop {
-        if let Some(end) = wire::head_end(seen) {
+        if let Some(end) = client_handshake::find_head_end(seen) {
             break end;
         }
         read_more(client, seen, MAX_HEAD_BYTES).await?;
     };
     let rest = seen.split_off(end);
     let head = std::mem::replace(seen, rest);
-    Ok(wire::parse_http(&head).map(|request| Wanted {
+    Ok(client_handshake::parse_http_request(&head).map(|request| ProxyRequest {
         host: request.host,
         port: request.port,
-        tongue: Tongue::Http,
+        protocol: ClientProtocol::Http,
         forward: match request.form {
             HttpForm::Connect => None,
             HttpForm::Forward(head, body) => Some((head, body)),
@@ -335,7 +335,7 @@ async fn read_http(client: &mut UnixStream, seen: &mut Vec<u8>) -> io::Result<Op
     }))
 }
 
-async fn read_socks(client: &mut UnixStream, seen: &mut Vec<u8>) -> io::Result<Option<Wanted>> {
+async fn read_socks(client: &mut UnixStream, seen: &mut Vec<u8>) -> io::Result<Option<ProxyRequest>> {
     let methods = loop {
         if let Some(count) = seen.get(1)
             && seen.len() >= 2 + usize::from(*count)
@@ -347,35 +347,35 @@ async fn read_socks(client: &mut UnixStream, seen: &mut Vec<u8>) -> io::Result<O
     drop(seen.drain(..2 + methods));
     client.write_all(&[5, 0]).await?;
     loop {
-        match wire::parse_socks_request(seen) {
-            Parsed::Whole((host, port, len)) => {
+        match client_handshake::parse_socks_request(seen) {
+            ParseProgress::Complete((host, port, len)) => {
                 drop(seen.drain(..len));
-                return Ok(Some(Wanted { host, port, tongue: Tongue::Socks, forward: None }));
+                return Ok(Some(ProxyRequest { host, port, protocol: ClientProtocol::Socks, forward: None }));
             }
-            Parsed::Partial => read_more(client, seen, MAX_HEAD_BYTES).await?,
-            Parsed::Wrong => return Err(io::ErrorKind::InvalidData.into()),
+            ParseProgress::Partial => read_more(client, seen, MAX_HEAD_BYTES).await?,
+            ParseProgress::Invalid => return Err(io::ErrorKind::InvalidData.into()),
         }
     }
 }
 
 /// Looks at the first bytes of a tunnel, whenever they come: TLS must ask for the host that the tunnel was allowed for, or
 /// for none.
-async fn names_the_same_host(
+async fn is_tls_host_allowed(
     client: &mut (impl AsyncRead + Unpin),
     seen: &mut Vec<u8>,
-    host: &Host,
+    host: &ProxyHost,
 ) -> io::Result<bool> {
     loop {
-        match wire::parse_server_name(seen) {
-            Parsed::Whole(name) => return Ok(name.is_empty() || parse_host(&name).as_ref() == Some(host)),
-            Parsed::Wrong => return Ok(true),
+        match client_handshake::parse_server_name(seen) {
+            ParseProgress::Complete(name) => return Ok(name.is_empty() || parse_host(&name).as_ref() == Some(host)),
+            ParseProgress::Invalid => return Ok(true),
             // A client may say nothing for as long as it likes, also nothing at all.
-            Parsed::Partial if seen.is_empty() => {
+            ParseProgress::Partial if seen.is_empty() => {
                 if client.read_buf(seen).await? == 0 {
                     return Ok(true);
                 }
             }
-            Parsed::Partial => {
+            ParseProgress::Partial => {
                 let more = read_more(client, seen, MAX_GREETING_BYTES);
                 tokio::time::timeout(HEAD_PATIENCE, more).await??;
             }
@@ -383,83 +383,93 @@ async fn names_the_same_host(
     }
 }
 
-enum Judged {
-    Refused(Reason),
+enum HostRejection {
+    Refused(RefusalReason),
     Unresolved,
 }
 
-impl Shared {
+impl ProxyState {
     /// The addresses to connect to, all of them judged.
-    async fn judge(&self, host: &Host, port: u16) -> Result<Vec<SocketAddr>, Judged> {
-        if self.deny.iter().any(|pattern| pattern.matches(host, port, List::Deny)) {
-            return Err(Judged::Refused(Reason::Denied));
+    async fn resolve_allowed(&self, host: &ProxyHost, port: u16) -> Result<Vec<SocketAddr>, HostRejection> {
+        if self.deny.iter().any(|pattern| pattern.matches(host, port, HostList::Deny)) {
+            return Err(HostRejection::Refused(RefusalReason::Denied));
         }
         let is_allowed = {
             let allow = self.allow.read().unwrap_or_else(PoisonError::into_inner);
-            allow.iter().any(|pattern| pattern.matches(host, port, List::Allow))
+            allow.iter().any(|pattern| pattern.matches(host, port, HostList::Allow))
         };
         if !is_allowed {
-            self.ask(host, port).await.map_err(Judged::Refused)?;
+            self.ask_about_host(host, port).await.map_err(HostRejection::Refused)?;
         }
         let is_open = |address: &SocketAddr| match host {
             // Named by its address, a private host is meant.
-            Host::Address(_) => !is_never_reached(address.ip()),
-            Host::Name(_) => is_public(address.ip()) && !self.is_denied_address(address),
+            ProxyHost::Address(_) => !is_blocked_address(address.ip()),
+            ProxyHost::Name(_) => is_public_address(address.ip()) && !self.is_denied_address(address),
         };
         let addresses = match host {
-            Host::Address(address) => vec![SocketAddr::new(*address, port)],
-            Host::Name(name) => (self.resolver)(name.clone(), port).await.map_err(|_| Judged::Unresolved)?,
+            ProxyHost::Address(address) => vec![SocketAddr::new(*address, port)],
+            ProxyHost::Name(name) => {
+                (self.resolver)(name.clone(), port).await.map_err(|_| HostRejection::Unresolved)?
+            }
         };
         let open: Vec<SocketAddr> = addresses.iter().copied().filter(is_open).collect();
         match (addresses.is_empty(), open.is_empty()) {
-            (true, _) => Err(Judged::Unresolved),
-            (false, true) => Err(Judged::Refused(Reason::PrivateAddress)),
+            (true, _) => Err(HostRejection::Unresolved),
+            (false, true) => Err(HostRejection::Refused(RefusalReason::PrivateAddress)),
             (false, false) => Ok(open),
         }
     }
 
     /// Asks about a host that is on no list. One that could not be reached anyway is nothing to ask about.
-    async fn ask(&self, host: &Host, port: u16) -> Result<(), Reason> {
+    async fn ask_about_host(&self, host: &ProxyHost, port: u16) -> Result<(), RefusalReason> {
         match host {
-            Host::Address(address) if !is_public(*address) => Err(Reason::NotAllowed),
-            _ => self.questions.ask(host, port).await,
+            ProxyHost::Address(address) if !is_public_address(*address) => Err(RefusalReason::NotAllowed),
+            _ => self.questions.ask_about_host(host, port).await,
         }
     }
 
     /// A denied address stays denied by whatever name it is reached.
     fn is_denied_address(&self, address: &SocketAddr) -> bool {
-        self.deny.iter().any(|pattern| pattern.matches(&Host::Address(address.ip()), address.port(), List::Deny))
+        self.deny
+            .iter()
+            .any(|pattern| pattern.matches(&ProxyHost::Address(address.ip()), address.port(), HostList::Deny))
     }
 
-    fn note(&self, host: &Host, port: u16, reason: Reason) {
+    fn record_refusal(&self, host: &ProxyHost, port: u16, reason: RefusalReason) {
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         if refusals.len() < MAX_REFUSALS {
-            refusals.push(Refusal { host: host.to_string(), port, reason });
+            refusals.push(ProxyRefusal { host: host.to_string(), port, reason });
         }
     }
 }
 
-fn success(tongue: Tongue) -> &'static [u8] {
+fn success_reply(tongue: ClientProtocol) -> &'static [u8] {
     match tongue {
-        Tongue::Http => b"HTTP/1.1 200 Connection established\r\n\r\n",
-        Tongue::Socks => &[5, 0, 0, 1, 0, 0, 0, 0, 0, 0],
+        ClientProtocol::Http => b"HTTP/1.1 200 Connection established\r\n\r\n",
+        ClientProtocol::Socks => &[5, 0, 0, 1, 0, 0, 0, 0, 0, 0],
     }
 }
 
-async fn refuse(client: &mut UnixStream, wanted: &Wanted, reason: Reason) -> io::Result<()> {
+async fn send_refusal(client: &mut UnixStream, wanted: &ProxyRequest, reason: RefusalReason) -> io::Result<()> {
     let text = format!("the sandbox does not let this command reach {}:{}: {reason}\n", wanted.host, wanted.port);
-    answer(client, wanted.tongue, "403 Forbidden", 2, &text).await
+    send_error_reply(client, wanted.protocol, "403 Forbidden", 2, &text).await
 }
 
-async fn fail(client: &mut UnixStream, wanted: &Wanted) -> io::Result<()> {
+async fn send_failure(client: &mut UnixStream, wanted: &ProxyRequest) -> io::Result<()> {
     let text = format!("{}:{} cannot be reached\n", wanted.host, wanted.port);
-    answer(client, wanted.tongue, "502 Bad Gateway", 4, &text).await
+    send_error_reply(client, wanted.protocol, "502 Bad Gateway", 4, &text).await
 }
 
-async fn answer(client: &mut UnixStream, tongue: Tongue, status: &str, code: u8, text: &str) -> io::Result<()> {
+async fn send_error_reply(
+    client: &mut UnixStream,
+    tongue: ClientProtocol,
+    status: &str,
+    code: u8,
+    text: &str,
+) -> io::Result<()> {
     match tongue {
-        Tongue::Socks => client.write_all(&[5, code, 0, 1, 0, 0, 0, 0, 0, 0]).await,
-        Tongue::Http => {
+        ClientProtocol::Socks => client.write_all(&[5, code, 0, 1, 0, 0, 0, 0, 0, 0]).await,
+        ClientProtocol::Http => {
             let len = text.len();
             let head = format!(
                 "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: {len}\r\n\r\n"
@@ -477,6 +487,6 @@ mod tests {
     async fn only_the_user_who_runs_the_proxy_is_served() {
         let (client, _other) = UnixStream::pair().unwrap();
         let user = rustix::process::geteuid().as_raw();
-        assert!(is_of(&client, user) && !is_of(&client, user + 1));
+        assert!(is_same_user(&client, user) && !is_same_user(&client, user + 1));
     }
 }

@@ -7,12 +7,12 @@ mod confined;
 
 use libc::c_long;
 
-use super::kernel::Instruction;
+use super::sandbox_syscalls::FilterInstruction;
 pub(super) use confined::confined_filter;
 
 /// Which internet sockets a command may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Inet {
+pub(super) enum InetAccess {
     None,
     /// Streams and datagrams, in a network namespace with nothing in it.
     Any,
@@ -20,16 +20,16 @@ pub(super) enum Inet {
 
 /// Whether processes of others are within reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Neighbours {
+pub(super) enum ProcessVisibility {
     /// A namespace hides them.
     Hidden,
-    InSight,
+    Visible,
 }
 
 /// The part of the filter that differs between sandboxes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sockets {
-    pub(super) inet: Inet,
+pub(super) struct SocketAccess {
+    pub(super) inet: InetAccess,
     /// Unix sockets by name. Pairs are always there: programs talk to their own children through them.
     pub(super) unix: bool,
 }
@@ -191,139 +191,167 @@ const fn argument_at(index: u32) -> u32 {
 }
 
 /// The whole filter.
-pub(super) fn filter(sockets: Sockets, neighbours: Neighbours) -> Vec<Instruction> {
+pub(super) fn build_filter(sockets: SocketAccess, neighbours: ProcessVisibility) -> Vec<FilterInstruction> {
     // As of `clone3`: the mode that it gives a file cannot be seen.
-    filter_without(&[UNKNOWN, &[libc::SYS_openat2]].concat(), sockets, neighbours)
+    build_filter_without(&[UNKNOWN, &[libc::SYS_openat2]].concat(), sockets, neighbours)
 }
 
 /// The filter for a helper that has walls to put up before the command gets the whole one.
-pub(super) fn early_filter(sockets: Sockets) -> Vec<Instruction> {
-    filter_without(UNKNOWN, sockets, Neighbours::Hidden)
+pub(super) fn build_early_filter(sockets: SocketAccess) -> Vec<FilterInstruction> {
+    build_filter_without(UNKNOWN, sockets, ProcessVisibility::Hidden)
 }
 
-fn filter_without(unknown: &[c_long], sockets: Sockets, neighbours: Neighbours) -> Vec<Instruction> {
-    filter_closing(CLOSED, unknown, sockets, neighbours)
+fn build_filter_without(
+    unknown: &[c_long],
+    sockets: SocketAccess,
+    neighbours: ProcessVisibility,
+) -> Vec<FilterInstruction> {
+    build_filter_closing(CLOSED, unknown, sockets, neighbours)
 }
 
-fn filter_closing(closed: &[c_long], unknown: &[c_long], sockets: Sockets, neighbours: Neighbours) -> Vec<Instruction> {
+fn build_filter_closing(
+    closed: &[c_long],
+    unknown: &[c_long],
+    sockets: SocketAccess,
+    neighbours: ProcessVisibility,
+) -> Vec<FilterInstruction> {
     let mut code = filter_start(closed, unknown);
     filter_end(&mut code, sockets, neighbours);
     code
 }
 
 /// The part of a filter that looks at nothing but the number of a call.
-fn filter_start(closed: &[c_long], unknown: &[c_long]) -> Vec<Instruction> {
-    let mut code = vec![load(ARCHITECTURE_AT), jump(libc::BPF_JEQ, ARCHITECTURE, 1, 0), give(KILL), load(CALL_AT)];
+fn filter_start(closed: &[c_long], unknown: &[c_long]) -> Vec<FilterInstruction> {
+    let mut code = vec![
+        load_word(ARCHITECTURE_AT),
+        jump(libc::BPF_JEQ, ARCHITECTURE, 1, 0),
+        return_verdict(KILL),
+        load_word(CALL_AT),
+    ];
     if let Some(first) = FOREIGN_CALLS {
-        code.extend([jump(libc::BPF_JGE, first, 0, 1), give(KILL)]);
+        code.extend([jump(libc::BPF_JGE, first, 0, 1), return_verdict(KILL)]);
     }
     for call in closed {
-        code.extend([jump(libc::BPF_JEQ, *call as u32, 0, 1), give(REFUSE)]);
+        code.extend([jump(libc::BPF_JEQ, *call as u32, 0, 1), return_verdict(REFUSE)]);
     }
     for call in unknown {
-        code.extend([jump(libc::BPF_JEQ, *call as u32, 0, 1), give(NOT_THERE)]);
+        code.extend([jump(libc::BPF_JEQ, *call as u32, 0, 1), return_verdict(NOT_THERE)]);
     }
     code
 }
 
 /// The part that looks at arguments. What an earlier part said about a call holds.
-fn filter_end(code: &mut Vec<Instruction>, sockets: Sockets, neighbours: Neighbours) {
-    if neighbours == Neighbours::InSight {
-        close_to_neighbours(code);
+fn filter_end(code: &mut Vec<FilterInstruction>, sockets: SocketAccess, neighbours: ProcessVisibility) {
+    if neighbours == ProcessVisibility::Visible {
+        block_other_processes(code);
     }
-    on_call(code, libc::SYS_clone, &[load(argument_at(0)), jump(libc::BPF_JSET, NEW_NAMESPACES, 0, 1), give(REFUSE)]);
+    add_call_rules(
+        code,
+        libc::SYS_clone,
+        &[load_word(argument_at(0)), jump(libc::BPF_JSET, NEW_NAMESPACES, 0, 1), return_verdict(REFUSE)],
+    );
     let [first, second] = TERMINAL_INPUT;
-    on_call(
+    add_call_rules(
         code,
         libc::SYS_ioctl,
-        &[load(argument_at(1)), jump(libc::BPF_JEQ, first, 1, 0), jump(libc::BPF_JEQ, second, 0, 1), give(REFUSE)],
+        &[
+            load_word(argument_at(1)),
+            jump(libc::BPF_JEQ, first, 1, 0),
+            jump(libc::BPF_JEQ, second, 0, 1),
+            return_verdict(REFUSE),
+        ],
     );
     for (call, mode) in MODES {
-        on_call(code, *call, &mode_rules(*mode));
+        add_call_rules(code, *call, &mode_rules(*mode));
     }
     for (call, mode) in MAKERS {
-        let makes = [load(argument_at(mode - 1)), jump(libc::BPF_JSET, MAKES, 1, 0), give(ALLOW)];
-        on_call(code, *call, &[makes, mode_rules(*mode)].concat());
+        let makes = [load_word(argument_at(mode - 1)), jump(libc::BPF_JSET, MAKES, 1, 0), return_verdict(ALLOW)];
+        add_call_rules(code, *call, &[makes, mode_rules(*mode)].concat());
     }
-    on_call(code, libc::SYS_socketpair, &pair_rules(sockets));
-    on_call(code, libc::SYS_socket, &socket_rules(sockets));
-    code.push(give(ALLOW));
+    add_call_rules(code, libc::SYS_socketpair, &socketpair_rules(sockets));
+    add_call_rules(code, libc::SYS_socket, &socket_rules(sockets));
+    code.push(return_verdict(ALLOW));
 }
 
-fn close_to_neighbours(code: &mut Vec<Instruction>) {
+fn block_other_processes(code: &mut Vec<FilterInstruction>) {
     for call in SHARED {
-        code.extend([jump(libc::BPF_JEQ, *call as u32, 0, 1), give(NOT_THERE)]);
+        code.extend([jump(libc::BPF_JEQ, *call as u32, 0, 1), return_verdict(NOT_THERE)]);
     }
     for call in ON_PROCESS {
-        on_call(code, *call, &[load(argument_at(0)), jump(libc::BPF_JEQ, 0, 1, 0), give(REFUSE)]);
+        add_call_rules(code, *call, &[load_word(argument_at(0)), jump(libc::BPF_JEQ, 0, 1, 0), return_verdict(REFUSE)]);
     }
     for (call, process) in ON_KIND {
-        let kind = [load(argument_at(0)), jump(libc::BPF_JEQ, process, 1, 0), give(REFUSE)];
-        let number = [load(argument_at(1)), jump(libc::BPF_JEQ, 0, 1, 0), give(REFUSE)];
-        on_call(code, call, &[kind, number].concat());
+        let kind = [load_word(argument_at(0)), jump(libc::BPF_JEQ, process, 1, 0), return_verdict(REFUSE)];
+        let number = [load_word(argument_at(1)), jump(libc::BPF_JEQ, 0, 1, 0), return_verdict(REFUSE)];
+        add_call_rules(code, call, &[kind, number].concat());
     }
 }
 
 /// What follows is for one call only and ends in allowing it.
-fn on_call(code: &mut Vec<Instruction>, call: c_long, rules: &[Instruction]) {
+fn add_call_rules(code: &mut Vec<FilterInstruction>, call: c_long, rules: &[FilterInstruction]) {
     // The longest of these is a dozen instructions.
     code.push(jump(libc::BPF_JEQ, call as u32, 0, rules.len() as u8 + 1));
     code.extend(rules);
-    code.push(give(ALLOW));
+    code.push(return_verdict(ALLOW));
 }
 
-fn mode_rules(argument: u32) -> [Instruction; 3] {
-    [load(argument_at(argument)), jump(libc::BPF_JSET, SET_USER, 0, 1), give(REFUSE)]
+fn mode_rules(argument: u32) -> [FilterInstruction; 3] {
+    [load_word(argument_at(argument)), jump(libc::BPF_JSET, SET_USER, 0, 1), return_verdict(REFUSE)]
 }
 
 /// Half of a pair of datagram sockets can be sent or connected anywhere, which is what `socket` is closed for.
-fn pair_rules(sockets: Sockets) -> Vec<Instruction> {
-    let mut rules = vec![load(argument_at(0)), jump(libc::BPF_JEQ, libc::AF_UNIX as u32, 1, 0), give(NO_FAMILY)];
+fn socketpair_rules(sockets: SocketAccess) -> Vec<FilterInstruction> {
+    let mut rules =
+        vec![load_word(argument_at(0)), jump(libc::BPF_JEQ, libc::AF_UNIX as u32, 1, 0), return_verdict(NO_FAMILY)];
     if !sockets.unix {
         // The upper bits of the type are flags.
-        rules.extend([load(argument_at(1)), statement(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0xf)]);
+        rules.extend([load_word(argument_at(1)), statement(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0xf)]);
         let (stream, packets) = (libc::SOCK_STREAM as u32, libc::SOCK_SEQPACKET as u32);
-        rules.extend([jump(libc::BPF_JEQ, stream, 2, 0), jump(libc::BPF_JEQ, packets, 1, 0), give(NO_FAMILY)]);
+        rules.extend([
+            jump(libc::BPF_JEQ, stream, 2, 0),
+            jump(libc::BPF_JEQ, packets, 1, 0),
+            return_verdict(NO_FAMILY),
+        ]);
     }
     rules
 }
 
-fn socket_rules(sockets: Sockets) -> Vec<Instruction> {
-    let mut rules = vec![load(argument_at(0))];
+fn socket_rules(sockets: SocketAccess) -> Vec<FilterInstruction> {
+    let mut rules = vec![load_word(argument_at(0))];
     if sockets.unix {
-        rules.extend([jump(libc::BPF_JEQ, libc::AF_UNIX as u32, 0, 1), give(ALLOW)]);
+        rules.extend([jump(libc::BPF_JEQ, libc::AF_UNIX as u32, 0, 1), return_verdict(ALLOW)]);
     }
     let kinds: &[i32] = match sockets.inet {
-        Inet::None => &[],
-        Inet::Any => &[libc::SOCK_STREAM, libc::SOCK_DGRAM],
+        InetAccess::None => &[],
+        InetAccess::Any => &[libc::SOCK_STREAM, libc::SOCK_DGRAM],
     };
     if !kinds.is_empty() {
         let (v4, v6) = (libc::AF_INET as u32, libc::AF_INET6 as u32);
-        rules.extend([jump(libc::BPF_JEQ, v4, 2, 0), jump(libc::BPF_JEQ, v6, 1, 0), give(NO_FAMILY)]);
+        rules.extend([jump(libc::BPF_JEQ, v4, 2, 0), jump(libc::BPF_JEQ, v6, 1, 0), return_verdict(NO_FAMILY)]);
         // The upper bits of the type are flags.
-        rules.extend([load(argument_at(1)), statement(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0xf)]);
+        rules.extend([load_word(argument_at(1)), statement(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0xf)]);
         for kind in kinds {
-            rules.extend([jump(libc::BPF_JEQ, *kind as u32, 0, 1), give(ALLOW)]);
+            rules.extend([jump(libc::BPF_JEQ, *kind as u32, 0, 1), return_verdict(ALLOW)]);
         }
     }
-    rules.push(give(NO_FAMILY));
+    rules.push(return_verdict(NO_FAMILY));
     rules
 }
 
-fn load(offset: u32) -> Instruction {
+fn load_word(offset: u32) -> FilterInstruction {
     statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset)
 }
 
-fn give(verdict: u32) -> Instruction {
+fn return_verdict(verdict: u32) -> FilterInstruction {
     statement(libc::BPF_RET | libc::BPF_K, verdict)
 }
 
-fn statement(code: u32, k: u32) -> Instruction {
-    Instruction { code: code as u16, jt: 0, jf: 0, k }
+fn statement(code: u32, k: u32) -> FilterInstruction {
+    FilterInstruction { code: code as u16, jt: 0, jf: 0, k }
 }
 
-fn jump(test: u32, k: u32, if_true: u8, if_false: u8) -> Instruction {
-    Instruction { code: (libc::BPF_JMP | test | libc::BPF_K) as u16, jt: if_true, jf: if_false, k }
+fn jump(test: u32, k: u32, if_true: u8, if_false: u8) -> FilterInstruction {
+    FilterInstruction { code: (libc::BPF_JMP | test | libc::BPF_K) as u16, jt: if_true, jf: if_false, k }
 }
 
 #[cfg(test)]
@@ -331,11 +359,11 @@ mod tests {
     use super::*;
 
     /// Runs a filter as the kernel would.
-    pub(super) fn verdict(code: &[Instruction], architecture: u32, call: u32, args: &[u32]) -> u32 {
+    pub(super) fn run_filter(code: &[FilterInstruction], architecture: u32, call: u32, args: &[u32]) -> u32 {
         let mut accumulator = 0;
         let mut at = 0;
         loop {
-            let Instruction { code: operation, jt, jf, k } = code[at];
+            let FilterInstruction { code: operation, jt, jf, k } = code[at];
             at += 1;
             let hop = |taken: bool| usize::from(if taken { jt } else { jf });
             match u32::from(operation) {
@@ -358,9 +386,9 @@ mod tests {
 
     #[test]
     fn each_call_gets_its_verdict() {
-        let closed = Sockets { inet: Inet::None, unix: false };
-        let local = Sockets { inet: Inet::Any, unix: false };
-        let any = Sockets { inet: Inet::Any, unix: true };
+        let closed = SocketAccess { inet: InetAccess::None, unix: false };
+        let local = SocketAccess { inet: InetAccess::Any, unix: false };
+        let any = SocketAccess { inet: InetAccess::Any, unix: true };
         let (socket, pair) = (libc::SYS_socket, libc::SYS_socketpair);
         let (unix, v4, v6) = (libc::AF_UNIX as u32, libc::AF_INET as u32, libc::AF_INET6 as u32);
         let stream = (libc::SOCK_STREAM | libc::SOCK_CLOEXEC) as u32;
@@ -393,14 +421,14 @@ mod tests {
             (any, socket, [libc::AF_VSOCK as u32, stream], NO_FAMILY),
             (any, socket, [libc::AF_PACKET as u32, datagram], NO_FAMILY),
         ] {
-            let seen = verdict(&filter(sockets, Neighbours::Hidden), ARCHITECTURE, call as u32, &args);
+            let seen = run_filter(&build_filter(sockets, ProcessVisibility::Hidden), ARCHITECTURE, call as u32, &args);
             assert_eq!(seen, expected, "call {call} with {args:?} under {sockets:?}");
         }
     }
 
     #[test]
     fn neighbours_that_are_in_sight_are_out_of_reach() {
-        let closed = Sockets { inet: Inet::None, unix: false };
+        let closed = SocketAccess { inet: InetAccess::None, unix: false };
         for (call, args, alone, in_sight) in [
             (libc::SYS_shmget, [0, 0], ALLOW, NOT_THERE),
             (libc::SYS_prlimit64, [0, 7], ALLOW, ALLOW),
@@ -412,16 +440,16 @@ mod tests {
             (libc::SYS_ioprio_set, [3, 0], ALLOW, REFUSE),
             (libc::SYS_read, [4711, 0], ALLOW, ALLOW),
         ] {
-            for (neighbours, expected) in [(Neighbours::Hidden, alone), (Neighbours::InSight, in_sight)] {
-                let seen = verdict(&filter(closed, neighbours), ARCHITECTURE, call as u32, &args);
+            for (neighbours, expected) in [(ProcessVisibility::Hidden, alone), (ProcessVisibility::Visible, in_sight)] {
+                let seen = run_filter(&build_filter(closed, neighbours), ARCHITECTURE, call as u32, &args);
                 assert_eq!(seen, expected, "call {call} with {args:?}, {neighbours:?}");
             }
         }
     }
 
     #[test]
-    fn nobody_makes_a_file_by_which_others_become_the_person() {
-        let code = filter(Sockets { inet: Inet::Any, unix: true }, Neighbours::Hidden);
+    fn setuid_modes_are_refused() {
+        let code = build_filter(SocketAccess { inet: InetAccess::Any, unix: true }, ProcessVisibility::Hidden);
         let (made, new) = (libc::O_CREAT as u32 | 1, libc::O_TMPFILE as u32 | 1);
         for (call, args, expected) in [
             (libc::SYS_fchmod, [3, 0o4755, 0, 0], REFUSE),
@@ -436,16 +464,16 @@ mod tests {
             (libc::SYS_openat, [0, 0, libc::O_DIRECTORY as u32, 0o4755], ALLOW),
             (libc::SYS_openat2, [0, 0, 0, 0], NOT_THERE),
         ] {
-            assert_eq!(verdict(&code, ARCHITECTURE, call as u32, &args), expected, "call {call} with {args:?}");
+            assert_eq!(run_filter(&code, ARCHITECTURE, call as u32, &args), expected, "call {call} with {args:?}");
         }
     }
 
     #[test]
-    fn a_foreign_calling_convention_is_death() {
-        let code = filter(Sockets { inet: Inet::Any, unix: true }, Neighbours::Hidden);
-        assert_eq!(verdict(&code, 0x4000_0003, 1, &[0, 0]), KILL);
+    fn a_foreign_calling_convention_kills_the_process() {
+        let code = build_filter(SocketAccess { inet: InetAccess::Any, unix: true }, ProcessVisibility::Hidden);
+        assert_eq!(run_filter(&code, 0x4000_0003, 1, &[0, 0]), KILL);
         if let Some(first) = FOREIGN_CALLS {
-            assert_eq!(verdict(&code, ARCHITECTURE, first + 101, &[0, 0]), KILL);
+            assert_eq!(run_filter(&code, ARCHITECTURE, first + 101, &[0, 0]), KILL);
         }
     }
 }

@@ -6,10 +6,10 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use gimlet_proto::{SandboxNetwork, SandboxSpec, Violation};
+use gimlet_proto::{NetworkAccess, SandboxSpec, SandboxViolation};
 
-use super::proxy::Refusal;
-use crate::exec::Exit;
+use super::proxy::ProxyRefusal;
+use crate::exec::CommandExit;
 
 /// The end of a command's output that is searched.
 const TAIL_BYTES: usize = 64 * 1024;
@@ -34,44 +34,45 @@ const NO_NETWORK: &[&str] = &[
 
 /// What is known about a command that ended in a sandbox.
 #[derive(Debug, Clone, Copy)]
-pub struct Aftermath<'a> {
+pub struct SandboxOutcome<'a> {
     pub spec: &'a SandboxSpec,
     pub cwd: &'a Path,
-    pub exit: Option<Exit>,
+    pub exit: Option<CommandExit>,
     /// What it printed, or the end of it.
     pub output: &'a str,
-    pub refusals: &'a [Refusal],
+    pub refusals: &'a [ProxyRefusal],
 }
 
 /// What the sandbox did not let the command do.
-pub fn violations(aftermath: Aftermath<'_>) -> Vec<Violation> {
-    violations_where(aftermath, could_write)
+pub fn find_violations(aftermath: SandboxOutcome<'_>) -> Vec<SandboxViolation> {
+    find_violations_with(aftermath, is_writable_outside)
 }
 
 /// The same; `could_write` says whether the person may write to a place outside the sandbox.
-fn violations_where(aftermath: Aftermath<'_>, could_write: fn(&Path) -> bool) -> Vec<Violation> {
-    let Aftermath { spec, cwd, exit, output, refusals } = aftermath;
-    let mut found: Vec<Violation> = refusals
+fn find_violations_with(aftermath: SandboxOutcome<'_>, could_write: fn(&Path) -> bool) -> Vec<SandboxViolation> {
+    let SandboxOutcome { spec, cwd, exit, output, refusals } = aftermath;
+    let mut found: Vec<SandboxViolation> = refusals
         .iter()
-        .map(|refusal| Violation::Connect {
+        .map(|refusal| SandboxViolation::Connect {
             host: refusal.host.clone(),
             port: refusal.port,
             reason: refusal.reason.to_string(),
         })
         .collect();
-    let failed = exit.is_none_or(|exit| !exit.success());
+    let failed = exit.is_none_or(|exit| !exit.is_success());
     if failed {
         let from = output.len().saturating_sub(TAIL_BYTES);
         let tail = output.get(from..).or_else(|| output.get(from.saturating_sub(3)..)).unwrap_or(output);
         for line in tail.lines() {
-            found.extend(closed_place(spec, cwd, line, could_write));
-            if spec.network == SandboxNetwork::Off && says(line, NO_NETWORK) {
-                found.push(Violation::Network);
+            found.extend(find_closed_place(spec, cwd, line, could_write));
+            if spec.network == NetworkAccess::Off && contains_any(line, NO_NETWORK) {
+                found.push(SandboxViolation::Network);
             }
         }
-        let died_of_filter = |exit: Exit| exit.signal == Some(libc::SIGSYS) || exit.code == Some(128 + libc::SIGSYS);
+        let died_of_filter =
+            |exit: CommandExit| exit.signal == Some(libc::SIGSYS) || exit.code == Some(128 + libc::SIGSYS);
         if exit.is_some_and(died_of_filter) {
-            found.push(Violation::SystemCall);
+            found.push(SandboxViolation::SystemCall);
         }
     }
     let mut unique = Vec::new();
@@ -84,29 +85,35 @@ fn violations_where(aftermath: Aftermath<'_>, could_write: fn(&Path) -> bool) ->
     unique
 }
 
-fn says(line: &str, words: &[&str]) -> bool {
+fn contains_any(line: &str, words: &[&str]) -> bool {
     let lower = line.to_ascii_lowercase();
     words.iter().any(|word| lower.contains(word))
 }
 
 /// The closed place that a message of refusal names.
-fn closed_place(spec: &SandboxSpec, cwd: &Path, line: &str, could_write: fn(&Path) -> bool) -> Option<Violation> {
-    if !says(line, DENIED) {
+fn find_closed_place(
+    spec: &SandboxSpec,
+    cwd: &Path,
+    line: &str,
+    could_write: fn(&Path) -> bool,
+) -> Option<SandboxViolation> {
+    if !contains_any(line, DENIED) {
         return None;
     }
-    let writing = says(line, &[READ_ONLY, "erofs"]);
-    let paths: Vec<PathBuf> = words(line).into_iter().map(|word| normal(&cwd.join(word))).collect();
+    let writing = contains_any(line, &[READ_ONLY, "erofs"]);
+    let paths: Vec<PathBuf> =
+        path_candidates(line).into_iter().map(|word| normalize_lexically(&cwd.join(word))).collect();
     let reading = paths.iter().find(|path| spec.deny_read.iter().any(|closed| path.starts_with(closed)));
     if let Some(path) = reading.filter(|_| !writing) {
-        return Some(Violation::Read { path: path.clone() });
+        return Some(SandboxViolation::Read { path: path.clone() });
     }
     // Where mounts are, the kernel itself says "read-only"; a plain refusal must name a place that is known as closed, and
     // that would be open without the sandbox.
-    let path = paths.into_iter().find(|path| !may_write(spec, path) && (writing || could_write(path)))?;
-    Some(Violation::Write { path })
+    let path = paths.into_iter().find(|path| !is_writable_in_sandbox(spec, path) && (writing || could_write(path)))?;
+    Some(SandboxViolation::Write { path })
 }
 
-fn may_write(spec: &SandboxSpec, path: &Path) -> bool {
+fn is_writable_in_sandbox(spec: &SandboxSpec, path: &Path) -> bool {
     let inside = |folders: &[PathBuf]| folders.iter().any(|folder| path.starts_with(folder));
     let scratch = || ["/tmp", "/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
     let temp = || spec.temp_dir.as_deref().is_some_and(|temp| path.starts_with(temp));
@@ -114,13 +121,13 @@ fn may_write(spec: &SandboxSpec, path: &Path) -> bool {
 }
 
 /// Whether this user may write to a place, or make it.
-fn could_write(path: &Path) -> bool {
+fn is_writable_outside(path: &Path) -> bool {
     let there = path.ancestors().find(|place| place.symlink_metadata().is_ok());
     there.is_some_and(|place| rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok())
 }
 
 /// Everything in a line that could be a path: what stands in quotes, and words with a slash.
-fn words(line: &str) -> Vec<&str> {
+fn path_candidates(line: &str) -> Vec<&str> {
     let quoted = ['\'', '"', '`', '‘'].into_iter().flat_map(|quote| {
         let close = if quote == '‘' { '’' } else { quote };
         line.split(quote).skip(1).filter_map(move |rest| rest.split(close).next())
@@ -134,7 +141,7 @@ fn words(line: &str) -> Vec<&str> {
 }
 
 /// A path without `.` and `..`, by name only: what it names may be closed.
-fn normal(path: &Path) -> PathBuf {
+fn normalize_lexically(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {
         match component {
@@ -149,7 +156,7 @@ fn normal(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sandbox::proxy::Reason;
+    use crate::sandbox::proxy::RefusalReason;
 
     fn spec() -> SandboxSpec {
         SandboxSpec {
@@ -161,17 +168,17 @@ mod tests {
         }
     }
 
-    fn found(exit: Exit, output: &str) -> Vec<Violation> {
-        let aftermath = Aftermath { spec: &spec(), cwd: "/w".as_ref(), exit: Some(exit), output, refusals: &[] };
-        violations_where(aftermath, |path| !path.starts_with("/root"))
+    fn violations_in(exit: CommandExit, output: &str) -> Vec<SandboxViolation> {
+        let aftermath = SandboxOutcome { spec: &spec(), cwd: "/w".as_ref(), exit: Some(exit), output, refusals: &[] };
+        find_violations_with(aftermath, |path| !path.starts_with("/root"))
     }
 
-    const FAILED: Exit = Exit { code: Some(1), signal: None };
+    const FAILED: CommandExit = CommandExit { code: Some(1), signal: None };
 
     #[test]
     fn messages_that_name_closed_places_are_recognised() {
-        let write = |path: &str| Violation::Write { path: path.into() };
-        let read = |path: &str| Violation::Read { path: path.into() };
+        let write = |path: &str| SandboxViolation::Write { path: path.into() };
+        let read = |path: &str| SandboxViolation::Read { path: path.into() };
         for (line, expected) in [
             ("touch: cannot touch '/etc/x': Read-only file system", write("/etc/x")),
             ("bash: line 1: /opt/a: Permission denied", write("/opt/a")),
@@ -182,11 +189,14 @@ mod tests {
             ("Error: EROFS: read-only file system, open '/usr/lib/x'", write("/usr/lib/x")),
             ("cp: cannot create '/root/x': Read-only file system", write("/root/x")),
             ("mkdir: cannot create directory ‘/srv/a b’: Read-only file system", write("/srv/a b")),
-            ("curl: (6) Could not resolve host: example.org", Violation::Network),
+            ("curl: (6) Could not resolve host: example.org", SandboxViolation::Network),
         ] {
-            assert_eq!(found(FAILED, line), [expected], "{line}");
+            assert_eq!(violations_in(FAILED, line), [expected], "{line}");
         }
-        assert_eq!(found(Exit { code: None, signal: Some(libc::SIGSYS) }, ""), [Violation::SystemCall]);
+        assert_eq!(
+            violations_in(CommandExit { code: None, signal: Some(libc::SIGSYS) }, ""),
+            [SandboxViolation::SystemCall]
+        );
     }
 
     #[test]
@@ -199,25 +209,26 @@ mod tests {
             "touch: cannot touch '/t/x': Permission denied",
             "ls: cannot open directory '/root': Permission denied",
         ] {
-            assert_eq!(found(FAILED, line), [], "{line}");
+            assert_eq!(violations_in(FAILED, line), [], "{line}");
         }
-        let succeeded = Exit { code: Some(0), signal: None };
-        assert_eq!(found(succeeded, "touch: cannot touch '/etc/x': Read-only file system"), []);
+        let succeeded = CommandExit { code: Some(0), signal: None };
+        assert_eq!(violations_in(succeeded, "touch: cannot touch '/etc/x': Read-only file system"), []);
     }
 
     #[test]
     fn what_the_person_may_write_is_known_also_of_what_is_not_there() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(could_write(dir.path()) && could_write(&dir.path().join("a/b")));
+        assert!(is_writable_outside(dir.path()) && is_writable_outside(&dir.path().join("a/b")));
     }
 
     #[test]
     fn refusals_of_the_proxy_count_also_when_the_command_went_on() {
-        let refusal = Refusal { host: "evil.example".into(), port: 443, reason: Reason::NotAllowed };
-        let exit = Some(Exit { code: Some(0), signal: None });
+        let refusal = ProxyRefusal { host: "evil.example".into(), port: 443, reason: RefusalReason::NotAllowed };
+        let exit = Some(CommandExit { code: Some(0), signal: None });
         let spec = spec();
         let refusals = [refusal.clone(), refusal];
-        let seen = violations(Aftermath { spec: &spec, cwd: "/w".as_ref(), exit, output: "", refusals: &refusals });
+        let seen =
+            find_violations(SandboxOutcome { spec: &spec, cwd: "/w".as_ref(), exit, output: "", refusals: &refusals });
         assert_eq!(seen.len(), 1);
         assert!(seen[0].to_string().contains("evil.example:443"), "{}", seen[0]);
     }

@@ -7,11 +7,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use gimlet_exec::{
-    CaptureLimits, CustodianProgram, DirectoryReport, Exec, ExecConfig, Finished, Foreground, Running, Shell,
-    ShellCommand, ShellConfig, ShellRun, Spawn, Stdin, Streams, for_model,
+    CaptureLimits, CustodianProgram, DirectoryReporter, Exec, ExecConfig, FinishedCommand, ForegroundCommand,
+    RunningCommand, Shell, ShellCommand, ShellConfig, ShellRun, SpawnRequest, StdinMode, StreamMode, render_for_model,
 };
 use gimlet_proto::Env;
-pub(crate) use gimlet_testkit::{PATIENCE, eventually, unique_sleep};
+pub(crate) use gimlet_testkit::{PATIENCE, unique_sleep_seconds, wait_until};
 
 pub(crate) const VICTIM_ARGUMENT: &str = "__victim";
 
@@ -20,13 +20,13 @@ pub(crate) fn block_on(test: impl Future<Output = ()>) {
 }
 
 /// A session with a scratch directory.
-pub(crate) struct Session {
+pub(crate) struct TestSession {
     pub(crate) exec: Exec,
     pub(crate) shell: Shell,
     pub(crate) dir: tempfile::TempDir,
 }
 
-impl Session {
+impl TestSession {
     pub(crate) fn new() -> Self {
         Self::with_env(base_env())
     }
@@ -37,9 +37,9 @@ impl Session {
     }
 
     /// One whose shells are started before their commands are known.
-    pub(crate) fn ahead(env: Env) -> Self {
+    pub(crate) fn with_prestart(env: Env) -> Self {
         let config =
-            ShellConfig { env, session_id: "session-1".into(), effort: None, snapshot_file: None, ahead: true };
+            ShellConfig { env, session_id: "session-1".into(), effort: None, snapshot_file: None, prestart: true };
         Self { shell: Shell::find(config).unwrap(), ..Self::new() }
     }
 
@@ -51,24 +51,24 @@ impl Session {
         self.shell.start(&self.exec, ShellCommand { text, cwd: &self.path(), env: Vec::new() }).await.unwrap()
     }
 
-    pub(crate) async fn foreground(&self, text: &str) -> Foreground {
-        Foreground::new(self.start(text).await.running, self.limits())
+    pub(crate) async fn foreground(&self, text: &str) -> ForegroundCommand {
+        ForegroundCommand::new(self.start(text).await.running, self.limits())
     }
 
-    pub(crate) async fn run(&self, text: &str) -> Finished {
+    pub(crate) async fn run(&self, text: &str) -> FinishedCommand {
         let mut command = self.foreground(text).await;
         tokio::time::timeout(PATIENCE, command.finish()).await.unwrap()
     }
 
     /// What a command printed, as text.
-    pub(crate) async fn say(&self, text: &str) -> String {
-        for_model(&self.run(text).await.output.head)
+    pub(crate) async fn output_of(&self, text: &str) -> String {
+        render_for_model(&self.run(text).await.output.head)
     }
 
     pub(crate) fn limits(&self) -> CaptureLimits {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("output-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        CaptureLimits::foreground(30_000, self.dir.path().join("results").join(name))
+        CaptureLimits::for_foreground(30_000, self.dir.path().join("results").join(name))
     }
 }
 
@@ -78,7 +78,8 @@ pub(crate) fn exec(runtime_dir: Option<PathBuf>) -> Exec {
 }
 
 pub(crate) fn shell(env: Env, snapshot_file: Option<PathBuf>) -> Shell {
-    Shell::find(ShellConfig { env, session_id: "session-1".into(), effort: None, snapshot_file, ahead: false }).unwrap()
+    Shell::find(ShellConfig { env, session_id: "session-1".into(), effort: None, snapshot_file, prestart: false })
+        .unwrap()
 }
 
 pub(crate) fn base_env() -> Env {
@@ -86,21 +87,21 @@ pub(crate) fn base_env() -> Env {
 }
 
 /// A program without a shell around it.
-pub(crate) fn plain(program: &str, args: &[&str]) -> Spawn {
-    Spawn {
+pub(crate) fn plain_spawn(program: &str, args: &[&str]) -> SpawnRequest {
+    SpawnRequest {
         program: program.into(),
         args: args.iter().map(OsString::from).collect(),
         cwd: "/".into(),
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
-        stdin: Stdin::Null,
-        streams: Streams::Merged,
-        report: DirectoryReport::Nobody,
+        stdin: StdinMode::Null,
+        streams: StreamMode::Merged,
+        report: DirectoryReporter::Disabled,
         confinement: None,
     }
 }
 
 /// Reads a command's pipe until a line of it is `wanted`.
-pub(crate) async fn wait_for_line(running: &mut Running, wanted: &str) {
+pub(crate) async fn wait_for_line(running: &mut RunningCommand, wanted: &str) {
     use tokio::io::{AsyncBufReadExt, BufReader};
     let mut lines = BufReader::new(running.output.as_mut().unwrap()).lines();
     let read = async { while lines.next_line().await.unwrap().expect("the command ended early") != wanted {} };
@@ -108,7 +109,7 @@ pub(crate) async fn wait_for_line(running: &mut Running, wanted: &str) {
 }
 
 /// Processes whose command line contains a text, this one and zombies left out.
-pub(crate) fn alive(text: &str) -> Vec<i32> {
+pub(crate) fn find_alive(text: &str) -> Vec<i32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
@@ -150,18 +151,18 @@ pub(crate) fn is_alive(pid: u32) -> bool {
 }
 
 /// A gimlet of its own: starts the shell commands it is given, says `ready <custodian>` and waits to be killed.
-pub(crate) struct Victim {
+pub(crate) struct VictimProcess {
     pub(crate) process: Child,
     pub(crate) custodian: u32,
 }
 
-impl Victim {
+impl VictimProcess {
     pub(crate) fn start(runtime_dir: &Path, commands: &[&str]) -> Self {
-        Self::start_behind(&[], runtime_dir, commands)
+        Self::start_with_prefix(&[], runtime_dir, commands)
     }
 
     /// With a program in front that runs it.
-    pub(crate) fn start_behind(prefix: &[&str], runtime_dir: &Path, commands: &[&str]) -> Self {
+    pub(crate) fn start_with_prefix(prefix: &[&str], runtime_dir: &Path, commands: &[&str]) -> Self {
         let own = std::env::current_exe().unwrap();
         let words: Vec<&std::ffi::OsStr> = prefix.iter().map(AsRef::as_ref).chain([own.as_os_str()]).collect();
         #[allow(clippy::disallowed_methods, reason = "the victim must not be under custody")]
@@ -187,7 +188,7 @@ impl Victim {
 }
 
 /// The life of a victim. Each command must print `up` when its tree stands.
-pub(crate) fn be_a_victim(args: &[String]) -> ! {
+pub(crate) fn run_victim(args: &[String]) -> ! {
     let (runtime_dir, commands) = args.split_first().unwrap();
     block_on(async {
         let exec = exec(Some(runtime_dir.into()));

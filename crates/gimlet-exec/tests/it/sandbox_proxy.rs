@@ -9,16 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_exec::{
-    DirectoryReport, HostAnswer, HostJudge, Proxy, ProxyConfig, Reason, Resolver, Sandbox, SandboxError, Spawn, Stdin,
-    Streams, Upstream,
+    DirectoryReporter, HostDecision, HostJudge, HostResolver, ProxyConfig, RefusalReason, Sandbox, SandboxError,
+    SandboxProxy, SpawnRequest, StdinMode, StreamMode, UpstreamProxies,
 };
-use gimlet_proto::{BoxFuture, SandboxNetwork, SandboxSpec};
+use gimlet_proto::{BoxFuture, NetworkAccess, SandboxSpec};
 
 use crate::common;
-use crate::sandbox::{all_kinds, finish};
+use crate::sandbox_escapes::{all_backends, wait_for_output};
 
 /// A server that answers every connection and tells what it was asked.
-fn server() -> (u16, std::sync::mpsc::Receiver<String>) {
+fn start_server() -> (u16, std::sync::mpsc::Receiver<String>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let (tell, told) = std::sync::mpsc::channel();
@@ -26,7 +26,7 @@ fn server() -> (u16, std::sync::mpsc::Receiver<String>) {
         for mut client in listener.incoming().flatten() {
             // A request may come in pieces, and its body in one piece with its head.
             let (mut request, mut piece) = (Vec::new(), [0; 4096]);
-            while !is_whole(&request) {
+            while !is_complete_request(&request) {
                 match client.read(&mut piece) {
                     Ok(len) if len > 0 => request.extend_from_slice(&piece[..len]),
                     _ => break,
@@ -40,7 +40,7 @@ fn server() -> (u16, std::sync::mpsc::Receiver<String>) {
 }
 
 /// Whether the head is there, and the body that it announces.
-fn is_whole(request: &[u8]) -> bool {
+fn is_complete_request(request: &[u8]) -> bool {
     let text = String::from_utf8_lossy(request);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
     let announced = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")?.parse().ok());
@@ -48,7 +48,7 @@ fn is_whole(request: &[u8]) -> bool {
 }
 
 /// Names that lead where a test wants.
-fn resolver(names: &[(&str, &[&str])]) -> Resolver {
+fn fixed_resolver(names: &[(&str, &[&str])]) -> HostResolver {
     let names: BTreeMap<String, Vec<std::net::IpAddr>> = names
         .iter()
         .map(|(name, addresses)| (name.to_string(), addresses.iter().map(|text| text.parse().unwrap()).collect()))
@@ -59,12 +59,12 @@ fn resolver(names: &[(&str, &[&str])]) -> Resolver {
     })
 }
 
-struct Running {
-    proxy: Proxy,
+struct RunningProxy {
+    proxy: SandboxProxy,
     _dir: tempfile::TempDir,
 }
 
-impl Running {
+impl RunningProxy {
     fn start(allow: &[&str], deny: &[&str], names: &[(&str, &[&str])]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
@@ -72,15 +72,15 @@ impl Running {
             socket: dir.path().join("proxy"),
             allow: texts(allow),
             deny: texts(deny),
-            resolver: Some(resolver(names)),
+            resolver: Some(fixed_resolver(names)),
             patience: Some(Duration::from_millis(400)),
             ..ProxyConfig::default()
         };
-        Self { proxy: Proxy::start(config).unwrap(), _dir: dir }
+        Self { proxy: SandboxProxy::start(config).unwrap(), _dir: dir }
     }
 
     /// Sends bytes as a client would and gives the answer, up to the first pause.
-    async fn ask(&self, request: &[u8]) -> Vec<u8> {
+    async fn send_request(&self, request: &[u8]) -> Vec<u8> {
         let (socket, request) = (PathBuf::from(self.proxy.socket()), request.to_vec());
         tokio::task::spawn_blocking(move || {
             let mut client = UnixStream::connect(socket).unwrap();
@@ -95,8 +95,8 @@ impl Running {
         .unwrap()
     }
 
-    async fn reason(&self, request: &str) -> Option<Reason> {
-        let answer = self.ask(request.as_bytes()).await;
+    async fn refusal_reason(&self, request: &str) -> Option<RefusalReason> {
+        let answer = self.send_request(request.as_bytes()).await;
         let refused = answer.starts_with(b"HTTP/1.1 403");
         let refusals = self.proxy.take_refusals();
         assert_eq!(refused, refusals.len() == 1, "{request:?}: {}", String::from_utf8_lossy(&answer));
@@ -115,48 +115,48 @@ pub(crate) async fn names_are_judged_by_list_and_by_where_they_lead() {
         ("mapped.example", &["::ffff:127.0.0.1"]),
     ];
     let allow = ["*.example", "169.254.169.254", "[fe80::1]:80"];
-    let proxy = Running::start(&allow, &["bad.example"], names);
+    let proxy = RunningProxy::start(&allow, &["bad.example"], names);
     for (authority, expected) in [
-        ("other.net:443", Reason::NotAllowed),
-        ("example:443", Reason::NotAllowed),
-        ("good.example.evil.net:443", Reason::NotAllowed),
-        ("bad.example:443", Reason::Denied),
-        ("BAD.example.:443", Reason::Denied),
-        ("good.example:22", Reason::NotAllowed),
-        ("good.example:443", Reason::PrivateAddress),
-        ("rebound.example:443", Reason::PrivateAddress),
-        ("mapped.example:443", Reason::PrivateAddress),
-        ("127.0.0.1:443", Reason::NotAllowed),
-        ("[::ffff:127.0.0.1]:443", Reason::NotAllowed),
-        ("169.254.169.254:80", Reason::PrivateAddress),
-        ("[fe80::1]:80", Reason::PrivateAddress),
+        ("other.net:443", RefusalReason::NotAllowed),
+        ("example:443", RefusalReason::NotAllowed),
+        ("good.example.evil.net:443", RefusalReason::NotAllowed),
+        ("bad.example:443", RefusalReason::Denied),
+        ("BAD.example.:443", RefusalReason::Denied),
+        ("good.example:22", RefusalReason::NotAllowed),
+        ("good.example:443", RefusalReason::PrivateAddress),
+        ("rebound.example:443", RefusalReason::PrivateAddress),
+        ("mapped.example:443", RefusalReason::PrivateAddress),
+        ("127.0.0.1:443", RefusalReason::NotAllowed),
+        ("[::ffff:127.0.0.1]:443", RefusalReason::NotAllowed),
+        ("169.254.169.254:80", RefusalReason::PrivateAddress),
+        ("[fe80::1]:80", RefusalReason::PrivateAddress),
     ] {
-        assert_eq!(proxy.reason(&connect(authority)).await, Some(expected), "{authority}");
+        assert_eq!(proxy.refusal_reason(&connect(authority)).await, Some(expected), "{authority}");
     }
     for odd in ["2130706433:80", "0x7f.1:80", "user@good.example:443", "good.example:443\tx", "good.example"] {
-        let answer = proxy.ask(connect(odd).as_bytes()).await;
+        let answer = proxy.send_request(connect(odd).as_bytes()).await;
         assert!(answer.starts_with(b"HTTP/1.1 400"), "{odd}: {}", String::from_utf8_lossy(&answer));
     }
-    assert!(proxy.ask(connect("gone.example:443").as_bytes()).await.starts_with(b"HTTP/1.1 502"));
+    assert!(proxy.send_request(connect("gone.example:443").as_bytes()).await.starts_with(b"HTTP/1.1 502"));
 }
 
 pub(crate) async fn a_host_that_a_person_allows_is_reached_from_then_on() {
-    let (port, _told) = server();
-    let proxy = Running::start(&[], &[], &[]);
+    let (port, _told) = start_server();
+    let proxy = RunningProxy::start(&[], &[], &[]);
     let authority = format!("127.0.0.1:{port}");
-    assert_eq!(proxy.reason(&connect(&authority)).await, Some(Reason::NotAllowed));
+    assert_eq!(proxy.refusal_reason(&connect(&authority)).await, Some(RefusalReason::NotAllowed));
     proxy.proxy.allow(&authority).unwrap();
-    assert!(proxy.ask(connect(&authority).as_bytes()).await.starts_with(b"HTTP/1.1 200"));
+    assert!(proxy.send_request(connect(&authority).as_bytes()).await.starts_with(b"HTTP/1.1 200"));
     assert!(proxy.proxy.allow("not a host").is_err());
 }
 
 pub(crate) async fn a_single_request_reaches_its_server_without_the_words_for_proxies() {
-    let (port, told) = server();
-    let proxy = Running::start(&[&format!("127.0.0.1:{port}")], &[], &[]);
+    let (port, told) = start_server();
+    let proxy = RunningProxy::start(&[&format!("127.0.0.1:{port}")], &[], &[]);
     let request = format!(
         "POST http://127.0.0.1:{port}/path HTTP/1.1\r\nHost: evil.net\r\nProxy-Authorization: x\r\nContent-Length: 4\r\n\r\nbody"
     );
-    let answer = proxy.ask(request.as_bytes()).await;
+    let answer = proxy.send_request(request.as_bytes()).await;
     assert!(answer.starts_with(b"HTTP/1.1 200 OK"), "{}", String::from_utf8_lossy(&answer));
     let seen = told.recv().unwrap();
     assert!(seen.starts_with(&format!("POST /path HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n")), "{seen}");
@@ -166,7 +166,7 @@ pub(crate) async fn a_single_request_reaches_its_server_without_the_words_for_pr
 pub(crate) async fn nothing_behind_a_single_request_reaches_its_server() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let proxy = Running::start(&[&format!("127.0.0.1:{port}")], &[], &[]);
+    let proxy = RunningProxy::start(&[&format!("127.0.0.1:{port}")], &[], &[]);
     let request = format!(
         "POST http://127.0.0.1:{port}/ HTTP/1.1\r\nContent-Length: 4\r\n\r\nbodyGET / HTTP/1.1\r\nHost: evil.net\r\n\r\n"
     );
@@ -184,7 +184,7 @@ pub(crate) async fn nothing_behind_a_single_request_reaches_its_server() {
 }
 
 /// The first message of TLS, asking for evil.net.
-fn hello_for_another() -> Vec<u8> {
+fn client_hello_for_other_host() -> Vec<u8> {
     let mut hello = vec![0x16, 3, 1, 0, 66, 1, 0, 0, 62, 3, 3];
     hello.extend([0; 32]);
     hello.extend([0, 0, 2, 0x13, 1, 1, 0, 0, 19, 0, 0, 0, 15, 0, 13, 0, 0, 8]);
@@ -196,7 +196,7 @@ fn hello_for_another() -> Vec<u8> {
 pub(crate) async fn a_tunnel_whose_server_speaks_first_is_looked_at_all_the_same() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let proxy = Running::start(&[&format!("127.0.0.1:{port}")], &[], &[]);
+    let proxy = RunningProxy::start(&[&format!("127.0.0.1:{port}")], &[], &[]);
     let mut client = UnixStream::connect(proxy.proxy.socket()).unwrap();
     client.write_all(connect(&format!("127.0.0.1:{port}")).as_bytes()).unwrap();
     let seen = tokio::task::spawn_blocking(move || {
@@ -209,22 +209,22 @@ pub(crate) async fn a_tunnel_whose_server_speaks_first_is_looked_at_all_the_same
             assert!(len > 0);
             said.extend_from_slice(&piece[..len]);
         }
-        client.write_all(&hello_for_another()).unwrap();
+        client.write_all(&client_hello_for_other_host()).unwrap();
         drop(server.read_to_end(&mut seen));
         seen
     });
     assert_eq!(seen.await.unwrap(), b"", "nothing of it reached the server");
-    assert!(proxy.proxy.take_refusals().iter().any(|refusal| refusal.reason == Reason::OtherHost));
+    assert!(proxy.proxy.take_refusals().iter().any(|refusal| refusal.reason == RefusalReason::OtherHost));
 }
 
 pub(crate) async fn a_tunnel_that_greets_another_host_is_closed() {
-    let (port, told) = server();
-    let proxy = Running::start(&[&format!("127.0.0.1:{port}")], &[], &[]);
-    let hello = hello_for_another();
+    let (port, told) = start_server();
+    let proxy = RunningProxy::start(&[&format!("127.0.0.1:{port}")], &[], &[]);
+    let hello = client_hello_for_other_host();
     let request = [connect(&format!("127.0.0.1:{port}")).as_bytes(), &hello].concat();
-    drop(proxy.ask(&request).await);
-    common::eventually("the refusal is noted", || {
-        proxy.proxy.take_refusals().iter().any(|refusal| refusal.reason == Reason::OtherHost)
+    drop(proxy.send_request(&request).await);
+    common::wait_until("the refusal is noted", || {
+        proxy.proxy.take_refusals().iter().any(|refusal| refusal.reason == RefusalReason::OtherHost)
     })
     .await;
     assert_eq!(told.recv().unwrap_or_default(), "", "nothing of it reached the server");
@@ -232,16 +232,16 @@ pub(crate) async fn a_tunnel_that_greets_another_host_is_closed() {
 
 pub(crate) async fn a_sandboxed_command_reaches_what_is_allowed_and_nothing_else() {
     let exec = common::exec(None);
-    let (open, _told) = server();
-    let (closed, _untold) = server();
-    let [bubblewrap, namespaces, landlock] = all_kinds(&exec).await;
-    let network = SandboxNetwork::Proxy { allow: Vec::new(), deny: Vec::new() };
+    let (open, _told) = start_server();
+    let (closed, _untold) = start_server();
+    let [bubblewrap, namespaces, landlock] = all_backends(&exec).await;
+    let network = NetworkAccess::Proxy { allow: Vec::new(), deny: Vec::new() };
     let spec = SandboxSpec { network: network.clone(), ..SandboxSpec::default() };
     let refused = Sandbox::new(spec, landlock, Some("/nonexistent".into()));
-    assert!(matches!(refused, Err(SandboxError::NoNetworkWall)), "{refused:?}");
+    assert!(matches!(refused, Err(SandboxError::NoNetworkIsolation)), "{refused:?}");
     for kind in [bubblewrap, namespaces] {
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
-        let proxy = Running::start(&[&format!("127.0.0.1:{open}")], &[], &[]);
+        let proxy = RunningProxy::start(&[&format!("127.0.0.1:{open}")], &[], &[]);
         let network = network.clone();
         let spec = SandboxSpec { write: vec![dir.path().to_owned()], network, ..SandboxSpec::default() };
         let sandbox = Sandbox::new(spec, kind.clone(), Some(proxy.proxy.socket().to_owned())).unwrap();
@@ -268,17 +268,17 @@ try: socket.socket(socket.AF_UNIX); print('unix')
 except OSError: print('no unix')
 "#
         );
-        let spawn = Spawn {
+        let spawn = SpawnRequest {
             program: "/usr/bin/python3".into(),
             args: vec!["-c".into(), script.into()],
             cwd: dir.path().to_owned(),
             env: vec![("PATH".into(), "/usr/bin:/bin".into()), ("HTTP_PROXY".into(), "http://elsewhere".into())],
-            stdin: Stdin::Null,
-            streams: Streams::Merged,
-            report: DirectoryReport::Nobody,
+            stdin: StdinMode::Null,
+            streams: StreamMode::Merged,
+            report: DirectoryReporter::Disabled,
             confinement: None,
         };
-        let (_, said) = finish(exec.spawn(sandbox.wrap(spawn, &[]).unwrap()).await.unwrap()).await;
+        let (_, said) = wait_for_output(exec.spawn(sandbox.wrap_spawn(spawn, &[]).unwrap()).await.unwrap()).await;
         let lines: Vec<&str> = said.lines().collect();
         assert_eq!(
             lines.get(..4),
@@ -293,47 +293,52 @@ except OSError: print('no unix')
 }
 
 /// Answers by name, counts the questions, and lets nobody hear an answer before `go`.
-struct Judge {
+struct ScriptedJudge {
     asked: Arc<std::sync::Mutex<Vec<String>>>,
     go: Arc<tokio::sync::Semaphore>,
 }
 
-impl HostJudge for Judge {
-    fn judge(&self, host: &str, port: u16) -> BoxFuture<'static, HostAnswer> {
+impl HostJudge for ScriptedJudge {
+    fn judge_host(&self, host: &str, port: u16) -> BoxFuture<'static, HostDecision> {
         self.asked.lock().unwrap().push(format!("{host}:{port}"));
         let (host, go) = (host.to_owned(), self.go.clone());
         Box::pin(async move {
             drop(go.acquire().await);
-            HostAnswer { allow: host.starts_with("yes"), lasts: !host.contains("once") }
+            HostDecision { allow: host.starts_with("yes"), lasts: !host.contains("once") }
         })
     }
 }
 
-fn judged(allow: &[&str], deny: &[&str], names: &[(&str, &[&str])], permits: usize) -> (Running, Arc<Judge>) {
-    let proxy = Running::start(allow, deny, names);
+fn proxy_with_judge(
+    allow: &[&str],
+    deny: &[&str],
+    names: &[(&str, &[&str])],
+    permits: usize,
+) -> (RunningProxy, Arc<ScriptedJudge>) {
+    let proxy = RunningProxy::start(allow, deny, names);
     let (asked, go) = (Arc::default(), Arc::new(tokio::sync::Semaphore::new(permits)));
-    let judge = Arc::new(Judge { asked, go });
-    proxy.proxy.ask_through(judge.clone());
+    let judge = Arc::new(ScriptedJudge { asked, go });
+    proxy.proxy.set_host_judge(judge.clone());
     (proxy, judge)
 }
 
 pub(crate) async fn hosts_on_no_list_are_asked_about_and_answers_that_last_are_remembered() {
     let names: &[(&str, &[&str])] = &[("yes.example", &["10.0.0.1"]), ("yes-once.example", &["10.0.0.1"])];
-    let (proxy, judge) = judged(&["listed.example"], &["yes-denied.example"], names, 100);
+    let (proxy, judge) = proxy_with_judge(&["listed.example"], &["yes-denied.example"], names, 100);
     // An allowed name is looked up, and where it leads is judged as ever.
     for (authority, expected) in [
-        ("yes.example:443", Reason::PrivateAddress),
-        ("YES.example.:80", Reason::PrivateAddress),
-        ("yes.example:22", Reason::PrivateAddress),
-        ("no.example:443", Reason::Declined),
-        ("no.example:443", Reason::Declined),
-        ("yes-once.example:443", Reason::PrivateAddress),
-        ("yes-once.example:443", Reason::PrivateAddress),
-        ("yes-denied.example:443", Reason::Denied),
-        ("127.0.0.1:443", Reason::NotAllowed),
-        ("169.254.169.254:80", Reason::NotAllowed),
+        ("yes.example:443", RefusalReason::PrivateAddress),
+        ("YES.example.:80", RefusalReason::PrivateAddress),
+        ("yes.example:22", RefusalReason::PrivateAddress),
+        ("no.example:443", RefusalReason::Declined),
+        ("no.example:443", RefusalReason::Declined),
+        ("yes-once.example:443", RefusalReason::PrivateAddress),
+        ("yes-once.example:443", RefusalReason::PrivateAddress),
+        ("yes-denied.example:443", RefusalReason::Denied),
+        ("127.0.0.1:443", RefusalReason::NotAllowed),
+        ("169.254.169.254:80", RefusalReason::NotAllowed),
     ] {
-        assert_eq!(proxy.reason(&connect(authority)).await, Some(expected), "{authority}");
+        assert_eq!(proxy.refusal_reason(&connect(authority)).await, Some(expected), "{authority}");
     }
     let asked = judge.asked.lock().unwrap().clone();
     let expected =
@@ -342,10 +347,10 @@ pub(crate) async fn hosts_on_no_list_are_asked_about_and_answers_that_last_are_r
 }
 
 pub(crate) async fn connections_to_one_host_share_one_question_and_a_late_answer_serves_the_next() {
-    let (proxy, judge) = judged(&[], &[], &[("yes.example", &["10.0.0.1"])], 0);
+    let (proxy, judge) = proxy_with_judge(&[], &[], &[("yes.example", &["10.0.0.1"])], 0);
     let request = connect("yes.example:443");
     // Nobody answers in time.
-    let (first, second) = tokio::join!(proxy.ask(request.as_bytes()), proxy.ask(request.as_bytes()));
+    let (first, second) = tokio::join!(proxy.send_request(request.as_bytes()), proxy.send_request(request.as_bytes()));
     for answer in [first, second] {
         let text = String::from_utf8_lossy(&answer).into_owned();
         assert!(text.starts_with("HTTP/1.1 403") && text.contains("nobody answered"), "{text}");
@@ -353,12 +358,12 @@ pub(crate) async fn connections_to_one_host_share_one_question_and_a_late_answer
     assert_eq!(judge.asked.lock().unwrap().len(), 1);
     drop(proxy.proxy.take_refusals());
     judge.go.add_permits(1);
-    assert_eq!(proxy.reason(&request).await, Some(Reason::PrivateAddress));
+    assert_eq!(proxy.refusal_reason(&request).await, Some(RefusalReason::PrivateAddress));
     assert_eq!(judge.asked.lock().unwrap().len(), 1);
 }
 
 pub(crate) async fn a_flood_of_hosts_does_not_become_a_flood_of_questions() {
-    let (proxy, judge) = judged(&[], &[], &[], 0);
+    let (proxy, judge) = proxy_with_judge(&[], &[], &[], 0);
     let requests: Vec<String> = (0..40).map(|n| connect(&format!("h{n}.example:443"))).collect();
     let mut clients = Vec::new();
     for request in &requests {
@@ -367,22 +372,22 @@ pub(crate) async fn a_flood_of_hosts_does_not_become_a_flood_of_questions() {
         clients.push(client);
     }
     // The last of them is refused at once; by then all before it were seen.
-    let answer = proxy.ask(connect("last.example:443").as_bytes()).await;
+    let answer = proxy.send_request(connect("last.example:443").as_bytes()).await;
     assert!(answer.starts_with(b"HTTP/1.1 403"), "{}", String::from_utf8_lossy(&answer));
     assert_eq!(judge.asked.lock().unwrap().len(), 16);
 }
 
 pub(crate) async fn a_proxy_of_the_persons_own_gets_every_byte() {
-    let (port, told) = server();
+    let (port, told) = start_server();
     let dir = tempfile::tempdir().unwrap();
-    let upstream = Upstream { http: Some(port), socks: None };
+    let upstream = UpstreamProxies { http: Some(port), socks: None };
     let config = ProxyConfig { socket: dir.path().join("proxy"), upstream, ..ProxyConfig::default() };
-    let proxy = Running { proxy: Proxy::start(config).unwrap(), _dir: dir };
-    let answer = proxy.ask(connect("unlisted.example:443").as_bytes()).await;
+    let proxy = RunningProxy { proxy: SandboxProxy::start(config).unwrap(), _dir: dir };
+    let answer = proxy.send_request(connect("unlisted.example:443").as_bytes()).await;
     assert!(answer.ends_with(b"hello"), "{}", String::from_utf8_lossy(&answer));
     assert_eq!(told.recv().unwrap(), connect("unlisted.example:443"));
     // The tongue that it does not speak stays ours.
     let socks = [&[5, 1, 0, 5, 1, 0, 3, 1][..], b"x", &[0, 80]].concat();
-    assert!(proxy.ask(&socks).await.starts_with(&[5, 0]));
+    assert!(proxy.send_request(&socks).await.starts_with(&[5, 0]));
     assert_eq!(proxy.proxy.take_refusals().len(), 1);
 }

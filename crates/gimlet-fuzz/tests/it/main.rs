@@ -1,17 +1,17 @@
 //! Every target over its seeds and a fixed set of mutations of them: what cargo-fuzz does for hours, in seconds and the
 //! same each time.
 
-mod mutate;
+mod mutator;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use gimlet_fuzz::Target;
-use mutate::Mutator;
+use gimlet_fuzz::FuzzTarget;
+use mutator::InputMutator;
 
-fn hold(target: Target, mutations: usize) {
+fn run_target(target: FuzzTarget, mutations: usize) {
     let seeds = (target.seeds)();
     assert!(!seeds.is_empty(), "{} has no seeds", target.name);
-    let mut mutator = Mutator::new(&seeds, target.words);
+    let mut mutator = InputMutator::new(&seeds, target.words);
     let mutated = std::iter::repeat_with(|| mutator.next_input()).take(mutations);
     for input in seeds.iter().cloned().chain(mutated) {
         if catch_unwind(AssertUnwindSafe(|| (target.run)(&input))).is_err() {
@@ -22,42 +22,42 @@ fn hold(target: Target, mutations: usize) {
 
 #[test]
 fn streams_of_a_model_can_be_cut_and_broken_anywhere() {
-    hold(gimlet_fuzz::SSE_STREAM, 25_000);
+    run_target(gimlet_fuzz::SSE_STREAM, 25_000);
 }
 
 #[test]
 fn any_transcript_loads_and_can_go_on() {
-    hold(gimlet_fuzz::JSONL_LOAD, 4_000);
+    run_target(gimlet_fuzz::JSONL_LOAD, 4_000);
 }
 
 #[test]
 fn any_settings_load_and_edits_keep_foreign_bytes() {
-    hold(gimlet_fuzz::SETTINGS_LOAD, 1_000);
+    run_target(gimlet_fuzz::SETTINGS_LOAD, 1_000);
 }
 
 #[test]
 fn any_input_of_a_tool_is_prepared_or_refused() {
-    hold(gimlet_fuzz::JSON_TOOL_INPUT, 100_000);
+    run_target(gimlet_fuzz::JSON_TOOL_INPUT, 100_000);
 }
 
 #[test]
 fn any_rule_is_parsed_or_named_in_an_error() {
-    hold(gimlet_fuzz::RULE_PARSE, 3_500);
+    run_target(gimlet_fuzz::RULE_PARSE, 3_500);
 }
 
 #[test]
 fn path_patterns_match_as_a_simple_matcher_does() {
-    hold(gimlet_fuzz::PATH_MATCH, 40_000);
+    run_target(gimlet_fuzz::PATH_MATCH, 40_000);
 }
 
 #[test]
 fn any_command_text_is_analysed() {
-    hold(gimlet_fuzz::SHELL_PARSE, 12_000);
+    run_target(gimlet_fuzz::SHELL_PARSE, 12_000);
 }
 
 #[test]
 fn no_rule_bracket_or_quote_makes_a_command_freer() {
-    hold(gimlet_fuzz::SHELL_DECIDE, 1_500);
+    run_target(gimlet_fuzz::SHELL_DECIDE, 1_500);
 }
 
 #[test]

@@ -2,20 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a broken bench is a failed test")]
 
-mod wild;
+mod misbehaving_servers;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gimlet_core::tool::{ResultCap, Sought, ToolSource};
-use gimlet_mcp::{McpServers, ServerConfig, Timeouts, servers_in};
-use gimlet_proto::{BoxFuture, Driver, DriverError, Env, HookCall, ServerStatus, ServerWish, Servers};
+use gimlet_core::tool::{ResultCap, ServerRequestFacts, ToolSource};
+use gimlet_mcp::{McpServers, ServerConfig, ServerTimeouts, parse_servers};
+use gimlet_proto::{BoxFuture, Driver, DriverError, Env, HookCall, ServerRegistry, ServerRequest, ServerStatus};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 /// A program with a server that adds, as far as the protocol shows it.
 #[derive(Default)]
-struct Program {
+struct AdderDriver {
     /// Every message: server and method.
     seen: Mutex<Vec<(String, String)>>,
     broken: AtomicBool,
@@ -25,8 +25,8 @@ struct Program {
     tools: Option<Value>,
 }
 
-impl Program {
-    fn answer(&self, message: &Value) -> Value {
+impl AdderDriver {
+    fn respond(&self, message: &Value) -> Value {
         let result = match message["method"].as_str() {
             Some("initialize") => json!({"protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
                 "serverInfo": {"name": "adder", "version": "1.2.3"}}),
@@ -46,19 +46,23 @@ impl Program {
     }
 }
 
-impl Driver for Program {
-    fn hook(&self, _call: HookCall) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>> {
+impl Driver for AdderDriver {
+    fn run_hook(&self, _call: HookCall) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>> {
         Box::pin(async { Err(DriverError::Closed) })
     }
 
-    fn mcp(&self, server: &str, message: Box<RawValue>) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>> {
+    fn send_mcp_message(
+        &self,
+        server: &str,
+        message: Box<RawValue>,
+    ) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>> {
         let message: Value = serde_json::from_str(message.get()).unwrap();
         let method = message["method"].as_str().unwrap_or("").to_owned();
         self.seen.lock().unwrap().push((server.to_owned(), method));
         let answer = if self.broken.load(Ordering::SeqCst) {
             Err(DriverError::Failed("no such server".into()))
         } else {
-            Ok(to_raw_value(&self.answer(&message)).unwrap())
+            Ok(to_raw_value(&self.respond(&message)).unwrap())
         };
         if self.silent.load(Ordering::SeqCst) {
             return Box::pin(std::future::pending());
@@ -67,25 +71,26 @@ impl Driver for Program {
     }
 }
 
-fn servers(program: &Arc<Program>, config: &str) -> McpServers {
+fn build_servers(program: &Arc<AdderDriver>, config: &str) -> McpServers {
     let driver = program.clone() as Arc<dyn Driver>;
-    McpServers::new(Some(driver), Timeouts::from_env(&Env::default()), servers_in(config).unwrap())
+    McpServers::new(Some(driver), ServerTimeouts::from_env(&Env::default()), parse_servers(config).unwrap())
 }
 
-async fn names(servers: &McpServers) -> Vec<String> {
+async fn tool_names(servers: &McpServers) -> Vec<String> {
     servers.tools().await.iter().map(|tool| tool.name().to_owned()).collect()
 }
 
 #[tokio::test]
 async fn a_server_in_the_program_is_greeted_once_and_its_tools_are_guests() {
-    let program = Arc::new(Program::default());
-    let servers = servers(&program, r#"{"mcpServers":{"calc":{"type":"sdk","name":"other"},"far":{"command":"x"}}}"#);
+    let program = Arc::new(AdderDriver::default());
+    let servers =
+        build_servers(&program, r#"{"mcpServers":{"calc":{"type":"sdk","name":"other"},"far":{"command":"x"}}}"#);
     assert_eq!(
-        names(&servers).await,
+        tool_names(&servers).await,
         ["mcp__calc__add", "mcp__calc__sub_tract"],
         "one with no object schema is left out"
     );
-    assert_eq!(names(&servers).await.len(), 2);
+    assert_eq!(tool_names(&servers).await.len(), 2);
     let seen = program.seen.lock().unwrap().clone();
     let methods: Vec<&str> = seen.iter().map(|(_, method)| method.as_str()).collect();
     assert_eq!(methods, ["initialize", "notifications/initialized", "tools/list", "tools/list"]);
@@ -100,47 +105,47 @@ async fn a_server_in_the_program_is_greeted_once_and_its_tools_are_guests() {
 
 #[tokio::test]
 async fn a_server_that_fails_is_tried_again_and_can_be_turned_off_and_on() {
-    let program = Arc::new(Program::default());
+    let program = Arc::new(AdderDriver::default());
     program.broken.store(true, Ordering::SeqCst);
-    let servers = servers(&program, r#"{"mcpServers":{"calc":{"type":"sdk","name":"calc"}}}"#);
-    assert!(names(&servers).await.is_empty());
+    let servers = build_servers(&program, r#"{"mcpServers":{"calc":{"type":"sdk","name":"calc"}}}"#);
+    assert!(tool_names(&servers).await.is_empty());
     assert!(servers.list()[0].error.as_ref().unwrap().contains("no such server"));
     assert!(servers.reconnect("calc").await.unwrap_err().contains("no such server"));
     program.broken.store(false, Ordering::SeqCst);
-    assert_eq!(names(&servers).await.len(), 2, "the next turn tries again");
-    servers.enable("calc", false).await.unwrap();
-    assert!(names(&servers).await.is_empty());
+    assert_eq!(tool_names(&servers).await.len(), 2, "the next turn tries again");
+    servers.set_enabled("calc", false).await.unwrap();
+    assert!(tool_names(&servers).await.is_empty());
     assert_eq!(servers.list()[0].status, ServerStatus::Disabled);
     assert!(servers.reconnect("calc").await.unwrap_err().contains("switched off"));
-    servers.enable("calc", true).await.unwrap();
+    servers.set_enabled("calc", true).await.unwrap();
     assert_eq!(servers.list()[0].status, ServerStatus::Connected);
     assert!(servers.reconnect("nobody").await.unwrap_err().contains("nobody"));
 }
 
 // Time passes only while everybody waits, so that a busy machine is not taken for a silent server.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_let_everybody_wait_is_tried_again_with_a_turn_or_when_asked_for() {
+async fn timed_out_server_is_retried_with_a_turn_or_on_request() {
     let config = r#"{"mcpServers":{"calc":{"type":"sdk"}}}"#;
     let wanted = RawValue::from_string(r#"{"calc":{"type":"sdk"}}"#.into()).unwrap();
     for way in ["turn", "reconnect", "enable", "replace"] {
-        let program = Arc::new(Program::default());
+        let program = Arc::new(AdderDriver::default());
         program.silent.store(true, Ordering::SeqCst);
-        let timeouts = Timeouts::from_env(&Env::default().with("MCP_TIMEOUT", "10"));
-        let servers = McpServers::new(Some(program.clone()), timeouts, servers_in(config).unwrap());
-        assert!(names(&servers).await.is_empty());
+        let timeouts = ServerTimeouts::from_env(&Env::default().with("MCP_TIMEOUT", "10"));
+        let servers = McpServers::new(Some(program.clone()), timeouts, parse_servers(config).unwrap());
+        assert!(tool_names(&servers).await.is_empty());
         assert!(servers.list()[0].error.as_ref().unwrap().contains("did not answer"));
         program.silent.store(false, Ordering::SeqCst);
         let seen = program.seen.lock().unwrap().len();
-        let wish = ServerWish::Call { tool: "mcp__calc__add".to_owned(), input: serde_json::Map::new() };
-        assert_eq!(servers.look_up(&wish).await, Sought::default());
+        let wish = ServerRequest::Call { tool: "mcp__calc__add".to_owned(), input: serde_json::Map::new() };
+        assert_eq!(servers.look_up_request(&wish).await, ServerRequestFacts::default());
         assert_eq!(program.seen.lock().unwrap().len(), seen, "nobody waits for it beside a turn");
         match way {
             "turn" => {}
             "reconnect" => servers.reconnect("calc").await.unwrap(),
-            "enable" => servers.enable("calc", true).await.unwrap(),
+            "enable" => servers.set_enabled("calc", true).await.unwrap(),
             _ => assert!(servers.replace(&wanted).await.unwrap().errors.is_empty()),
         }
-        assert_eq!(names(&servers).await.len(), 2, "{way}");
+        assert_eq!(tool_names(&servers).await.len(), 2, "{way}");
     }
 }
 
@@ -148,9 +153,9 @@ async fn a_server_that_let_everybody_wait_is_tried_again_with_a_turn_or_when_ask
 async fn tools_come_in_the_order_of_their_names_whatever_order_they_are_listed_in() {
     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
     for listed in [["zeta", "alpha"], ["alpha", "zeta"]] {
-        let program = Arc::new(Program { tools: Some(json!(listed.map(tool))), ..Program::default() });
-        let servers = servers(&program, r#"{"mcpServers":{"y":{"type":"sdk"},"x":{"type":"sdk"}}}"#);
-        assert_eq!(names(&servers).await, ["mcp__x__alpha", "mcp__x__zeta", "mcp__y__alpha", "mcp__y__zeta"]);
+        let program = Arc::new(AdderDriver { tools: Some(json!(listed.map(tool))), ..AdderDriver::default() });
+        let servers = build_servers(&program, r#"{"mcpServers":{"y":{"type":"sdk"},"x":{"type":"sdk"}}}"#);
+        assert_eq!(tool_names(&servers).await, ["mcp__x__alpha", "mcp__x__zeta", "mcp__y__alpha", "mcp__y__zeta"]);
     }
 }
 
@@ -159,10 +164,10 @@ async fn the_environment_and_a_tool_itself_say_how_much_of_its_answer_stays() {
     let raised = json!({"name": "b", "inputSchema": {}, "_meta": {"anthropic/maxResultSizeChars": 200_000}});
     let tools = Some(json!([{"name": "a", "inputSchema": {}}, raised]));
     for (tokens, plain) in [(None, 50_000), (Some("1000"), 4_000), (Some("100000"), 400_000)] {
-        let program = Arc::new(Program { tools: tools.clone(), ..Program::default() });
+        let program = Arc::new(AdderDriver { tools: tools.clone(), ..AdderDriver::default() });
         let env = tokens.map_or_else(Env::default, |tokens| Env::default().with("MAX_MCP_OUTPUT_TOKENS", tokens));
-        let config = servers_in(r#"{"mcpServers":{"x":{"type":"sdk"}}}"#).unwrap();
-        let servers = McpServers::new(Some(program), Timeouts::from_env(&env), config);
+        let config = parse_servers(r#"{"mcpServers":{"x":{"type":"sdk"}}}"#).unwrap();
+        let servers = McpServers::new(Some(program), ServerTimeouts::from_env(&env), config);
         let caps: Vec<ResultCap> = servers.tools().await.iter().map(|tool| tool.max_result_chars()).collect();
         assert_eq!(caps, [ResultCap::Chars(plain), ResultCap::Chars(200_000)], "{tokens:?}");
     }
@@ -170,30 +175,30 @@ async fn the_environment_and_a_tool_itself_say_how_much_of_its_answer_stays() {
 
 #[tokio::test]
 async fn tools_of_a_server_that_is_not_there_are_known_to_be_missing() {
-    let program = Arc::new(Program::default());
+    let program = Arc::new(AdderDriver::default());
     program.broken.store(true, Ordering::SeqCst);
-    let servers = servers(&program, r#"{"mcpServers":{"my.calc":{"type":"sdk"}}}"#);
-    names(&servers).await;
-    let absent = servers.absent();
+    let servers = build_servers(&program, r#"{"mcpServers":{"my.calc":{"type":"sdk"}}}"#);
+    tool_names(&servers).await;
+    let absent = servers.absent_tools();
     assert_eq!(absent[0].prefix, "mcp__my_calc__");
     assert!(absent[0].why.contains("'my.calc'") && absent[0].why.contains("(no such server)"), "{absent:?}");
     program.broken.store(false, Ordering::SeqCst);
-    names(&servers).await;
-    assert_eq!(servers.absent(), []);
-    servers.enable("my.calc", false).await.unwrap();
-    assert!(servers.absent()[0].why.contains("turned off"));
+    tool_names(&servers).await;
+    assert_eq!(servers.absent_tools(), []);
+    servers.set_enabled("my.calc", false).await.unwrap();
+    assert!(servers.absent_tools()[0].why.contains("turned off"));
 }
 
 #[tokio::test]
 async fn servers_are_replaced_by_name() {
-    let program = Arc::new(Program::default());
-    let servers = servers(&program, r#"{"mcpServers":{"a":{"type":"sdk"},"far":{"command":"x"}}}"#);
-    names(&servers).await;
+    let program = Arc::new(AdderDriver::default());
+    let servers = build_servers(&program, r#"{"mcpServers":{"a":{"type":"sdk"},"far":{"command":"x"}}}"#);
+    tool_names(&servers).await;
     let wanted = RawValue::from_string(r#"{"b":{"type":"sdk"},"web":{"type":"http","url":"u"}}"#.into()).unwrap();
     let changed = servers.replace(&wanted).await.unwrap();
     assert_eq!((changed.added, changed.removed), (vec!["b".into(), "web".into()], vec!["a".into()]));
     assert_eq!(changed.errors.len(), 1);
-    assert!(names(&servers).await.iter().all(|name| name.starts_with("mcp__b__")));
+    assert!(tool_names(&servers).await.iter().all(|name| name.starts_with("mcp__b__")));
     let changed = servers.replace(&RawValue::from_string("{}".into()).unwrap()).await.unwrap();
     assert_eq!(changed.removed, ["b", "web"]);
     assert_eq!(servers.list().iter().map(|server| server.name.as_str()).collect::<Vec<_>>(), ["far"]);
@@ -202,8 +207,8 @@ async fn servers_are_replaced_by_name() {
 
 #[tokio::test]
 async fn a_session_without_a_program_says_so() {
-    let config = [("calc".to_owned(), ServerConfig::in_driver("calc"))];
-    let servers = McpServers::new(None, Timeouts::from_env(&Env::default()), config);
-    assert!(names(&servers).await.is_empty());
+    let config = [("calc".to_owned(), ServerConfig::for_driver("calc"))];
+    let servers = McpServers::new(None, ServerTimeouts::from_env(&Env::default()), config);
+    assert!(tool_names(&servers).await.is_empty());
     assert!(servers.list()[0].error.as_ref().unwrap().contains("no program"));
 }

@@ -2,38 +2,38 @@
 
 use std::collections::BTreeMap;
 
-use gimlet_proto::{Env, Price};
+use gimlet_proto::{Env, ModelPrice};
 use serde::Deserialize;
 
-use super::Profile;
+use super::ModelProfile;
 
 /// The window that remains when the long one is switched off.
 const SHORT_WINDOW: u64 = 200_000;
 
 /// Corrections to the table.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Overrides {
+pub(crate) struct CatalogueOverrides {
     /// By id or by a beginning followed by `*`; the shortest first, so that the longest has the last word.
-    by_model: Vec<(String, Facts)>,
+    by_model: Vec<(String, ModelOverride)>,
     window: Option<u64>,
     short: bool,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Facts {
+struct ModelOverride {
     context: Option<u64>,
     max_output: Option<u64>,
     min_cache_tokens: Option<u64>,
     forced_tool_choice: Option<bool>,
     edits_unread: Option<bool>,
-    price: Option<GivenPrice>,
+    price: Option<PriceOverride>,
 }
 
 /// USD per million tokens; what is not given follows from the input's price as it usually does.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct GivenPrice {
+struct PriceOverride {
     input: f64,
     output: f64,
     write_5m: Option<f64>,
@@ -41,8 +41,8 @@ struct GivenPrice {
     read: Option<f64>,
 }
 
-impl From<GivenPrice> for Price {
-    fn from(given: GivenPrice) -> Self {
+impl From<PriceOverride> for ModelPrice {
+    fn from(given: PriceOverride) -> Self {
         Self {
             input: given.input,
             output: given.output,
@@ -54,11 +54,11 @@ impl From<GivenPrice> for Price {
     }
 }
 
-impl Overrides {
+impl CatalogueOverrides {
     /// Reads the person's corrections, or says what is wrong with them.
     pub(crate) fn from_env(env: &Env) -> Result<Self, String> {
-        let given = env.get("GIMLET_MODELS").map(serde_json::from_str::<BTreeMap<String, Facts>>).transpose();
-        let mut by_model: Vec<(String, Facts)> =
+        let given = env.get("GIMLET_MODELS").map(serde_json::from_str::<BTreeMap<String, ModelOverride>>).transpose();
+        let mut by_model: Vec<(String, ModelOverride)> =
             given.map_err(|error| error.to_string())?.unwrap_or_default().into_iter().collect();
         by_model.sort_by_key(|(pattern, _)| pattern.len());
         let window = env.integer("CLAUDE_CODE_MAX_CONTEXT_TOKENS").filter(|tokens| *tokens > 0);
@@ -66,24 +66,24 @@ impl Overrides {
     }
 
     /// The profile of `id` with the corrections that concern it.
-    pub(crate) fn applied(&self, id: &str, mut profile: Profile) -> Profile {
+    pub(crate) fn apply_to(&self, id: &str, mut profile: ModelProfile) -> ModelProfile {
         if self.short {
             profile.context_window = profile.context_window.min(SHORT_WINDOW);
         }
         profile.context_window = self.window.unwrap_or(profile.context_window);
-        for (_, facts) in self.by_model.iter().filter(|(pattern, _)| matches(pattern, id)) {
+        for (_, facts) in self.by_model.iter().filter(|(pattern, _)| matches_pattern(pattern, id)) {
             profile.context_window = facts.context.unwrap_or(profile.context_window);
             profile.max_output_tokens = facts.max_output.unwrap_or(profile.max_output_tokens);
             profile.min_cache_tokens = facts.min_cache_tokens.unwrap_or(profile.min_cache_tokens);
             profile.forced_choice = facts.forced_tool_choice.unwrap_or(profile.forced_choice);
             profile.edits_unread = facts.edits_unread.unwrap_or(profile.edits_unread);
-            profile.price = facts.price.map(Price::from).or(profile.price);
+            profile.price = facts.price.map(ModelPrice::from).or(profile.price);
         }
         profile
     }
 }
 
-fn matches(pattern: &str, id: &str) -> bool {
+fn matches_pattern(pattern: &str, id: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => id.starts_with(beginning),
         None => id == pattern,
@@ -92,11 +92,11 @@ fn matches(pattern: &str, id: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Catalogue;
+    use super::super::ModelCatalogue;
     use super::*;
 
-    fn catalogue(env: Env) -> Catalogue {
-        Catalogue::from_env(&env).unwrap()
+    fn catalogue(env: Env) -> ModelCatalogue {
+        ModelCatalogue::from_env(&env).unwrap()
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn slips_are_told_not_overlooked() {
         for wrong in ["opus", "[]", r#"{"opus": {"contxt": 1}}"#, r#"{"opus": {"context": "many"}}"#] {
-            assert!(Overrides::from_env(&Env::default().with("GIMLET_MODELS", wrong)).is_err(), "{wrong}");
+            assert!(CatalogueOverrides::from_env(&Env::default().with("GIMLET_MODELS", wrong)).is_err(), "{wrong}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The rows of the catalogue. USD per million tokens, as the vendor publishes them.
 
-use gimlet_proto::Price;
+use gimlet_proto::ModelPrice;
 
-use super::{EVERY_EFFORT, OffSwitch, Profile, Thinks};
+use super::{EVERY_EFFORT, ModelProfile, OffSwitch, ThinkingSupport};
 
 /// What the family names stand for.
 pub(super) const ALIASES: &[(&str, &str)] = &[
@@ -15,17 +15,17 @@ pub(super) const ALIASES: &[(&str, &str)] = &[
 const WITHOUT_XHIGH: &[&str] = &["low", "medium", "high", "max"];
 const UP_TO_HIGH: &[&str] = &["low", "medium", "high"];
 
-const fn price(input: f64, output: f64, write_5m: f64, write_1h: f64, read: f64) -> Option<Price> {
-    Some(Price { input, output, write_5m, write_1h, read, above: None })
+const fn price(input: f64, output: f64, write_5m: f64, write_1h: f64, read: f64) -> Option<ModelPrice> {
+    Some(ModelPrice { input, output, write_5m, write_1h, read, above: None })
 }
 
 /// A model of the fifth generation; the others say how they differ.
-const NEWEST: Profile = Profile {
+const NEWEST: ModelProfile = ModelProfile {
     id: "",
     context_window: 1_000_000,
     max_output_tokens: 128_000,
     price: None,
-    thinks: Thinks::Adaptive { off: OffSwitch::Never },
+    thinks: ThinkingSupport::Adaptive { off: OffSwitch::Never },
     takes_budget: false,
     hides_thinking: true,
     efforts: EVERY_EFFORT,
@@ -35,18 +35,24 @@ const NEWEST: Profile = Profile {
     edits_unread: true,
 };
 
-const FIVE: Profile = Profile { forced_choice: true, ..NEWEST };
+const FIVE: ModelProfile = ModelProfile { forced_choice: true, ..NEWEST };
 
 /// The last ones before it, which already work like it.
-const FOUR_EIGHT: Profile = Profile { thinks: Thinks::Adaptive { off: OffSwitch::Omit }, edits_unread: false, ..FIVE };
+const FOUR_EIGHT: ModelProfile =
+    ModelProfile { thinks: ThinkingSupport::Adaptive { off: OffSwitch::Omit }, edits_unread: false, ..FIVE };
 
-const FOUR_SIX: Profile =
-    Profile { takes_budget: true, hides_thinking: false, efforts: WITHOUT_XHIGH, finer_tokens: false, ..FOUR_EIGHT };
+const FOUR_SIX: ModelProfile = ModelProfile {
+    takes_budget: true,
+    hides_thinking: false,
+    efforts: WITHOUT_XHIGH,
+    finer_tokens: false,
+    ..FOUR_EIGHT
+};
 
-const FOUR_FIVE: Profile = Profile {
+const FOUR_FIVE: ModelProfile = ModelProfile {
     context_window: 200_000,
     max_output_tokens: 64_000,
-    thinks: Thinks::Manual { interleaved: true },
+    thinks: ThinkingSupport::Manual { interleaved: true },
     hides_thinking: false,
     efforts: &[],
     finer_tokens: false,
@@ -54,50 +60,70 @@ const FOUR_FIVE: Profile = Profile {
     ..FOUR_EIGHT
 };
 
-pub(super) const PROFILES: &[Profile] = &[
+pub(super) const PROFILES: &[ModelProfile] = &[
     // Its price for cache reads is not published, so its cost is unknown rather than wrong.
-    Profile { id: "claude-fable-5-2", ..NEWEST },
-    Profile { id: "claude-fable-5-1", price: price(10.0, 50.0, 12.5, 20.0, 0.25), ..NEWEST },
-    Profile { id: "claude-fable-5", price: price(10.0, 50.0, 12.5, 20.0, 1.0), ..FIVE },
-    Profile { id: "claude-opus-5-5", price: price(4.0, 20.0, 5.0, 8.0, 0.2), ..NEWEST },
-    Profile {
+    ModelProfile { id: "claude-fable-5-2", ..NEWEST },
+    ModelProfile { id: "claude-fable-5-1", price: price(10.0, 50.0, 12.5, 20.0, 0.25), ..NEWEST },
+    ModelProfile { id: "claude-fable-5", price: price(10.0, 50.0, 12.5, 20.0, 1.0), ..FIVE },
+    ModelProfile { id: "claude-opus-5-5", price: price(4.0, 20.0, 5.0, 8.0, 0.2), ..NEWEST },
+    ModelProfile {
         id: "claude-opus-5",
         price: price(5.0, 25.0, 6.25, 10.0, 0.5),
-        thinks: Thinks::Adaptive { off: OffSwitch::DisabledUpToHigh },
+        thinks: ThinkingSupport::Adaptive { off: OffSwitch::DisabledUpToHigh },
         ..FIVE
     },
-    Profile { id: "claude-opus-4-8", price: price(5.0, 25.0, 6.25, 10.0, 0.5), min_cache_tokens: 1024, ..FOUR_EIGHT },
-    Profile { id: "claude-opus-4-7", price: price(5.0, 25.0, 6.25, 10.0, 0.5), min_cache_tokens: 2048, ..FOUR_EIGHT },
-    Profile { id: "claude-opus-4-6", price: price(5.0, 25.0, 6.25, 10.0, 0.5), min_cache_tokens: 4096, ..FOUR_SIX },
-    Profile {
+    ModelProfile {
+        id: "claude-opus-4-8",
+        price: price(5.0, 25.0, 6.25, 10.0, 0.5),
+        min_cache_tokens: 1024,
+        ..FOUR_EIGHT
+    },
+    ModelProfile {
+        id: "claude-opus-4-7",
+        price: price(5.0, 25.0, 6.25, 10.0, 0.5),
+        min_cache_tokens: 2048,
+        ..FOUR_EIGHT
+    },
+    ModelProfile {
+        id: "claude-opus-4-6",
+        price: price(5.0, 25.0, 6.25, 10.0, 0.5),
+        min_cache_tokens: 4096,
+        ..FOUR_SIX
+    },
+    ModelProfile {
         id: "claude-opus-4-5-20251101",
         price: price(5.0, 25.0, 6.25, 10.0, 0.5),
         efforts: UP_TO_HIGH,
         ..FOUR_FIVE
     },
-    Profile {
+    ModelProfile {
         id: "claude-sonnet-5-5",
         price: price(2.0, 10.0, 2.5, 4.0, 0.1),
-        thinks: Thinks::Adaptive { off: OffSwitch::BetweenTools },
+        thinks: ThinkingSupport::Adaptive { off: OffSwitch::BetweenTools },
         ..NEWEST
     },
-    Profile {
+    ModelProfile {
         id: "claude-sonnet-5",
         price: price(2.0, 10.0, 2.5, 4.0, 0.2),
-        thinks: Thinks::Adaptive { off: OffSwitch::Disabled },
+        thinks: ThinkingSupport::Adaptive { off: OffSwitch::Disabled },
         min_cache_tokens: 1024,
         ..FIVE
     },
-    Profile { id: "claude-sonnet-4-6", price: price(3.0, 15.0, 3.75, 6.0, 0.3), min_cache_tokens: 1024, ..FOUR_SIX },
-    Profile {
+    ModelProfile {
+        id: "claude-sonnet-4-6",
+        price: price(3.0, 15.0, 3.75, 6.0, 0.3),
+        min_cache_tokens: 1024,
+        ..FOUR_SIX
+    },
+    ModelProfile {
         id: "claude-sonnet-4-5-20250929",
         price: price(3.0, 15.0, 3.75, 6.0, 0.3),
         min_cache_tokens: 1024,
         ..FOUR_FIVE
     },
-    Profile {
+    ModelProfile {
         id: "claude-haiku-5-5",
-        price: Some(Price {
+        price: Some(ModelPrice {
             input: 0.1,
             output: 0.5,
             write_5m: 0.125,
@@ -105,13 +131,13 @@ pub(super) const PROFILES: &[Profile] = &[
             read: 0.01,
             above: Some((100_000, [0.5, 2.5, 0.625, 1.0, 0.05])),
         }),
-        thinks: Thinks::Adaptive { off: OffSwitch::DisabledUpToHigh },
+        thinks: ThinkingSupport::Adaptive { off: OffSwitch::DisabledUpToHigh },
         ..FIVE
     },
-    Profile {
+    ModelProfile {
         id: "claude-haiku-4-5-20251001",
         price: price(1.0, 5.0, 1.25, 2.0, 0.1),
-        thinks: Thinks::Manual { interleaved: false },
+        thinks: ThinkingSupport::Manual { interleaved: false },
         ..FOUR_FIVE
     },
 ];

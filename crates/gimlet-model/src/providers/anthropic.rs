@@ -5,51 +5,55 @@
 
 mod config;
 mod credential;
-mod exchange;
-mod plan;
+mod prepared_request;
+mod request_plan;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gimlet_proto::{ErrorKind, Model, ModelError, ModelEvent, ModelFacts, ModelRequest, ModelStream, Picture};
+use gimlet_proto::{
+    Model, ModelError, ModelErrorKind, ModelEvent, ModelFacts, ModelRequest, ModelStream, SendableImage,
+};
 
-use crate::catalogue::{Catalogue, Resolved};
-use crate::cure::Cure;
-use crate::failure::{Again, Failure};
-use crate::fallback::{self, Fallen};
-use crate::formats::anthropic::{Progress, build_body};
-use crate::outlet::{Outlet, WorkStream};
-use crate::retry::{Ledger, Verdict};
-use crate::transport::Transport;
-pub use config::{AnthropicConfig, ConfigError, Patience};
-use exchange::{Exchange, Setback, Told};
-use plan::Learned;
+use crate::catalogue::{ModelCatalogue, ResolvedModel};
+use crate::downgrade::Downgrade;
+use crate::event_sink::{EventSink, WorkStream};
+use crate::failure::{RequestFailure, RetryAdvice};
+use crate::fallback::{self, FallbackState};
+use crate::formats::anthropic::{ReplyProgress, build_body};
+use crate::http_transport::HttpTransport;
+use crate::retry::{RetryDecision, RetryTracker};
+pub use config::{AnthropicConfig, ModelTimeouts, ProviderConfigError};
+use prepared_request::{AttemptError, PreparedRequest, ReplyOutcome};
+use request_plan::ServerQuirks;
 
 /// The largest body that the endpoint takes.
 const LARGEST_BODY: usize = 32_000_000;
 
 /// The provider.
 #[derive(Clone)]
-pub struct Anthropic {
-    inner: Arc<Inner>,
+pub struct AnthropicProvider {
+    inner: Arc<AnthropicClient>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct AnthropicClient {
     config: AnthropicConfig,
-    catalogue: Catalogue,
-    transport: Transport,
-    learned: Mutex<Learned>,
-    fallen: Fallen,
+    catalogue: ModelCatalogue,
+    transport: HttpTransport,
+    quirks: Mutex<ServerQuirks>,
+    fallback_state: FallbackState,
 }
 
-impl Anthropic {
+impl AnthropicProvider {
     /// Makes the provider. Opens nothing: the first request does.
     pub fn new(config: AnthropicConfig) -> Self {
         let transport =
-            Transport::new(config.network.clone(), config.base_url.starts_with("https:"), config.patience.connect);
+            HttpTransport::new(config.network.clone(), config.base_url.starts_with("https:"), config.patience.connect);
         let catalogue = config.catalogue.clone();
-        let (learned, fallen) = (Mutex::default(), Fallen::default());
-        Self { inner: Arc::new(Inner { config, catalogue, transport, learned, fallen }) }
+        let (learned, fallen) = (Mutex::default(), FallbackState::default());
+        Self {
+            inner: Arc::new(AnthropicClient { config, catalogue, transport, quirks: learned, fallback_state: fallen }),
+        }
     }
 
     /// Where the key comes from, in the words of `system/init`.
@@ -58,7 +62,7 @@ impl Anthropic {
     }
 }
 
-impl Model for Anthropic {
+impl Model for AnthropicProvider {
     fn facts(&self, model: &str) -> ModelFacts {
         self.inner.catalogue.facts(model)
     }
@@ -75,49 +79,48 @@ impl Model for Anthropic {
     }
 }
 
-impl Inner {
-    fn learned(&self) -> std::sync::MutexGuard<'_, Learned> {
+impl AnthropicClient {
+    fn lock_quirks(&self) -> std::sync::MutexGuard<'_, ServerQuirks> {
         // What was learned is plain data, whole at any moment.
-        self.learned.lock().unwrap_or_else(PoisonError::into_inner)
+        self.quirks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One request until its reply is told whole by the wanted model or by one that stands in for it.
-    async fn run(&self, request: &ModelRequest, outlet: &Outlet) -> Result<(), ModelError> {
+    async fn run(&self, request: &ModelRequest, outlet: &EventSink) -> Result<(), ModelError> {
         // Whoever chose it, at the start or later: there is no way around the list of those that may be used.
-        let wanted = self
-            .config
-            .model_for(Some(&request.model))
-            .map_err(|error| *Failure::new(ErrorKind::InvalidRequest, Again::Never, error.to_string()).error)?;
-        let chain = self.chain(&wanted);
+        let wanted = self.config.model_for(Some(&request.model)).map_err(|error| {
+            *RequestFailure::new(ModelErrorKind::InvalidRequest, RetryAdvice::Never, error.to_string()).error
+        })?;
+        let chain = self.fallback_chain(&wanted);
         let last = chain.len() - 1;
         let mut may_decline = true;
-        for place in self.fallen.skipped(request)..last {
+        for place in self.fallback_state.skipped_models(request)..last {
             let (model, next) = (&chain[place], &chain[place + 1]);
-            let stand_in = StandIn { for_failures: true, for_refusals: may_decline };
-            let why = match self.run_with(model, request, outlet, stand_in).await {
-                Ok(Told::Whole) => return Ok(()),
-                Ok(Told::Declined) => {
+            let stand_in = FallbackPolicy { for_failures: true, for_refusals: may_decline };
+            let why = match self.run_model(model, request, outlet, stand_in).await {
+                Ok(ReplyOutcome::Whole) => return Ok(()),
+                Ok(ReplyOutcome::Declined) => {
                     // Another model may see it otherwise, and one that agrees settles it.
                     may_decline = false;
                     "refused to answer".to_owned()
                 }
-                Err(error) if fallback::is_worth_another_model(&error) => format!("does not answer ({error})"),
+                Err(error) if fallback::may_fall_back(&error) => format!("does not answer ({error})"),
                 Err(error) => return Err(error),
             };
-            self.fallen.fall_to(request, place + 1);
-            let most = |model: &Resolved| Picture::most_in(model.profile.context_window);
+            self.fallback_state.set_position(request, place + 1);
+            let most = |model: &ResolvedModel| SendableImage::max_count_for_window(model.profile.context_window);
             let fewer = match request.few_images.is_some() && most(next) < most(model) {
                 true => format!(", which takes {} images in a request: the oldest are left out", most(next)),
                 false => String::new(),
             };
             outlet.push(ModelEvent::Notice(format!("{} {why}; this turn goes on with {}{fewer}", model.id, next.id)));
         }
-        let nobody = StandIn { for_failures: false, for_refusals: false };
-        self.run_with(&chain[last], request, outlet, nobody).await.map(drop)
+        let nobody = FallbackPolicy { for_failures: false, for_refusals: false };
+        self.run_model(&chain[last], request, outlet, nobody).await.map(drop)
     }
 
     /// The wanted model and those that may stand in for it; never empty.
-    fn chain(&self, wanted: &str) -> Vec<Resolved> {
+    fn fallback_chain(&self, wanted: &str) -> Vec<ResolvedModel> {
         let mut chain = vec![self.catalogue.resolve(wanted)];
         for name in &self.config.fallbacks {
             let model = self.catalogue.resolve(name);
@@ -129,31 +132,34 @@ impl Inner {
     }
 
     /// One request to one model until its reply is told whole, or until nothing more can be done.
-    async fn run_with(
+    async fn run_model(
         &self,
-        model: &Resolved,
+        model: &ResolvedModel,
         request: &ModelRequest,
-        outlet: &Outlet,
-        stand_in: StandIn,
-    ) -> Result<Told, ModelError> {
-        let mut ledger = Ledger::new(self.config.max_retries, self.config.max_wait, self.config.first_delay)
+        outlet: &EventSink,
+        stand_in: FallbackPolicy,
+    ) -> Result<ReplyOutcome, ModelError> {
+        let mut ledger = RetryTracker::new(self.config.max_retries, self.config.max_wait, self.config.first_delay)
             .unattended(self.config.unattended)
-            .replaceable(stand_in.for_failures);
+            .with_fallback(stand_in.for_failures);
         let mut once = None;
         loop {
-            let (plan, betas) = self.learned().plan(&self.config, model, request, once);
-            let room = self.learned().room(&self.config, model, plan.max_tokens, once);
-            let body = self.config.with_extra(build_body(request, &plan));
+            let (plan, betas) = self.lock_quirks().plan(&self.config, model, request, once);
+            let room = self.lock_quirks().output_limit(&self.config, model, plan.max_tokens, once);
+            let body = self.config.add_extra_body(build_body(request, &plan));
             if body.len() > LARGEST_BODY {
                 return Err(too_large(body.len()));
             }
-            let betas =
-                crate::betas::header(&betas, &self.config.extra_betas, &self.learned().refused_betas(&model.id));
+            let betas = crate::betas::header_value(
+                &betas,
+                &self.config.extra_betas,
+                &self.lock_quirks().refused_betas(&model.id),
+            );
             let headers = self.config.headers(betas.as_deref())?;
             let options = plan.options(betas.as_deref());
             let secret = self.config.credential.secret(outlet).await?;
-            let exchange = Exchange {
-                inner: self,
+            let exchange = PreparedRequest {
+                client: self,
                 body,
                 headers,
                 secret,
@@ -162,17 +168,21 @@ impl Inner {
                 request,
                 options,
                 room,
-                yields: stand_in.for_refusals,
+                withholds_refusal: stand_in.for_refusals,
             };
-            match self.attempts(exchange, &mut ledger).await? {
-                Answer::Told(told) => return Ok(told),
-                Answer::Refused(refused) => once = self.adopt(refused, model, request, outlet, once)?,
+            match self.send_until_answered(exchange, &mut ledger).await? {
+                BodyOutcome::Replied(told) => return Ok(told),
+                BodyOutcome::Refused(refused) => once = self.apply_downgrade(refused, model, request, outlet, once)?,
             }
         }
     }
 
     /// Sends one body until it is answered. Gives back the cure when the server wants another body.
-    async fn attempts(&self, mut exchange: Exchange<'_>, ledger: &mut Ledger) -> Result<Answer, ModelError> {
+    async fn send_until_answered(
+        &self,
+        mut exchange: PreparedRequest<'_>,
+        ledger: &mut RetryTracker,
+    ) -> Result<BodyOutcome, ModelError> {
         let credential = &self.config.credential;
         let mut may_race = true;
         let mut resets = 0;
@@ -180,38 +190,42 @@ impl Inner {
             // A connection from the pool may be closed by the server at the very moment it is used again.
             let raced = may_race && self.transport.is_warm();
             let setback = match exchange.attempt().await {
-                Ok(told) => return Ok(Answer::Told(told)),
+                Ok(told) => return Ok(BodyOutcome::Replied(told)),
                 Err(setback) => setback,
             };
             let mut failure = match setback {
-                Setback::Unanswered { reset, .. } if reset && raced => {
+                AttemptError::Unanswered { reset, .. } if reset && raced => {
                     may_race = false;
                     continue;
                 }
-                Setback::Unanswered { reset, mut failure } => {
+                AttemptError::Unanswered { reset, mut failure } => {
                     resets += u32::from(reset);
                     if resets > 1 && exchange.body.len() > SUSPICIOUS_BODY {
-                        failure = unheard_refusal(exchange.body.len());
+                        failure = probable_size_refusal(exchange.body.len());
                     }
                     failure
                 }
-                Setback::Broken { failure, progress } => match (progress, failure.again) {
-                    (Progress::ThinkingOnly, Again::Budget) => Failure { again: Again::AtMost(2), ..failure },
+                AttemptError::Broken { failure, progress } => match (progress, failure.retry_advice) {
+                    (ReplyProgress::ThinkingOnly, RetryAdvice::Budget) => {
+                        RequestFailure { retry_advice: RetryAdvice::AtMost(2), ..failure }
+                    }
                     _ => failure,
                 },
             };
-            *failure.error = credential.told(&exchange.secret, *failure.error);
+            *failure.error = credential.redact_error(&exchange.secret, *failure.error);
             if failure.error.status == Some(401)
                 && ledger.may_renew()
-                && let Some(renewed) = credential.renewed(&exchange.secret, exchange.outlet).await
+                && let Some(renewed) = credential.renew(&exchange.secret, exchange.outlet).await
             {
                 exchange.secret = renewed?;
                 continue;
             }
-            match ledger.judge(failure.clone()) {
-                Verdict::GiveUp(error) => return Err(error),
-                Verdict::Cure(cure) => return Ok(Answer::Refused(Refused { cure, error: *failure.error })),
-                Verdict::Retry { attempt, max, delay, error } => {
+            match ledger.decide(failure.clone()) {
+                RetryDecision::GiveUp(error) => return Err(error),
+                RetryDecision::Downgrade(cure) => {
+                    return Ok(BodyOutcome::Refused(RefusedBody { downgrade: cure, error: *failure.error }));
+                }
+                RetryDecision::Retry { attempt, max, delay, error } => {
                     let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
                     exchange.outlet.push(ModelEvent::Retrying { attempt, max, delay_ms, error });
                     tokio::time::sleep(delay).await;
@@ -223,20 +237,20 @@ impl Inner {
     }
 
     /// Remembers a cure for the rest of the run and tells the person. Fails when it would change nothing.
-    fn adopt(
+    fn apply_downgrade(
         &self,
-        refused: Refused,
-        model: &Resolved,
+        refused: RefusedBody,
+        model: &ResolvedModel,
         request: &ModelRequest,
-        outlet: &Outlet,
+        outlet: &EventSink,
         once: Option<u64>,
     ) -> Result<Option<u64>, ModelError> {
-        let Refused { cure, error } = refused;
-        if let Cure::MaxTokensThisTime(left) = cure {
+        let RefusedBody { downgrade: cure, error } = refused;
+        if let Downgrade::MaxTokensThisTime(left) = cure {
             outlet.push(ModelEvent::Notice(cure.notice(&model.id)));
             return Ok(Some(left));
         }
-        if !self.learned().adopt(&cure, &self.config, model, request) {
+        if !self.lock_quirks().apply_downgrade(&cure, &self.config, model, request) {
             return Err(error);
         }
         outlet.push(ModelEvent::Notice(cure.notice(&model.id)));
@@ -246,20 +260,20 @@ impl Inner {
 
 /// What another model of the chain would stand in for.
 #[derive(Clone, Copy)]
-struct StandIn {
+struct FallbackPolicy {
     for_failures: bool,
     for_refusals: bool,
 }
 
 /// What became of one body.
-enum Answer {
-    Told(Told),
-    Refused(Refused),
+enum BodyOutcome {
+    Replied(ReplyOutcome),
+    Refused(RefusedBody),
 }
 
 /// A body that the server would take in another form.
-struct Refused {
-    cure: Cure,
+struct RefusedBody {
+    downgrade: Downgrade,
     error: ModelError,
 }
 
@@ -267,14 +281,14 @@ struct Refused {
 /// lost.
 const SUSPICIOUS_BODY: usize = 4 << 20;
 
-fn unheard_refusal(bytes: usize) -> Failure {
+fn probable_size_refusal(bytes: usize) -> RequestFailure {
     let message = format!("the server closed the connection while it received a request of {bytes} bytes");
-    Failure::new(ErrorKind::RequestTooLarge, Again::Never, message)
+    RequestFailure::new(ModelErrorKind::RequestTooLarge, RetryAdvice::Never, message)
 }
 
 fn too_large(bytes: usize) -> ModelError {
     let message = format!("the request has {bytes} bytes; the API takes {LARGEST_BODY} at most");
-    *Failure::new(ErrorKind::RequestTooLarge, Again::Never, message).error
+    *RequestFailure::new(ModelErrorKind::RequestTooLarge, RetryAdvice::Never, message).error
 }
 
 /// The longest wait that a server may ask of us when nobody said otherwise.

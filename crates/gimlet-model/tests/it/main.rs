@@ -2,24 +2,24 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot set up its stage must stop")]
 
-mod answers;
-mod breaks;
+mod broken_streams;
+mod canned_server;
+mod complete_responses;
 mod connections;
-mod endless;
-mod fallback;
-mod helper;
-mod server;
+mod key_helper;
+mod model_fallback;
+mod unbounded_replies;
 
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gimlet_model::{Anthropic, AnthropicConfig};
+use canned_server::CannedServer;
+use gimlet_model::{AnthropicConfig, AnthropicProvider};
 use gimlet_proto::{
     Block, CachePlan, CacheTtl, Env, Message, Model, ModelError, ModelEvent, ModelRequest, ModelStream, ReplyEnd,
-    Thinking, ToolChoice,
+    ThinkingMode, ToolChoice,
 };
-use server::Server;
 
 pub(crate) const START: &str = r#"{"type":"message_start","message":{"id":"msg_a","role":"assistant","model":"m","content":[],"usage":{"input_tokens":11,"output_tokens":1}}}"#;
 pub(crate) const TEXT: &str = r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#;
@@ -31,18 +31,18 @@ pub(crate) const END_TURN: &str =
 pub(crate) const STOP: &str = r#"{"type":"message_stop"}"#;
 pub(crate) const REPLY: [&str; 6] = [START, TEXT, HELLO, TEXT_STOP, END_TURN, STOP];
 
-pub(crate) fn env(server: &Server) -> Env {
+pub(crate) fn env(server: &CannedServer) -> Env {
     Env::default().with("ANTHROPIC_API_KEY", "sk-canary").with("ANTHROPIC_BASE_URL", server.url.as_str())
 }
 
-pub(crate) fn provider(server: &Server) -> Anthropic {
+pub(crate) fn provider(server: &CannedServer) -> AnthropicProvider {
     provider_with(&env(server), |config| config.first_delay = Duration::from_millis(1))
 }
 
-pub(crate) fn provider_with(env: &Env, change: impl FnOnce(&mut AnthropicConfig)) -> Anthropic {
+pub(crate) fn provider_with(env: &Env, change: impl FnOnce(&mut AnthropicConfig)) -> AnthropicProvider {
     let mut config = AnthropicConfig::from_env(env).unwrap();
     change(&mut config);
-    Anthropic::new(config)
+    AnthropicProvider::new(config)
 }
 
 pub(crate) fn request(text: &str) -> ModelRequest {
@@ -55,7 +55,7 @@ pub(crate) fn request(text: &str) -> ModelRequest {
         messages: vec![Arc::new(Message::user(vec![Block::text(text)]))],
         few_images: None,
         cache: CachePlan { ttl: Some(CacheTtl::FiveMinutes), context: None, previous_len: None },
-        thinking: Thinking::ModelDefault,
+        thinking: ThinkingMode::ModelDefault,
         display: None,
         effort: None,
         want_wire_events: false,
@@ -67,7 +67,7 @@ pub(crate) async fn next(stream: &mut ModelStream) -> Option<ModelEvent> {
 }
 
 /// Everything a request tells, in order.
-pub(crate) async fn told(provider: &Anthropic, request: ModelRequest) -> Vec<ModelEvent> {
+pub(crate) async fn collect_events(provider: &AnthropicProvider, request: ModelRequest) -> Vec<ModelEvent> {
     let mut stream = provider.stream(request);
     let mut events = Vec::new();
     let all = async {
@@ -80,13 +80,13 @@ pub(crate) async fn told(provider: &Anthropic, request: ModelRequest) -> Vec<Mod
 }
 
 /// Short names of events, to compare whole courses at a glance.
-pub(crate) fn course(events: &[ModelEvent]) -> Vec<String> {
+pub(crate) fn summarize_events(events: &[ModelEvent]) -> Vec<String> {
     events
         .iter()
         .map(|event| match event {
             ModelEvent::Retrying { attempt, error, .. } => format!("retry {attempt} {:?}", error.kind),
             ModelEvent::Waiting { .. } => "waiting".into(),
-            ModelEvent::Oddities(what) => format!("odd {what}"),
+            ModelEvent::ReplyAnomalies(what) => format!("odd {what}"),
             ModelEvent::RateLimits(_) => "limits".into(),
             ModelEvent::Notice(_) => "notice".into(),
             ModelEvent::Started(_) => "started".into(),
@@ -95,7 +95,7 @@ pub(crate) fn course(events: &[ModelEvent]) -> Vec<String> {
             ModelEvent::ThinkingDelta { text, .. } => format!("thinking {text}"),
             ModelEvent::InputDelta { text, .. } => format!("input {text}"),
             ModelEvent::BlockDone { block, .. } => format!("block {:?}", block.kind()),
-            ModelEvent::Discarded => "discarded".into(),
+            ModelEvent::ReplyDiscarded => "discarded".into(),
             ModelEvent::Spent { model, .. } => format!("spent {model}"),
             ModelEvent::Wire(_) => "wire".into(),
             ModelEvent::Done(end) if end.interrupted.is_some() => "interrupted".into(),
@@ -107,14 +107,14 @@ pub(crate) fn course(events: &[ModelEvent]) -> Vec<String> {
 
 pub(crate) const WHOLE: [&str; 5] = ["started", "open Text", "text Hello", "block Text", "done"];
 
-pub(crate) fn ended(events: &[ModelEvent]) -> &ReplyEnd {
+pub(crate) fn reply_end(events: &[ModelEvent]) -> &ReplyEnd {
     match events.last() {
         Some(ModelEvent::Done(end)) => end,
         other => panic!("not a reply: {other:?}"),
     }
 }
 
-pub(crate) fn failed(events: &[ModelEvent]) -> &ModelError {
+pub(crate) fn final_error(events: &[ModelEvent]) -> &ModelError {
     match events.last() {
         Some(ModelEvent::Failed(error)) => error,
         other => panic!("not a failure: {other:?}"),
@@ -122,7 +122,7 @@ pub(crate) fn failed(events: &[ModelEvent]) -> &ModelError {
 }
 
 /// Lets every task that is ready run, so that what has arrived is also dealt with.
-pub(crate) async fn breathe() {
+pub(crate) async fn run_ready_tasks() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }

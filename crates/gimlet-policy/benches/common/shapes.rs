@@ -1,7 +1,9 @@
 //! What decisions are measured on: rules, a world, and texts of every shape that could be slow.
 
-use gimlet_policy::{Behavior, Call, NeedFacts, RuleScope, RuleSet, RuleSource, Verdict, World, decide};
-use gimlet_proto::Need;
+use gimlet_policy::{
+    Behavior, DecisionContext, NeedFacts, ProposedCall, RuleScope, RuleSet, RuleSource, Verdict, decide,
+};
+use gimlet_proto::AccessNeed;
 use std::sync::Arc;
 
 /// Lengths of a text, in bytes.
@@ -60,41 +62,45 @@ pub(crate) const FILLED: &[(&str, &str, &str)] = &[
 ];
 
 /// As long as it may be.
-pub(crate) fn filled(length: usize, (before, part, behind): (&str, &str, &str)) -> String {
+pub(crate) fn filled_text(length: usize, (before, part, behind): (&str, &str, &str)) -> String {
     format!("{before}{}{behind}", part.repeat((length - before.len() - behind.len()) / part.len()))
 }
 
 /// As deep as the text is long.
-pub(crate) fn nested(length: usize, open: &str, close: &str) -> String {
+pub(crate) fn nested_text(length: usize, open: &str, close: &str) -> String {
     let depth = length / (open.len() + close.len());
     format!("{}ls{}", open.repeat(depth), close.repeat(depth))
 }
 
 /// A decision to be made again and again.
-pub(crate) struct Question {
+pub(crate) struct DecisionQuestion {
     needs: [NeedFacts; 1],
     rules: RuleSet,
-    world: World,
+    context: DecisionContext,
 }
 
-impl Question {
-    pub(crate) fn about(text: String) -> Self {
-        let world = World {
+impl DecisionQuestion {
+    pub(crate) fn for_command(text: String) -> Self {
+        let context = DecisionContext {
             cwd: "/srv/repo".into(),
             roots: vec!["/srv/repo".into()],
             home: Some("/home/dev".into()),
             environment: Some(Arc::default()),
-            ..World::default()
+            ..DecisionContext::default()
         };
-        Self { needs: [NeedFacts { need: Need::Run(text), resolved: None, hops: vec![] }], rules: rules(), world }
+        Self {
+            needs: [NeedFacts { need: AccessNeed::Run(text), resolved: None, hops: vec![] }],
+            rules: rules(),
+            context,
+        }
     }
 
     pub(crate) fn decide(&self) -> Verdict {
         let needs = std::hint::black_box(&self.needs);
         decide(
-            &Call { tool: "Bash", also_named: &[], input: None, needs, needs_person: false },
+            &ProposedCall { tool: "Bash", also_named: &[], input: None, needs, needs_person: false },
             &self.rules,
-            &self.world,
+            &self.context,
         )
     }
 }

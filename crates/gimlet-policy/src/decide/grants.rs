@@ -5,27 +5,28 @@ use std::path::{Path, PathBuf};
 
 use gimlet_proto::PermissionMode;
 
-use super::Judge;
-use super::subject::{Files, PartFiles, Subject, Touched};
-use crate::paths::{Strictness, is_protected, is_secret};
-use crate::rules::{Behavior, Rule, Specifier, is_set_aside};
-use crate::shell::{Part, Trouble, Word, base_name};
-use crate::verdict::{Decision, Reason, Verdict};
+use super::PolicyEvaluator;
+use super::rule_subject::{CommandFiles, FileAccess, PartFiles, RuleSubject};
+use crate::paths::{MatchStrictness, is_credential_path, is_protected};
+use crate::rules::{Behavior, Rule, RuleSpecifier, is_suspended};
+use crate::shell::{CommandPart, ParseTrouble, Word, base_name};
+use crate::verdict::{Decision, Verdict, VerdictReason};
 
-impl Judge<'_> {
+impl PolicyEvaluator<'_> {
     /// Every need must be granted by something; the reasons say by what, or which one was not.
-    pub(super) fn granted(&self) -> Verdict {
-        let mut reasons: Vec<Reason> = Vec::new();
+    pub(super) fn grant_all_needs(&self) -> Verdict {
+        let mut reasons: Vec<VerdictReason> = Vec::new();
         for subject in self.subjects {
-            match self.grant(subject) {
+            match self.grant_need(subject) {
                 Ok(more) => more.into_iter().for_each(|reason| {
                     if !reasons.contains(&reason) {
                         reasons.push(reason);
                     }
                 }),
                 Err(reason) => {
-                    let missing = if reason == Reason::Default { self.unmatched(subject) } else { Vec::new() };
-                    let mut verdict = self.ask(reason);
+                    let missing =
+                        if reason == VerdictReason::Default { self.find_unmatched_parts(subject) } else { Vec::new() };
+                    let mut verdict = self.ask_classifier_or_user(reason);
                     verdict.reasons.extend(missing);
                     return verdict;
                 }
@@ -33,244 +34,256 @@ impl Judge<'_> {
         }
         if reasons.is_empty() {
             // A call that says nothing about itself is not known to be harmless.
-            return self.ask(Reason::Default);
+            return self.ask_classifier_or_user(VerdictReason::Default);
         }
         Verdict { decision: Decision::Allow, reasons }
     }
 
-    fn grant(&self, subject: &Subject) -> Result<Vec<Reason>, Reason> {
+    fn grant_need(&self, subject: &RuleSubject) -> Result<Vec<VerdictReason>, VerdictReason> {
         let reason = match subject {
-            Subject::Run { .. } => return self.grant_run(subject),
+            RuleSubject::Run { .. } => return self.grant_command(subject),
             // What an agent is told to do is looked at before it begins; what it then does is looked at as well.
-            Subject::Session if self.world.mode == PermissionMode::Auto && self.call.tool == "Agent" => {
-                Err(Reason::Default)
+            RuleSubject::Session if self.context.mode == PermissionMode::Auto && self.call.tool == "Agent" => {
+                Err(VerdictReason::Default)
             }
-            Subject::Session => Ok(Reason::SessionState),
-            Subject::Path { spelled, resolved, write, odd, .. } => {
+            RuleSubject::Session => Ok(VerdictReason::SessionState),
+            RuleSubject::Path { spelled, resolved, write, odd, .. } => {
                 let Some(resolved) = resolved.as_deref().filter(|_| !odd) else {
-                    return Err(Reason::OddPath(spelled.clone()));
+                    return Err(VerdictReason::OddPath(spelled.clone()));
                 };
                 self.grant_path(spelled, *write)?;
                 self.grant_path(resolved, *write)
             }
-            Subject::Fetch { host } => {
+            RuleSubject::Fetch { host } => {
                 let matches = |rule: &Rule| match (&rule.specifier, host) {
-                    (Specifier::Domain(pattern), Some(host)) => pattern.matches(host),
+                    (RuleSpecifier::Domain(pattern), Some(host)) => pattern.matches(host),
                     _ => false,
                 };
-                self.allow_rule(matches).ok_or(Reason::Default)
+                self.find_allow_rule(matches).ok_or(VerdictReason::Default)
             }
-            Subject::Opaque if self.world.mode == PermissionMode::Plan => Err(Reason::Mode(PermissionMode::Plan)),
-            Subject::Opaque => self.allow_rule(|_| false).ok_or(Reason::Default),
+            RuleSubject::Opaque if self.context.mode == PermissionMode::Plan => {
+                Err(VerdictReason::Mode(PermissionMode::Plan))
+            }
+            RuleSubject::Opaque => self.find_allow_rule(|_| false).ok_or(VerdictReason::Default),
         };
         reason.map(|reason| vec![reason])
     }
 
     /// The allow rule that covers every call of the tool, or one that `matches`.
-    pub(super) fn allow_rule(&self, matches: impl Fn(&Rule) -> bool) -> Option<Reason> {
+    pub(super) fn find_allow_rule(&self, matches: impl Fn(&Rule) -> bool) -> Option<VerdictReason> {
         let named = |rule: &Rule| match &rule.specifier {
-            Specifier::All => true,
-            Specifier::Agent(pattern) => pattern.allows(self.call.input),
-            Specifier::Skill(pattern) => pattern.allows(self.call.input),
+            RuleSpecifier::All => true,
+            RuleSpecifier::Agent(pattern) => pattern.allows(self.call.input),
+            RuleSpecifier::Skill(pattern) => pattern.allows(self.call.input),
             _ => false,
         };
-        let covers = |rule: &&Rule| (named(rule) && rule.names(self.call.tool, self.call.also_named)) || matches(rule);
+        let covers =
+            |rule: &&Rule| (named(rule) && rule.names_tool(self.call.tool, self.call.also_named)) || matches(rule);
         let found = self.allow_rules().find(covers);
-        found.map(|rule| rule.reason(Behavior::Allow))
+        found.map(|rule| rule.to_reason(Behavior::Allow))
     }
 
     /// The allow rules in force: auto mode sets aside those that would leave its classifier nothing to judge.
     pub(super) fn allow_rules(&self) -> impl Iterator<Item = &Rule> {
-        let auto = self.world.mode == PermissionMode::Auto;
-        self.rules.allow.iter().filter(move |rule| !auto || !is_set_aside(rule, false))
+        let auto = self.context.mode == PermissionMode::Auto;
+        self.rules.allow.iter().filter(move |rule| !auto || !is_suspended(rule, false))
     }
 
-    fn grant_path(&self, path: &Path, write: bool) -> Result<Reason, Reason> {
+    fn grant_path(&self, path: &Path, write: bool) -> Result<VerdictReason, VerdictReason> {
         // What a command writes by redirection is no part of what a rule about the command allows.
-        let is_redirection = write && self.is_command();
-        self.grant_place(path, write)
-            .or_else(|refusal| self.allow_rule(|_| false).filter(|_| !is_redirection).ok_or(refusal))
+        let is_redirection = write && self.is_command_call();
+        self.grant_location(path, write)
+            .or_else(|refusal| self.find_allow_rule(|_| false).filter(|_| !is_redirection).ok_or(refusal))
     }
 
     /// Whether only what somebody said counts, so that a rule is looked for also where none is needed otherwise.
-    fn needs_rule(&self) -> bool {
-        self.rules.unread
+    fn requires_explicit_rule(&self) -> bool {
+        self.rules.has_unread_settings
     }
 
-    fn is_command(&self) -> bool {
-        self.subjects.iter().any(Subject::is_run)
+    fn is_command_call(&self) -> bool {
+        self.subjects.iter().any(RuleSubject::is_command)
     }
 
     /// What lets this path be touched by whatever tool: where it lies, the mode, or a path rule.
-    fn grant_place(&self, path: &Path, write: bool) -> Result<Reason, Reason> {
+    fn grant_location(&self, path: &Path, write: bool) -> Result<VerdictReason, VerdictReason> {
         let rule = || self.allow_rules().find(|rule| self.path_rule_allows(rule, path, write));
-        if let Some(rule) = self.needs_rule().then(rule).flatten() {
-            return Ok(rule.reason(Behavior::Allow));
+        if let Some(rule) = self.requires_explicit_rule().then(rule).flatten() {
+            return Ok(rule.to_reason(Behavior::Allow));
         }
-        let secret = !write && self.is_secret(path);
-        if !write && !secret && self.world.is_readable(path) {
-            return Ok(Reason::WorkingDirectory);
+        let secret = !write && self.is_credential_path(path);
+        if !write && !secret && self.context.is_readable(path) {
+            return Ok(VerdictReason::WorkingDirectory);
         }
-        if write && self.world.is_own(path) {
-            return Ok(Reason::SessionState);
+        if write && self.context.is_session_file(path) {
+            return Ok(VerdictReason::SessionState);
         }
         // What a tool edits can be seen and taken back; what a command writes over, removes or moves is for the reviewer of
         // auto mode.
-        let edits = match self.world.mode {
+        let edits = match self.context.mode {
             PermissionMode::AcceptEdits => true,
-            PermissionMode::Auto => !self.is_command(),
+            PermissionMode::Auto => !self.is_command_call(),
             _ => false,
         };
-        if write && edits && self.world.is_in_roots(path) {
-            return Ok(Reason::Mode(self.world.mode));
+        if write && edits && self.context.is_in_roots(path) {
+            return Ok(VerdictReason::Mode(self.context.mode));
         }
         match rule() {
-            Some(rule) => Ok(rule.reason(Behavior::Allow)),
-            None if secret => Err(Reason::Credentials(path.to_owned())),
-            None if self.world.is_in_roots(path) => Err(Reason::Default),
-            None => Err(Reason::OutsideWorkingDirectories(path.to_owned())),
+            Some(rule) => Ok(rule.to_reason(Behavior::Allow)),
+            None if secret => Err(VerdictReason::Credentials(path.to_owned())),
+            None if self.context.is_in_roots(path) => Err(VerdictReason::Default),
+            None => Err(VerdictReason::OutsideWorkingDirectories(path.to_owned())),
         }
     }
 
     /// An `Edit` rule also lets its files be read.
     fn path_rule_allows(&self, rule: &Rule, path: &Path, write: bool) -> bool {
-        let Specifier::Path(pattern) = &rule.specifier else { return false };
+        let RuleSpecifier::Path(pattern) = &rule.specifier else { return false };
         (rule.tool == "Edit" || !write)
-            && pattern.matches(path, self.places(rule, Strictness::Allow), Strictness::Allow)
+            && pattern.matches(path, self.anchor_dirs(rule, MatchStrictness::Allow), MatchStrictness::Allow)
     }
 
-    fn grant_run(&self, subject: &Subject) -> Result<Vec<Reason>, Reason> {
-        let Subject::Run { analysis, files, .. } = subject else { return Err(Reason::Default) };
+    fn grant_command(&self, subject: &RuleSubject) -> Result<Vec<VerdictReason>, VerdictReason> {
+        let RuleSubject::Run { analysis, files, .. } = subject else { return Err(VerdictReason::Default) };
         if let Some(trouble) = analysis.trouble {
-            return Err(Reason::NotUnderstood(trouble));
+            return Err(VerdictReason::NotUnderstood(trouble));
         }
-        if analysis.treacherous {
-            return Err(Reason::NotUnderstood(Trouble::Construct));
+        if analysis.has_indirect_expansion {
+            return Err(VerdictReason::NotUnderstood(ParseTrouble::Construct));
         }
         let sweeps = analysis.sweeping_removal.as_ref();
         // `> file`, with no command at all.
-        let only_redirects = analysis.commands.is_empty() && !analysis.evaluates && !files.redirects.is_empty();
-        let mut reasons = match self.allow_rule(|_| false) {
-            Some(bare) if self.world.mode != PermissionMode::Plan && sweeps.is_none() => vec![bare],
+        let only_redirects = analysis.commands.is_empty() && !analysis.evaluates_values && !files.redirects.is_empty();
+        let mut reasons = match self.find_allow_rule(|_| false) {
+            Some(bare) if self.context.mode != PermissionMode::Plan && sweeps.is_none() => vec![bare],
             _ if only_redirects => Vec::new(),
             _ => self.grant_parts(&analysis.parts, files).map_err(|reason| match (reason, sweeps) {
-                (Reason::Default, Some(what)) => Reason::CriticalRemoval(what.clone()),
-                (Reason::Default, None) => self.missing_grant(files),
+                (VerdictReason::Default, Some(what)) => VerdictReason::CriticalRemoval(what.clone()),
+                (VerdictReason::Default, None) => self.explain_missing_grant(files),
                 (reason, _) => reason,
             })?,
         };
         // A redirection is a read or write of its own, which no rule about the command covers.
         for redirect in &files.redirects {
             let reason = self.grant_redirect(redirect)?;
-            let is_news = |reason: &Reason| only_redirects || self.needs_rule() || *reason != Reason::WorkingDirectory;
+            let is_news = |reason: &VerdictReason| {
+                only_redirects || self.requires_explicit_rule() || *reason != VerdictReason::WorkingDirectory
+            };
             reasons.extend(reason.filter(is_news));
         }
-        Ok(if self.needs_rule() { reasons } else { without_small_news(reasons) })
+        Ok(if self.requires_explicit_rule() { reasons } else { dedup_reasons(reasons) })
     }
 
-    pub(super) fn grant_redirect(&self, redirect: &Touched) -> Result<Option<Reason>, Reason> {
-        if redirect.write && self.world.mode == PermissionMode::Plan {
-            return Err(Reason::Mode(PermissionMode::Plan));
+    pub(super) fn grant_redirect(&self, redirect: &FileAccess) -> Result<Option<VerdictReason>, VerdictReason> {
+        if redirect.write && self.context.mode == PermissionMode::Plan {
+            return Err(VerdictReason::Mode(PermissionMode::Plan));
         }
         if !redirect.certain || redirect.paths.is_empty() {
-            return Err(Reason::Default);
+            return Err(VerdictReason::Default);
         }
         let mut reason = None;
         for path in &redirect.paths {
             // Bash opens a connection for these names, whatever rules say about files.
             if path.starts_with("/dev/tcp") || path.starts_with("/dev/udp") {
-                return Err(Reason::OutsideWorkingDirectories(path.clone()));
+                return Err(VerdictReason::OutsideWorkingDirectories(path.clone()));
             }
-            if !redirect.write && self.is_secret(path) {
-                return Err(Reason::Credentials(path.clone()));
+            if !redirect.write && self.is_credential_path(path) {
+                return Err(VerdictReason::Credentials(path.clone()));
             }
-            reason = Some(self.grant_place(path, redirect.write)?);
+            reason = Some(self.grant_location(path, redirect.write)?);
         }
         Ok(reason)
     }
 
     /// What stands in the way of a command that no rule allows, more exactly where it would read what it may not.
-    fn missing_grant(&self, files: &Files) -> Reason {
-        let read = files.touched().filter(|file| !file.write).flat_map(|file| &file.paths);
-        let mut refusals = read.filter_map(|path| self.grant_place(path, false).err());
-        refusals.find(|refusal| *refusal != Reason::Default).unwrap_or(Reason::Default)
+    fn explain_missing_grant(&self, files: &CommandFiles) -> VerdictReason {
+        let read = files.all_accesses().filter(|file| !file.write).flat_map(|file| &file.paths);
+        let mut refusals = read.filter_map(|path| self.grant_location(path, false).err());
+        refusals.find(|refusal| *refusal != VerdictReason::Default).unwrap_or(VerdictReason::Default)
     }
 
     /// Every part of a command must be granted by something.
-    fn grant_parts(&self, parts: &[Part], files: &Files) -> Result<Vec<Reason>, Reason> {
-        let mut reasons: Vec<Reason> = Vec::new();
+    fn grant_parts(&self, parts: &[CommandPart], files: &CommandFiles) -> Result<Vec<VerdictReason>, VerdictReason> {
+        let mut reasons: Vec<VerdictReason> = Vec::new();
         for (part, of_part) in parts.iter().zip(&files.parts) {
             reasons.push(self.grant_part(part, of_part, files)?);
         }
-        if reasons.is_empty() { Err(Reason::Default) } else { Ok(reasons) }
+        if reasons.is_empty() { Err(VerdictReason::Default) } else { Ok(reasons) }
     }
 
-    pub(super) fn grant_part(&self, part: &Part, files: &PartFiles, all: &Files) -> Result<Reason, Reason> {
+    pub(super) fn grant_part(
+        &self,
+        part: &CommandPart,
+        files: &PartFiles,
+        all: &CommandFiles,
+    ) -> Result<VerdictReason, VerdictReason> {
         let trap = all.git_trap.as_ref().filter(|_| may_run_git(part));
         // What a link leads to counts, too. Whether a rule closes any of it was asked before.
-        let reads = part.reading.is_some() && trap.is_none() && files.followed;
+        let reads = part.reads.is_some() && trap.is_none() && files.followed;
         let matches = |rule: &&Rule| !files.unseen_writes && part.layers.iter().any(|words| rule.allows_command(words));
-        let rule = || self.allow_rules().find(matches).map(|rule| rule.reason(Behavior::Allow));
-        let or_rule = |reason: Reason| self.needs_rule().then(rule).flatten().unwrap_or(reason);
+        let rule = || self.allow_rules().find(matches).map(|rule| rule.to_reason(Behavior::Allow));
+        let or_rule = |reason: VerdictReason| self.requires_explicit_rule().then(rule).flatten().unwrap_or(reason);
         if let Some(reason) = self.grant_reads(&files.reads).filter(|_| reads) {
             // What somebody said counts for more than what it looks like: such a command is not confined.
             return Ok(rule().unwrap_or(reason));
         }
-        if self.world.mode == PermissionMode::Plan {
-            return Err(Reason::Mode(PermissionMode::Plan));
+        if self.context.mode == PermissionMode::Plan {
+            return Err(VerdictReason::Mode(PermissionMode::Plan));
         }
-        let accepts = self.world.mode == PermissionMode::AcceptEdits;
-        if accepts && files.edits.as_deref().is_some_and(|edits| self.may_edit(edits)) {
-            return Ok(or_rule(Reason::Mode(self.world.mode)));
+        let accepts = self.context.mode == PermissionMode::AcceptEdits;
+        if accepts && files.edits.as_deref().is_some_and(|edits| self.may_accept_edits(edits)) {
+            return Ok(or_rule(VerdictReason::Mode(self.context.mode)));
         }
-        let missing = || trap.filter(|_| part.reading.is_some()).cloned().map_or(Reason::Default, Reason::GitRuns);
+        let missing =
+            || trap.filter(|_| part.reads.is_some()).cloned().map_or(VerdictReason::Default, VerdictReason::GitRuns);
         rule().ok_or_else(missing)
     }
 
     /// What lets all of these be read: a rule, where one is needed for some of them. A rule about paths gives no command
     /// leave to read credentials: it may mean everything around them.
-    fn grant_reads(&self, paths: &[PathBuf]) -> Option<Reason> {
+    fn grant_reads(&self, paths: &[PathBuf]) -> Option<VerdictReason> {
         let mut by_rule = None;
-        if paths.iter().any(|path| self.is_secret(path)) {
+        if paths.iter().any(|path| self.is_credential_path(path)) {
             return None;
         }
         for path in paths {
-            match self.grant_place(path, false).ok()? {
-                reason @ Reason::Rule { .. } => by_rule = by_rule.or(Some(reason)),
-                _ if self.needs_rule() => return Some(Reason::ReadOnly),
+            match self.grant_location(path, false).ok()? {
+                reason @ VerdictReason::Rule { .. } => by_rule = by_rule.or(Some(reason)),
+                _ if self.requires_explicit_rule() => return Some(VerdictReason::ReadOnly),
                 _ => {}
             }
         }
-        Some(by_rule.unwrap_or(Reason::ReadOnly))
+        Some(by_rule.unwrap_or(VerdictReason::ReadOnly))
     }
 
-    fn is_secret(&self, path: &Path) -> bool {
-        is_secret(path, self.world.home.as_deref())
+    fn is_credential_path(&self, path: &Path) -> bool {
+        is_credential_path(path, self.context.home.as_deref())
     }
 
     /// Whether the mode that accepts edits covers every one of these files.
-    fn may_edit(&self, edits: &[Touched]) -> bool {
-        let inside = |path: &PathBuf| self.world.is_in_roots(path) && !is_protected(path) && !self.is_secret(path);
+    fn may_accept_edits(&self, edits: &[FileAccess]) -> bool {
+        let inside =
+            |path: &PathBuf| self.context.is_in_roots(path) && !is_protected(path) && !self.is_credential_path(path);
         edits.iter().all(|file| file.certain && !file.paths.is_empty() && file.paths.iter().all(inside))
     }
 }
 
 /// Each reason once; that a part only reads is no news where another takes more.
-fn without_small_news(reasons: Vec<Reason>) -> Vec<Reason> {
-    let mut said: Vec<Reason> = Vec::new();
+fn dedup_reasons(reasons: Vec<VerdictReason>) -> Vec<VerdictReason> {
+    let mut said: Vec<VerdictReason> = Vec::new();
     for reason in reasons {
         if !said.contains(&reason) {
             said.push(reason);
         }
     }
     if said.len() > 1 {
-        said.retain(|reason| *reason != Reason::ReadOnly);
+        said.retain(|reason| *reason != VerdictReason::ReadOnly);
     }
     said
 }
 
 /// Whether a part is git's. One that is nobody's by name could be.
-fn may_run_git(part: &Part) -> bool {
+fn may_run_git(part: &CommandPart) -> bool {
     let git = |words: &Vec<Word>| words.first().and_then(Word::value).map(base_name) == Some("git");
     part.layers.is_empty() || part.layers.iter().any(git)
 }

@@ -2,17 +2,17 @@
 
 use tree_sitter::Node;
 
-use super::kinds;
-use super::word::{Piece, UNKNOWN_CHAR, Word, WordBuilder, braces};
+use super::node_kinds;
+use super::word::{UNKNOWN_CHAR, Word, WordBuilder, WordPiece, brace_expansion};
 
 /// Collects words, gluing together what bash would not see apart.
-pub(super) struct Words<'a> {
+pub(super) struct WordCollector<'a> {
     text: &'a str,
     done: Vec<Word>,
     current: Option<(WordBuilder, usize)>,
 }
 
-impl<'a> Words<'a> {
+impl<'a> WordCollector<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self { text, done: Vec::new(), current: None }
     }
@@ -55,20 +55,21 @@ pub(super) fn without_continuations(gap: &str) -> impl Iterator<Item = char> {
     })
 }
 
-pub(super) fn word_of(node: Node<'_>, text: &str) -> Word {
+pub(super) fn word_from_node(node: Node<'_>, text: &str) -> Word {
     let mut builder = WordBuilder::default();
     add_node(&mut builder, node, text);
     builder.finish()
 }
 
 /// The static values of the elements of an array, without their keys.
-pub(super) fn element_values(array: Node<'_>, text: &str) -> Vec<String> {
-    let (mut words, mut cursor) = (Words::new(text), array.walk());
+pub(super) fn array_values(array: Node<'_>, text: &str) -> Vec<String> {
+    let (mut words, mut cursor) = (WordCollector::new(text), array.walk());
     array.named_children(&mut cursor).for_each(|element| words.add(element));
     let value = |word: &Word| {
         let shown = word.masked();
         // `[KEY]=VALUE`
-        let keyed = matches!(word.pieces().first(), Some(Piece::Glob('['))).then(|| shown.split_once("]=")).flatten();
+        let keyed =
+            matches!(word.pieces().first(), Some(WordPiece::Glob('['))).then(|| shown.split_once("]=")).flatten();
         let value = keyed.map_or(shown.as_str(), |(_, value)| value);
         (!value.contains(UNKNOWN_CHAR)).then(|| value.to_owned())
     };
@@ -77,10 +78,12 @@ pub(super) fn element_values(array: Node<'_>, text: &str) -> Vec<String> {
 
 fn add_node(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
     let source = text.get(node.byte_range()).unwrap_or("");
-    match kinds::name(node) {
-        "word" | "number" | "test_operator" | "variable_name" if node.child_count() == 0 => builder.unquoted(source),
-        "raw_string" if source.len() >= 2 => builder.quoted(&source[1..source.len() - 1]),
-        "ansi_c_string" if source.len() >= 3 => builder.ansi_c(&source[2..source.len() - 1]),
+    match node_kinds::kind_name(node) {
+        "word" | "number" | "test_operator" | "variable_name" if node.child_count() == 0 => {
+            builder.push_unquoted(source)
+        }
+        "raw_string" if source.len() >= 2 => builder.push_quoted(&source[1..source.len() - 1]),
+        "ansi_c_string" if source.len() >= 3 => builder.push_ansi_c(&source[2..source.len() - 1]),
         "string" => add_string(builder, node, text),
         "concatenation" => {
             let mut cursor = node.walk();
@@ -88,25 +91,27 @@ fn add_node(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
             for child in node.children(&mut cursor) {
                 // Whatever the grammar jumped over here is part of the word in bash.
                 if !is_continuation(text.get(end..child.start_byte())) {
-                    builder.expansion(Piece::Unknown);
+                    builder.push_expansion(WordPiece::Unknown);
                 }
                 add_node(builder, child, text);
                 end = child.end_byte();
             }
         }
         "simple_expansion" | "expansion" | "command_substitution" | "process_substitution" | "arithmetic_expansion" => {
-            builder.expansion(expanded(node, source));
+            builder.push_expansion(expansion_piece(node, source));
         }
-        "brace_expression" => match braces::range(source) {
-            Some(list) => builder.unquoted(&list),
-            None => builder.expansion(Piece::Unknown),
+        "brace_expression" => match brace_expansion::expand_range(source) {
+            Some(list) => builder.push_unquoted(&list),
+            None => builder.push_expansion(WordPiece::Unknown),
         },
         // At the end of a word the grammar takes the number of the process for two signs.
-        "$" if source == "$$" => builder.expansion(Piece::Number),
+        "$" if source == "$$" => builder.push_expansion(WordPiece::Number),
         // Behind a bracket the grammar takes the mark of an expansion for a letter; to bash it is none.
-        "$" if source != "$" || begins_expansion(text.get(node.end_byte()..)) => builder.expansion(Piece::Unknown),
-        _ if !node.is_named() && node.child_count() == 0 && source != "``" => builder.quoted(source),
-        _ => builder.expansion(Piece::Unknown),
+        "$" if source != "$" || begins_expansion(text.get(node.end_byte()..)) => {
+            builder.push_expansion(WordPiece::Unknown)
+        }
+        _ if !node.is_named() && node.child_count() == 0 && source != "``" => builder.push_quoted(source),
+        _ => builder.push_expansion(WordPiece::Unknown),
     }
 }
 
@@ -116,24 +121,24 @@ fn begins_expansion(rest: Option<&str>) -> bool {
 }
 
 /// What an expansion stands for.
-fn expanded(node: Node<'_>, source: &str) -> Piece {
-    match kinds::name(node) {
+fn expansion_piece(node: Node<'_>, source: &str) -> WordPiece {
+    match node_kinds::kind_name(node) {
         "simple_expansion" => variable_piece(source.trim_start_matches('$')),
         "expansion" => variable_piece(source.trim_start_matches("${").trim_end_matches('}')),
-        "command_substitution" => Piece::Output(node.start_byte()),
-        "process_substitution" => Piece::Stream,
-        "arithmetic_expansion" => Piece::Number,
-        _ => Piece::Unknown,
+        "command_substitution" => WordPiece::Output(node.start_byte()),
+        "process_substitution" => WordPiece::Stream,
+        "arithmetic_expansion" => WordPiece::Number,
+        _ => WordPiece::Unknown,
     }
 }
 
-fn variable_piece(name: &str) -> Piece {
+fn variable_piece(name: &str) -> WordPiece {
     let plain = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     match name {
-        "?" | "#" | "$" => Piece::Number,
-        _ if plain => Piece::Variable(name.to_owned()),
-        _ => Piece::Unknown,
+        "?" | "#" | "$" => WordPiece::Number,
+        _ if plain => WordPiece::Variable(name.to_owned()),
+        _ => WordPiece::Unknown,
     }
 }
 
@@ -142,42 +147,42 @@ fn add_string(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
     // `$"…"` is translated, so its value depends on the locale.
     let translated = text[node.byte_range()].starts_with('$') || text[..node.start_byte()].ends_with('$');
     if translated {
-        return builder.expansion(Piece::Unknown);
+        return builder.push_expansion(WordPiece::Unknown);
     }
     let mut from = node.start_byte() + 1;
     let mut cursor = node.walk();
     for child in node.children(&mut cursor) {
         if matches!(
-            kinds::name(child),
+            node_kinds::kind_name(child),
             "simple_expansion" | "expansion" | "command_substitution" | "arithmetic_expansion"
         ) {
             // It takes those in front of an expansion for a part of that.
             let whole = text.get(child.byte_range()).unwrap_or("");
             let source = whole.trim_start_matches([' ', '\t', '\n']);
             let start = child.end_byte() - source.len();
-            builder.double_quoted(text.get(from..start).unwrap_or(""));
-            match expanded(child, source) {
+            builder.push_double_quoted(text.get(from..start).unwrap_or(""));
+            match expansion_piece(child, source) {
                 // `"$@"` makes several words even inside quotes.
-                Piece::Unknown => builder.expansion(Piece::Unknown),
-                piece => builder.quoted_expansion(piece),
+                WordPiece::Unknown => builder.push_expansion(WordPiece::Unknown),
+                piece => builder.push_quoted_expansion(piece),
             }
             from = child.end_byte();
         }
     }
-    builder.double_quoted(text.get(from..node.end_byte().saturating_sub(1)).unwrap_or(""));
+    builder.push_double_quoted(text.get(from..node.end_byte().saturating_sub(1)).unwrap_or(""));
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::look;
+    use super::super::tests::analyse_in_repo;
 
     /// To bash this brace is the beginning of a word.
     #[test]
     fn a_brace_that_touches_a_substitution_closes_nothing() {
         for text in ["{ wc -l; }<(evil)x < a\n}", "if true; then ls; fi>(evil)\nfi"] {
-            assert!(look(text).trouble.is_some(), "{text}");
+            assert!(analyse_in_repo(text).trouble.is_some(), "{text}");
         }
-        assert_eq!(look("{ wc -l; } <a").trouble, None);
+        assert_eq!(analyse_in_repo("{ wc -l; } <a").trouble, None);
     }
 
     #[test]
@@ -185,11 +190,11 @@ mod tests {
         for text in
             ["npm b$$", "npm \"b\"$$", "npm \"b\"$$ c", "npm 'b'$$'c'", "npm \"b$$\"", "npm \"$$\"", "npm \"$$ c\""]
         {
-            let analysis = look(text);
+            let analysis = analyse_in_repo(text);
             let word = &analysis.commands[0][1];
             assert!(word.is_dynamic() || analysis.trouble.is_some(), "{text}: {word:?}");
         }
-        assert_eq!(look("npm b$ \"c$\"").simple, Some(vec!["npm".into(), "b$".into(), "c$".into()]));
+        assert_eq!(analyse_in_repo("npm b$ \"c$\"").simple, Some(vec!["npm".into(), "b$".into(), "c$".into()]));
     }
 
     /// The grammar ends a word at a dollar sign that stands behind an expansion; bash does not.
@@ -207,7 +212,7 @@ mod tests {
             ("case a$l$-l in x) psql htl;; esac", &["psql", "htl"]),
             ("(psql htl < a$l$-l)", &["psql", "htl"]),
         ] {
-            let analysis = look(text);
+            let analysis = analyse_in_repo(text);
             let found: Vec<Vec<&str>> = analysis
                 .commands
                 .iter()

@@ -2,10 +2,10 @@
 //! bash reads, so every leaf and every gap between leaves is checked against bash's own lexical rules; a single
 //! disagreement makes the whole text not understood. This room judges nothing.
 
-mod documents;
-mod lexed;
-mod structure;
-mod walk;
+mod construct_checks;
+mod here_documents;
+mod lexer;
+mod tree_walk;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use tree_sitter::{ParseOptions, Parser, Tree};
 
 use super::word::Word;
-use super::{Trouble, kinds, prescan};
-use walk::Walk;
+use super::{ParseTrouble, node_kinds, prescan};
+use tree_walk::TreeWalk;
 
 /// How long the grammar may think about one text.
 const PARSE_BUDGET: Duration = Duration::from_millis(if cfg!(debug_assertions) { 300 } else { 30 });
@@ -26,7 +26,7 @@ const LONGEST_DOUBTFUL: usize = 500;
 
 /// `NAME=value` in front of a command.
 #[derive(Clone, Debug)]
-pub(crate) struct Assignment {
+pub(crate) struct VariableAssignment {
     pub(crate) name: String,
     /// `None` for anything but a plain `=` with a static value.
     pub(crate) value: Option<String>,
@@ -34,9 +34,9 @@ pub(crate) struct Assignment {
 
 /// A command with the words that the shell would see, as far as they are known.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Command {
+pub(crate) struct ParsedCommand {
     pub(crate) words: Vec<Word>,
-    pub(crate) assignments: Vec<Assignment>,
+    pub(crate) assignments: Vec<VariableAssignment>,
     /// Where it begins in the text.
     pub(crate) at: usize,
     /// Where the innermost substitution around it begins.
@@ -44,12 +44,12 @@ pub(crate) struct Command {
     /// The body of a loop or its condition.
     pub(crate) in_loop: bool,
     /// Its errors may go where its output goes.
-    pub(crate) mixed: bool,
+    pub(crate) errors_join_output: bool,
 }
 
 /// `for name in words; do body; done`
 #[derive(Clone, Debug)]
-pub(crate) struct Loop {
+pub(crate) struct ForLoop {
     pub(crate) name: String,
     pub(crate) words: Vec<Word>,
     pub(crate) body: Range<usize>,
@@ -57,7 +57,7 @@ pub(crate) struct Loop {
 
 /// A redirection.
 #[derive(Clone, Debug)]
-pub(crate) struct Redirect {
+pub(crate) struct ParsedRedirect {
     pub(crate) operator: String,
     pub(crate) target: Word,
     /// Where it begins in the text.
@@ -68,21 +68,21 @@ pub(crate) struct Redirect {
     pub(crate) statement: Range<usize>,
 }
 
-impl Redirect {
+impl ParsedRedirect {
     /// The number above 2 of the descriptor that this one takes for its target.
-    pub(crate) fn further_descriptor(&self) -> Option<&str> {
+    pub(crate) fn extra_descriptor_target(&self) -> Option<&str> {
         let target = self.target.value().filter(|_| matches!(self.operator.as_str(), "<&" | ">&"))?;
         let number = target.strip_suffix('-').unwrap_or(target);
-        is_further(number).then_some(number)
+        is_extra_descriptor(number).then_some(number)
     }
 
     /// Whether a descriptor above 2 is opened or used by its number.
-    pub(crate) fn names_further_descriptor(&self) -> bool {
-        self.descriptor.as_deref().is_some_and(is_further) || self.further_descriptor().is_some()
+    pub(crate) fn uses_extra_descriptor(&self) -> bool {
+        self.descriptor.as_deref().is_some_and(is_extra_descriptor) || self.extra_descriptor_target().is_some()
     }
 
     /// Whether this one has opened a descriptor by the time that another one takes it.
-    pub(crate) fn opens_for(&self, number: &str, other: &Redirect) -> bool {
+    pub(crate) fn opens_descriptor_for(&self, number: &str, other: &ParsedRedirect) -> bool {
         let same = |own: &String| own.trim_start_matches('0') == number.trim_start_matches('0');
         let before = self.at < other.at || self.statement != other.statement;
         self.descriptor.as_ref().is_some_and(same) && self.statement.contains(&other.at) && before
@@ -91,27 +91,27 @@ impl Redirect {
 
 /// What the grammar made of a text.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Parsed {
-    pub(crate) commands: Vec<Command>,
-    pub(crate) redirects: Vec<Redirect>,
+pub(crate) struct ParsedScript {
+    pub(crate) commands: Vec<ParsedCommand>,
+    pub(crate) redirects: Vec<ParsedRedirect>,
     /// The first thing that was not understood.
-    pub(crate) trouble: Option<Trouble>,
+    pub(crate) trouble: Option<ParseTrouble>,
     /// It contains what no rule about single commands speaks of: definitions, assignments on their own, arithmetic with
     /// names in it.
-    pub(crate) unspoken: bool,
+    pub(crate) beyond_command_rules: bool,
     /// It contains an expansion that may run or assign something by the value of a variable.
-    pub(crate) treacherous: bool,
+    pub(crate) has_indirect_expansion: bool,
     /// The value of a variable runs as text.
     pub(crate) runs_values: bool,
     /// Stretches that bash expands and the grammar does not: between single quotes that quote nothing, in documents.
     pub(crate) unquoted: Vec<String>,
     /// The static values of assignments that belong to no command.
-    pub(crate) assigned: Vec<String>,
-    pub(crate) loops: Vec<Loop>,
+    pub(crate) assigned_values: Vec<String>,
+    pub(crate) loops: Vec<ForLoop>,
     /// Commands of one pipeline: where one begins, and where the one behind it begins.
     pub(crate) pipes: Vec<(usize, usize)>,
     /// Where a command begins that a loop or group reads, and where that one stands.
-    pub(crate) fed: Vec<(usize, Range<usize>)>,
+    pub(crate) loop_inputs: Vec<(usize, Range<usize>)>,
     /// Nothing but one simple command: no terminator, assignment or redirection.
     pub(crate) single: bool,
     /// The command whose exit status is the text's, when that is plain to see.
@@ -123,7 +123,7 @@ thread_local! {
 }
 
 /// Parses within the budget; `None` when time ran out or the grammar could not be loaded.
-fn tree_of(text: &str) -> Option<Tree> {
+fn parse_tree(text: &str) -> Option<Tree> {
     PARSER.with_borrow_mut(|slot| {
         let parser = match slot {
             Some(parser) => parser,
@@ -137,7 +137,7 @@ fn tree_of(text: &str) -> Option<Tree> {
         let mut out_of_time = |_: &tree_sitter::ParseState| {
             if started.elapsed() > PARSE_BUDGET { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let shadow = ascii_shadow(text);
+        let shadow = with_ascii_letters(text);
         let bytes = shadow.as_ref();
         let options = ParseOptions::new().progress_callback(&mut out_of_time);
         let tree = parser.parse_with_options(&mut |at, _| &bytes[at.min(bytes.len())..], None, Some(options));
@@ -151,7 +151,7 @@ fn tree_of(text: &str) -> Option<Tree> {
 
 /// The text as the grammar may see it, byte for byte as long: its scanner hands characters beyond ASCII to C functions
 /// that are not defined for them, and takes some of them for blanks where bash sees letters. So they become letters.
-fn ascii_shadow(text: &str) -> Cow<'_, [u8]> {
+fn with_ascii_letters(text: &str) -> Cow<'_, [u8]> {
     let is_plain = |byte: &u8| matches!(byte, b'\t' | b'\n' | b' '..=b'~');
     if text.as_bytes().iter().all(is_plain) {
         return Cow::Borrowed(text.as_bytes());
@@ -160,34 +160,34 @@ fn ascii_shadow(text: &str) -> Cow<'_, [u8]> {
 }
 
 /// Whether a text is the number of a descriptor above 2.
-fn is_further(text: &str) -> bool {
-    is_number(text) && !matches!(text.trim_start_matches('0'), "" | "1" | "2")
+fn is_extra_descriptor(text: &str) -> bool {
+    is_descriptor_number(text) && !matches!(text.trim_start_matches('0'), "" | "1" | "2")
 }
 
 /// Whether a text is the number of a descriptor.
-pub(crate) fn is_number(text: &str) -> bool {
+pub(crate) fn is_descriptor_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-pub(crate) fn parse(text: &str) -> Parsed {
-    if let Some(trouble) = prescan::too_much(text) {
-        return Parsed { trouble: Some(trouble), ..Parsed::default() };
+pub(crate) fn parse_script(text: &str) -> ParsedScript {
+    if let Some(trouble) = prescan::check_size_limits(text) {
+        return ParsedScript { trouble: Some(trouble), ..ParsedScript::default() };
     }
-    let marks = lexed::marks(text);
+    let marks = lexer::lex_marks(text);
     if marks.is_none() && text.len() > LONGEST_DOUBTFUL {
-        return Parsed { trouble: Some(Trouble::Construct), ..Parsed::default() };
+        return ParsedScript { trouble: Some(ParseTrouble::Construct), ..ParsedScript::default() };
     }
-    let Some(tree) = tree_of(text) else {
-        return Parsed { trouble: Some(Trouble::Timeout), ..Parsed::default() };
+    let Some(tree) = parse_tree(text) else {
+        return ParsedScript { trouble: Some(ParseTrouble::Timeout), ..ParsedScript::default() };
     };
-    let mut parsed = Walk::new(text, marks).whole(&tree);
+    let mut parsed = TreeWalk::new(text, marks).walk_tree(&tree);
     let root = tree.root_node();
     parsed.single = root.child_count() == 1
-        && root.child(0).is_some_and(|node| kinds::name(node) == "command")
+        && root.child(0).is_some_and(|node| node_kinds::kind_name(node) == "command")
         && parsed.commands.len() == 1
         && parsed.redirects.is_empty()
         && parsed.commands[0].assignments.is_empty();
-    if let Some(trouble) = prescan::forbidden_character(text) {
+    if let Some(trouble) = prescan::find_forbidden_character(text) {
         parsed.trouble = Some(trouble);
     }
     parsed

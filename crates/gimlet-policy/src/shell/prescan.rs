@@ -1,9 +1,9 @@
 //! Linear checks on the raw text before and beside the grammar: size, nesting, and characters that show one thing and
 //! mean another.
 
-use gimlet_proto::Unseen;
+use gimlet_proto::InvisibleChar;
 
-use super::Trouble;
+use super::ParseTrouble;
 
 /// Texts beyond this are not given to the grammar at all.
 const LONGEST_PARSED: usize = 64 * 1024;
@@ -19,9 +19,9 @@ const MOST_EXPANSIONS: usize = 256;
 const MOST_LISTS: usize = 32;
 
 /// Whether parsing could take more than it is worth.
-pub(super) fn too_much(text: &str) -> Option<Trouble> {
+pub(super) fn check_size_limits(text: &str) -> Option<ParseTrouble> {
     if text.len() > LONGEST_PARSED {
-        return Some(Trouble::TooLong);
+        return Some(ParseTrouble::TooLong);
     }
     let (mut open, mut deepest, mut backticks, mut here_documents) = (0usize, 0usize, 0usize, 0usize);
     let mut dollars = 0usize;
@@ -37,16 +37,16 @@ pub(super) fn too_much(text: &str) -> Option<Trouble> {
         }
         deepest = deepest.max(open);
     }
-    if lists(bytes) > MOST_LISTS {
-        return Some(Trouble::TooManyLists);
+    if count_brace_lists(bytes) > MOST_LISTS {
+        return Some(ParseTrouble::TooManyLists);
     }
     let nested = deepest > DEEPEST_NESTING || backticks > MOST_BACKTICKS;
     let laborious = here_documents > 0 && dollars + backticks > MOST_EXPANSIONS;
-    (nested || laborious || here_documents > MOST_HERE_DOCUMENTS).then_some(Trouble::TooDeep)
+    (nested || laborious || here_documents > MOST_HERE_DOCUMENTS).then_some(ParseTrouble::TooDeep)
 }
 
 /// What looks like `{a,b}`, quoted or not. Data and code seldom do: they have quotes or blanks between the braces.
-fn lists(bytes: &[u8]) -> usize {
+fn count_brace_lists(bytes: &[u8]) -> usize {
     let (mut found, mut open, mut comma) = (0, false, false);
     for byte in bytes {
         match byte {
@@ -64,41 +64,44 @@ fn lists(bytes: &[u8]) -> usize {
 }
 
 /// Characters that no honest command contains: controls, direction overrides, tags, and what is no character at all.
-pub(super) fn forbidden_character(text: &str) -> Option<Trouble> {
-    let forbidden = |c: char| match Unseen::of(c) {
-        Some(Unseen::Control) => !matches!(c, '\n' | '\t'),
-        Some(Unseen::Direction | Unseen::Tag) => true,
-        Some(Unseen::Blank | Unseen::ZeroWidth) => false,
+pub(super) fn find_forbidden_character(text: &str) -> Option<ParseTrouble> {
+    let forbidden = |c: char| match InvisibleChar::classify(c) {
+        Some(InvisibleChar::Control) => !matches!(c, '\n' | '\t'),
+        Some(InvisibleChar::Direction | InvisibleChar::Tag) => true,
+        Some(InvisibleChar::Blank | InvisibleChar::ZeroWidth) => false,
         None => matches!(c, '\u{FFFE}' | '\u{FFFF}'),
     };
-    text.chars().any(forbidden).then_some(Trouble::Character)
+    text.chars().any(forbidden).then_some(ParseTrouble::Character)
 }
 
 /// Characters that look like a blank or like nothing; outside quotes they hide where a word ends.
 pub(super) fn is_invisible(c: char) -> bool {
-    Unseen::of(c).is_some() && !matches!(c, '\n' | '\t')
+    InvisibleChar::classify(c).is_some() && !matches!(c, '\n' | '\t')
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Trouble, forbidden_character, is_invisible, lists, too_much};
+    use super::{ParseTrouble, check_size_limits, count_brace_lists, find_forbidden_character, is_invisible};
 
     #[test]
-    fn what_nobody_sees_is_forbidden_or_kept_out_of_words() {
+    fn invisible_characters_are_forbidden_or_kept_out_of_words() {
         for c in ['\r', '\u{1b}', '\u{61c}', '\u{202e}', '\u{e0001}', '\u{e0100}', '\u{e0fff}', '\u{ffff}'] {
-            assert_eq!(forbidden_character(&format!("ls {c}")), Some(Trouble::Character), "{c:?}");
+            assert_eq!(find_forbidden_character(&format!("ls {c}")), Some(ParseTrouble::Character), "{c:?}");
         }
         for c in ['\u{a0}', '\u{200b}', '\u{206a}', '\u{3164}', '\u{fe0f}', '\u{1d173}', '\u{1d17a}'] {
-            assert!(is_invisible(c) && forbidden_character(&format!("echo '{c}'")).is_none(), "{c:?}");
+            assert!(is_invisible(c) && find_forbidden_character(&format!("echo '{c}'")).is_none(), "{c:?}");
         }
         assert!(!"ls -l\n\tÄ日😀".chars().any(is_invisible));
     }
 
     #[test]
     fn lists_in_braces_are_told_from_data_and_code() {
-        assert_eq!(lists(b"cp src/{a,b}.rs x{,.bak} {c,d}"), 3);
-        assert_eq!(lists(b"{\"a\":1,\"b\":2} function f() { return [a, b]; } ${x} {a} a{color:red,x:y}"), 0);
-        assert_eq!(too_much(&"a{b,c} ".repeat(32)), None);
-        assert_eq!(too_much(&"a{b,c} ".repeat(33)), Some(Trouble::TooManyLists));
+        assert_eq!(count_brace_lists(b"cp src/{a,b}.rs x{,.bak} {c,d}"), 3);
+        assert_eq!(
+            count_brace_lists(b"{\"a\":1,\"b\":2} function f() { return [a, b]; } ${x} {a} a{color:red,x:y}"),
+            0
+        );
+        assert_eq!(check_size_limits(&"a{b,c} ".repeat(32)), None);
+        assert_eq!(check_size_limits(&"a{b,c} ".repeat(33)), Some(ParseTrouble::TooManyLists));
     }
 }

@@ -1,14 +1,14 @@
 //! A linear reading of shell text for the cases where the grammar gives up: it finds every word list that could be a
 //! command, rather too many than too few. Its findings only ever forbid or ask; nothing is allowed on its word.
 
-mod bindings;
+mod variable_bindings;
 
 use std::iter::Peekable;
 use std::str::CharIndices;
 
-use super::word::{Piece, Word, WordBuilder};
-pub(crate) use bindings::{Binding, bindings};
-use bindings::{assigned, default_word, element, list_name};
+use super::word::{Word, WordBuilder, WordPiece};
+pub(crate) use variable_bindings::{VariableBinding, find_bindings};
+use variable_bindings::{default_word, element_binding, list_name, split_assignment};
 
 /// Nested substitutions beyond this are read flat.
 const DEEPEST: usize = 256;
@@ -21,37 +21,38 @@ const RESERVED: &[&str] = &[
 
 /// Every word list that could be a command, reading the text as a whole and each line by itself (so that a stray quote
 /// hides nothing beyond its line).
-pub(crate) fn commands(text: &str) -> Vec<Vec<Word>> {
-    let mut found = in_every_reading(text, false, &mut Vec::new());
+pub(crate) fn scan_commands(text: &str) -> Vec<Vec<Word>> {
+    let mut found = scan_every_reading(text, false, &mut Vec::new());
     if text.contains('\n') {
-        text.lines().for_each(|line| found.extend(in_every_reading(line, false, &mut Vec::new())));
+        text.lines().for_each(|line| found.extend(scan_every_reading(line, false, &mut Vec::new())));
     }
     found
 }
 
 /// Inside `${…}` it depends on what stands around whether single quotes quote; both readings count.
-fn in_every_reading(text: &str, keep_prefixes: bool, elements: &mut Vec<Binding>) -> Vec<Vec<Word>> {
-    let scanner = || Scanner { keep_prefixes, ..Scanner::default() };
-    let mut found = scanner().run(text, elements);
+fn scan_every_reading(text: &str, keep_prefixes: bool, elements: &mut Vec<VariableBinding>) -> Vec<Vec<Word>> {
+    let scanner = || CommandScanner { keep_prefixes, ..CommandScanner::default() };
+    let mut found = scanner().scan_text(text, elements);
     if text.contains("${") && text.contains('\'') {
-        found.extend(Scanner { letters_in_braces: true, ..scanner() }.run(text, elements));
+        found.extend(CommandScanner { quotes_are_literal_in_braces: true, ..scanner() }.scan_text(text, elements));
     }
     found
 }
 
 /// The words of a text that is one plain run of static words; `None` when it is anything else.
-pub(crate) fn static_words(text: &str) -> Option<Vec<String>> {
-    if acts_outside_quotes(text) {
+pub(crate) fn parse_static_words(text: &str) -> Option<Vec<String>> {
+    if has_active_character(text) {
         return None;
     }
-    let mut commands = Scanner { keep_prefixes: true, ..Scanner::default() }.run(text, &mut Vec::new());
+    let mut commands =
+        CommandScanner { keep_prefixes: true, ..CommandScanner::default() }.scan_text(text, &mut Vec::new());
     let words = if commands.len() == 1 { commands.pop()? } else { return None };
     words.iter().map(|word| word.value().map(str::to_owned)).collect()
 }
 
 /// Whether a character stands where the shell would not take it for itself: operators outside quotes, expansions also
 /// inside double ones. A text whose quotes do not close counts, too.
-fn acts_outside_quotes(text: &str) -> bool {
+fn has_active_character(text: &str) -> bool {
     let mut quote = None;
     let mut letters = text.chars();
     while let Some(letter) = letters.next() {
@@ -75,7 +76,7 @@ fn acts_outside_quotes(text: &str) -> bool {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opened {
+enum FrameKind {
     Text,
     Parenthesis,
     Backtick,
@@ -83,8 +84,8 @@ enum Opened {
 }
 
 #[derive(Debug)]
-struct Frame {
-    opened: Opened,
+struct ScanFrame {
+    kind: FrameKind,
     words: Vec<Word>,
     word: WordBuilder,
     in_quotes: bool,
@@ -94,203 +95,209 @@ struct Frame {
     list_of: Option<String>,
 }
 
-impl Frame {
-    fn new(opened: Opened) -> Self {
-        Self { opened, words: Vec::new(), word: WordBuilder::default(), in_quotes: false, target: false, list_of: None }
+impl ScanFrame {
+    fn new(kind: FrameKind) -> Self {
+        Self { kind, words: Vec::new(), word: WordBuilder::default(), in_quotes: false, target: false, list_of: None }
     }
 }
 
 #[derive(Debug, Default)]
-struct Scanner {
+struct CommandScanner {
     found: Vec<Vec<Word>>,
     /// The elements of lists that are given to names.
-    elements: Vec<Binding>,
-    stack: Vec<Frame>,
+    elements: Vec<VariableBinding>,
+    stack: Vec<ScanFrame>,
     /// Leave reserved words and assignments in place.
     keep_prefixes: bool,
     /// Single quotes inside `${…}` are letters.
-    letters_in_braces: bool,
+    quotes_are_literal_in_braces: bool,
 }
 
-type Input<'a> = Peekable<CharIndices<'a>>;
+type CharInput<'a> = Peekable<CharIndices<'a>>;
 
-impl Scanner {
-    fn run(mut self, text: &str, elements: &mut Vec<Binding>) -> Vec<Vec<Word>> {
-        self.stack.push(Frame::new(Opened::Text));
+impl CommandScanner {
+    fn scan_text(mut self, text: &str, elements: &mut Vec<VariableBinding>) -> Vec<Vec<Word>> {
+        self.stack.push(ScanFrame::new(FrameKind::Text));
         let mut input = text.char_indices().peekable();
         while let Some((at, c)) = input.next() {
-            if self.top().in_quotes {
-                self.inside_quotes(text, at, c, &mut input);
+            if self.top_frame().in_quotes {
+                self.scan_quoted(text, at, c, &mut input);
             } else {
-                self.outside_quotes(text, at, c, &mut input);
+                self.scan_unquoted(text, at, c, &mut input);
             }
         }
         while self.stack.len() > 1 {
-            self.close();
+            self.close_frame();
         }
         self.end_command();
         elements.append(&mut self.elements);
         self.found
     }
 
-    fn top(&mut self) -> &mut Frame {
+    fn top_frame(&mut self) -> &mut ScanFrame {
         if self.stack.is_empty() {
-            self.stack.push(Frame::new(Opened::Text));
+            self.stack.push(ScanFrame::new(FrameKind::Text));
         }
         let last = self.stack.len() - 1;
         &mut self.stack[last]
     }
 
-    fn inside_quotes(&mut self, text: &str, at: usize, c: char, input: &mut Input<'_>) {
+    fn scan_quoted(&mut self, text: &str, at: usize, c: char, input: &mut CharInput<'_>) {
         match c {
-            '"' => self.top().in_quotes = false,
+            '"' => self.top_frame().in_quotes = false,
             '\\' => {
                 let length = input.next().map_or(1, |(_, escaped)| 1 + escaped.len_utf8());
-                self.top().word.double_quoted(&text[at..at + length]);
+                self.top_frame().word.push_double_quoted(&text[at..at + length]);
             }
-            '`' => self.backtick(at),
-            '$' => self.dollar(text, at, input),
-            _ => self.top().word.double_quoted(&text[at..at + c.len_utf8()]),
+            '`' => self.scan_backtick(at),
+            '$' => self.scan_dollar(text, at, input),
+            _ => self.top_frame().word.push_double_quoted(&text[at..at + c.len_utf8()]),
         }
     }
 
-    fn outside_quotes(&mut self, text: &str, at: usize, c: char, input: &mut Input<'_>) {
+    fn scan_unquoted(&mut self, text: &str, at: usize, c: char, input: &mut CharInput<'_>) {
         match c {
-            '\'' if self.letters_in_braces && self.top().opened == Opened::Brace => self.top().word.quoted("'"),
+            '\'' if self.quotes_are_literal_in_braces && self.top_frame().kind == FrameKind::Brace => {
+                self.top_frame().word.push_quoted("'")
+            }
             '\'' => {
                 let end = text[at + 1..].find('\'').map_or(text.len(), |end| at + 1 + end);
-                self.top().word.quoted(&text[at + 1..end]);
+                self.top_frame().word.push_quoted(&text[at + 1..end]);
                 skip_to(input, end + 1);
             }
             '"' => {
-                self.top().in_quotes = true;
-                self.top().word.quoted("");
+                self.top_frame().in_quotes = true;
+                self.top_frame().word.push_quoted("");
             }
             '\\' => {
                 let length = input.next().map_or(1, |(_, escaped)| 1 + escaped.len_utf8());
-                self.top().word.unquoted(&text[at..at + length]);
+                self.top_frame().word.push_unquoted(&text[at..at + length]);
             }
-            '$' => self.dollar(text, at, input),
-            '`' => self.backtick(at),
+            '$' => self.scan_dollar(text, at, input),
+            '`' => self.scan_backtick(at),
             ' ' | '\t' => self.end_word(),
             '\n' | ';' | '|' => self.end_command(),
             '&' if input.peek().is_some_and(|(_, next)| *next == '>') => self.end_word(),
             '&' => self.end_command(),
             '(' => {
-                let list_of = list_name(self.top().word.pieces());
-                if self.open(Opened::Parenthesis) {
-                    self.top().list_of = list_of;
+                let list_of = list_name(self.top_frame().word.pieces());
+                if self.open_frame(FrameKind::Parenthesis) {
+                    self.top_frame().list_of = list_of;
                 }
             }
-            ')' => self.close_at(Opened::Parenthesis),
-            '}' if self.top().opened == Opened::Brace => self.close_at(Opened::Brace),
-            '<' | '>' => self.redirection(input),
-            '#' if !self.top().word.is_started() => {
+            ')' => self.close_frame_of(FrameKind::Parenthesis),
+            '}' if self.top_frame().kind == FrameKind::Brace => self.close_frame_of(FrameKind::Brace),
+            '<' | '>' => self.scan_redirection(input),
+            '#' if !self.top_frame().word.is_started() => {
                 let end = text[at..].find('\n').map_or(text.len(), |end| at + end);
                 skip_to(input, end);
             }
-            _ => self.top().word.unquoted(&text[at..at + c.len_utf8()]),
+            _ => self.top_frame().word.push_unquoted(&text[at..at + c.len_utf8()]),
         }
     }
 
-    fn dollar(&mut self, text: &str, at: usize, input: &mut Input<'_>) {
-        let quoted = self.top().in_quotes;
+    fn scan_dollar(&mut self, text: &str, at: usize, input: &mut CharInput<'_>) {
+        let quoted = self.top_frame().in_quotes;
         match input.peek().map(|(_, next)| *next) {
             Some('(') => {
                 input.next();
                 // A number is none of what commands print.
                 let arithmetic = text[at..].starts_with("$((");
-                self.top().word.expansion(if arithmetic { Piece::Unknown } else { Piece::Output(at) });
-                self.open(Opened::Parenthesis);
+                self.top_frame().word.push_expansion(if arithmetic {
+                    WordPiece::Unknown
+                } else {
+                    WordPiece::Output(at)
+                });
+                self.open_frame(FrameKind::Parenthesis);
             }
             Some('{') => match braced_name(&text[at + 2..]) {
                 Some(name) => {
-                    self.top().word.expansion(Piece::Variable(name.to_owned()));
+                    self.top_frame().word.push_expansion(WordPiece::Variable(name.to_owned()));
                     skip_to(input, at + 3 + name.len());
                 }
                 None => {
                     input.next();
-                    self.top().word.expansion(Piece::Unknown);
-                    self.open(Opened::Brace);
+                    self.top_frame().word.push_expansion(WordPiece::Unknown);
+                    self.open_frame(FrameKind::Brace);
                 }
             },
             Some('\'') if !quoted => {
-                let end = ansi_c_end(text.as_bytes(), at + 2).unwrap_or(text.len());
-                self.top().word.ansi_c(&text[at + 2..end]);
+                let end = find_ansi_c_end(text.as_bytes(), at + 2).unwrap_or(text.len());
+                self.top_frame().word.push_ansi_c(&text[at + 2..end]);
                 skip_to(input, end + 1);
             }
             Some(next) if next.is_ascii_alphabetic() || next == '_' => {
                 let rest = &text[at + 1..];
                 let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
-                self.top().word.expansion(Piece::Variable(rest[..length].to_owned()));
+                self.top_frame().word.push_expansion(WordPiece::Variable(rest[..length].to_owned()));
                 skip_to(input, at + 1 + length);
             }
             Some(next) if next.is_ascii_digit() || "@*#?-$!".contains(next) => {
                 input.next();
-                self.top().word.expansion(Piece::Unknown);
+                self.top_frame().word.push_expansion(WordPiece::Unknown);
             }
-            _ => self.top().word.quoted("$"),
+            _ => self.top_frame().word.push_quoted("$"),
         }
     }
 
-    fn backtick(&mut self, at: usize) {
-        if self.top().opened == Opened::Backtick {
-            self.close();
+    fn scan_backtick(&mut self, at: usize) {
+        if self.top_frame().kind == FrameKind::Backtick {
+            self.close_frame();
         } else {
-            self.top().word.expansion(Piece::Output(at));
-            self.open(Opened::Backtick);
+            self.top_frame().word.push_expansion(WordPiece::Output(at));
+            self.open_frame(FrameKind::Backtick);
         }
     }
 
-    fn redirection(&mut self, input: &mut Input<'_>) {
+    fn scan_redirection(&mut self, input: &mut CharInput<'_>) {
         // A stream is a part of the word that it touches.
-        if self.top().word.is_started() && input.next_if(|(_, c)| *c == '(').is_some() {
-            self.top().word.expansion(Piece::Stream);
-            self.open(Opened::Parenthesis);
+        if self.top_frame().word.is_started() && input.next_if(|(_, c)| *c == '(').is_some() {
+            self.top_frame().word.push_expansion(WordPiece::Stream);
+            self.open_frame(FrameKind::Parenthesis);
             return;
         }
         // Digits that touch the operator are a descriptor, not a word.
-        let number = self.top().word.clone().finish();
+        let number = self.top_frame().word.clone().finish();
         if number.value().is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())) {
-            self.top().word = WordBuilder::default();
+            self.top_frame().word = WordBuilder::default();
         }
         self.end_word();
         while input.next_if(|(_, c)| matches!(c, '<' | '>' | '&' | '|')).is_some() {}
         if input.next_if(|(_, c)| *c == '(').is_some() {
-            self.open(Opened::Parenthesis);
+            self.open_frame(FrameKind::Parenthesis);
         } else {
-            self.top().target = true;
+            self.top_frame().target = true;
         }
     }
 
     /// Says whether there was room for it.
-    fn open(&mut self, opened: Opened) -> bool {
+    fn open_frame(&mut self, opened: FrameKind) -> bool {
         let room = self.stack.len() < DEEPEST;
         if room {
-            self.stack.push(Frame::new(opened));
+            self.stack.push(ScanFrame::new(opened));
         } else {
             self.end_command();
         }
         room
     }
 
-    fn close_at(&mut self, opened: Opened) {
-        if self.stack.len() > 1 && self.top().opened == opened { self.close() } else { self.end_command() }
+    fn close_frame_of(&mut self, opened: FrameKind) {
+        if self.stack.len() > 1 && self.top_frame().kind == opened { self.close_frame() } else { self.end_command() }
     }
 
-    fn close(&mut self) {
+    fn close_frame(&mut self) {
         self.end_word();
-        let brace = self.top().opened == Opened::Brace;
-        let default = if brace && self.keep_prefixes { default_word(&self.top().words) } else { None };
+        let brace = self.top_frame().kind == FrameKind::Brace;
+        let default = if brace && self.keep_prefixes { default_word(&self.top_frame().words) } else { None };
         self.end_command();
         self.stack.pop();
         if let Some(default) = default {
-            self.top().word.replace_last(Piece::Choice(vec![default]));
+            self.top_frame().word.replace_last(WordPiece::Choice(vec![default]));
         }
     }
 
     fn end_word(&mut self) {
-        let frame = self.top();
+        let frame = self.top_frame();
         if !frame.word.is_started() {
             return;
         }
@@ -303,13 +310,13 @@ impl Scanner {
     fn end_command(&mut self) {
         self.end_word();
         let keep = self.keep_prefixes;
-        let frame = self.top();
+        let frame = self.top_frame();
         frame.target = false;
         let words = std::mem::take(&mut frame.words);
         if let Some(name) = frame.list_of.clone() {
-            self.elements.extend(words.iter().map(|word| element(&name, word)));
+            self.elements.extend(words.iter().map(|word| element_binding(&name, word)));
         }
-        let skipped = if keep { 0 } else { words.iter().take_while(|word| is_prefix(word)).count() };
+        let skipped = if keep { 0 } else { words.iter().take_while(|word| is_command_prefix(word)).count() };
         if skipped < words.len() {
             self.found.push(words.into_iter().skip(skipped).collect());
         }
@@ -323,12 +330,12 @@ fn braced_name(rest: &str) -> Option<&str> {
     (begins && rest[end..].starts_with('}')).then_some(&rest[..end])
 }
 
-fn is_prefix(word: &Word) -> bool {
+fn is_command_prefix(word: &Word) -> bool {
     let head = match word.pieces().first() {
-        Some(Piece::Text(text)) => text.as_str(),
+        Some(WordPiece::Text(text)) => text.as_str(),
         _ => return false,
     };
-    (word.value().is_some() && RESERVED.contains(&head)) || assigned(word).is_some()
+    (word.value().is_some() && RESERVED.contains(&head)) || split_assignment(word).is_some()
 }
 
 /// The name that `NAME=…` or `NAME+=…` assigns.
@@ -340,7 +347,7 @@ pub(crate) fn assigned_name(text: &str) -> Option<&str> {
 }
 
 /// Where `$'…'` ends by bash's own rule, given the position after its opening quote.
-pub(crate) fn ansi_c_end(text: &[u8], start: usize) -> Option<usize> {
+pub(crate) fn find_ansi_c_end(text: &[u8], start: usize) -> Option<usize> {
     let mut escaped = false;
     for (at, byte) in text.iter().enumerate().skip(start) {
         match byte {
@@ -353,7 +360,7 @@ pub(crate) fn ansi_c_end(text: &[u8], start: usize) -> Option<usize> {
     None
 }
 
-fn skip_to(input: &mut Input<'_>, end: usize) {
+fn skip_to(input: &mut CharInput<'_>, end: usize) {
     while input.next_if(|(at, _)| *at < end).is_some() {}
 }
 
@@ -361,9 +368,9 @@ fn skip_to(input: &mut Input<'_>, end: usize) {
 mod tests {
     use super::*;
 
-    fn found(text: &str) -> Vec<String> {
+    fn found_commands(text: &str) -> Vec<String> {
         let join = |words: Vec<Word>| words.iter().map(Word::masked).collect::<Vec<_>>().join(" ");
-        commands(text).into_iter().map(join).collect()
+        scan_commands(text).into_iter().map(join).collect()
     }
 
     #[test]
@@ -384,27 +391,27 @@ mod tests {
             "r\\\nm x",
             "'rm' \"x\"",
         ] {
-            let commands = found(text);
+            let commands = found_commands(text);
             assert!(commands.iter().any(|command| command == "rm x"), "{text:?} gave {commands:?}");
         }
     }
 
     #[test]
     fn quoted_and_commented_text_is_no_command() {
-        assert_eq!(found("echo 'rm x' \"rm y\" # rm z"), ["echo rm x rm y"]);
+        assert_eq!(found_commands("echo 'rm x' \"rm y\" # rm z"), ["echo rm x rm y"]);
     }
 
     #[test]
     fn static_words_refuse_anything_with_an_operator() {
         assert_eq!(
-            static_words("git commit -m \"a b\""),
+            parse_static_words("git commit -m \"a b\""),
             Some(vec!["git".into(), "commit".into(), "-m".into(), "a b".into()])
         );
-        assert_eq!(static_words("a 'f(1); x' \"<b>\""), Some(vec!["a".into(), "f(1); x".into(), "<b>".into()]));
+        assert_eq!(parse_static_words("a 'f(1); x' \"<b>\""), Some(vec!["a".into(), "f(1); x".into(), "<b>".into()]));
         for text in ["a | b", "a 'x' > y", "a \"$x\"", "a \"`x`\"", "a 'x", "a \"x", "a 'x'y; b", "a \\", "a 'x\ny'"] {
-            assert_eq!(static_words(text), None, "{text}");
+            assert_eq!(parse_static_words(text), None, "{text}");
         }
-        assert_eq!(static_words("a $x"), None);
-        assert_eq!(static_words("FOO=1 a"), Some(vec!["FOO=1".into(), "a".into()]));
+        assert_eq!(parse_static_words("a $x"), None);
+        assert_eq!(parse_static_words("FOO=1 a"), Some(vec!["FOO=1".into(), "a".into()]));
     }
 }

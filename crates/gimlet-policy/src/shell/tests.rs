@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Analysis, EnvironmentNames, ShellFacts, Trouble, Word, analyse};
+use super::{EnvironmentNames, ParseTrouble, ShellAnalysis, ShellFacts, Word, analyse};
 
-pub(super) fn look(text: &str) -> Analysis {
+pub(super) fn analyse_in_repo(text: &str) -> ShellAnalysis {
     let roots = [PathBuf::from("/repo")];
     analyse(
         text,
@@ -17,9 +17,9 @@ pub(super) fn look(text: &str) -> Analysis {
     )
 }
 
-fn found(text: &str) -> Vec<String> {
+fn found_commands(text: &str) -> Vec<String> {
     let join = |words: Vec<Word>| words.iter().map(Word::masked).collect::<Vec<_>>().join(" ");
-    look(text).commands.into_iter().map(join).collect()
+    analyse_in_repo(text).commands.into_iter().map(join).collect()
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn one_simple_command_gives_its_words_after_quote_removal() {
         ("cat file\u{e9}.txt", &["cat", "file\u{e9}.txt"]),
     ];
     for (text, words) in cases {
-        assert_eq!(look(text).simple.as_deref(), Some(words.map_owned().as_slice()), "{text:?}");
+        assert_eq!(analyse_in_repo(text).simple.as_deref(), Some(words.map_owned().as_slice()), "{text:?}");
     }
 }
 
@@ -161,7 +161,7 @@ fn anything_more_than_static_words_is_not_simple() {
         "| a",
         "a\u{1b}[2K",
     ] {
-        assert_eq!(look(text).simple, None, "{text:?}");
+        assert_eq!(analyse_in_repo(text).simple, None, "{text:?}");
     }
 }
 
@@ -267,18 +267,18 @@ fn a_denied_word_is_found_wherever_bash_would_run_it() {
         "{ { { rm x; }; }; }",
         "a <> b; rm x",
     ] {
-        let commands = found(text);
+        let commands = found_commands(text);
         assert!(commands.iter().any(|command| has_removal(command)), "{text:?} gave {commands:?}");
     }
 }
 
 /// The command itself or what a wrapper in front of it runs.
 fn has_removal(command: &str) -> bool {
-    let words: Vec<Word> = command.split(' ').map(Word::literal).collect();
+    let words: Vec<Word> = command.split(' ').map(Word::from_literal).collect();
     let first_two = |inner: &[Word]| {
         inner.first().and_then(Word::value) == Some("rm") && inner.get(1).and_then(Word::value) == Some("x")
     };
-    super::reachable(&words).into_iter().any(first_two)
+    super::reachable_commands(&words).into_iter().any(first_two)
 }
 
 #[test]
@@ -293,7 +293,11 @@ fn text_that_only_looks_like_a_command_is_none() {
         "grep -e 'rm x' f",
         "echo \\; rm x",
     ] {
-        assert!(!found(text).iter().any(|command| has_removal(command)), "{text:?} gave {:?}", found(text));
+        assert!(
+            !found_commands(text).iter().any(|command| has_removal(command)),
+            "{text:?} gave {:?}",
+            found_commands(text)
+        );
     }
 }
 
@@ -353,7 +357,7 @@ fn read_only_commands_and_their_lists() {
         "time ls",
         "command ls",
     ] {
-        assert!(look(text).read_only, "{text:?}");
+        assert!(analyse_in_repo(text).read_only, "{text:?}");
     }
 }
 
@@ -401,7 +405,7 @@ fn whatever_is_not_in_the_table_is_not_read_only() {
         "cd src; cat /etc/passwd",
         "cat a\\\n/../../etc/passwd",
     ] {
-        let analysis = look(text);
+        let analysis = analyse_in_repo(text);
         assert!(!analysis.read_only, "{text:?} reads {:?}", analysis.reads);
     }
 }
@@ -452,7 +456,7 @@ fn critical_removals_are_found_through_wrappers_and_substitutions() {
         "rm -rf / |",
         "rm -rf '/'",
     ] {
-        assert!(look(text).critical_removal.is_some(), "{text:?}");
+        assert!(analyse_in_repo(text).critical_removal.is_some(), "{text:?}");
     }
     for text in [
         "rm -rf node_modules",
@@ -469,13 +473,13 @@ fn critical_removals_are_found_through_wrappers_and_substitutions() {
         "rm",
         "git rm -r .",
     ] {
-        assert_eq!(look(text).critical_removal, None, "{text:?}");
+        assert_eq!(analyse_in_repo(text).critical_removal, None, "{text:?}");
     }
     for text in ["rm *.o", "rm -f ./a*", "rm src/../*.o", "rm ~/*.txt", "rm /tmp/x*", "echo *.o | xargs rm"] {
-        assert!(look(text).sweeping_removal.is_some(), "{text:?}");
+        assert!(analyse_in_repo(text).sweeping_removal.is_some(), "{text:?}");
     }
     for text in ["rm src/*.o", "rm -rf src/*", "rm -rf */target", "ls *.o", "rm a.o; ls *.o"] {
-        assert_eq!(look(text).sweeping_removal, None, "{text:?}");
+        assert_eq!(analyse_in_repo(text).sweeping_removal, None, "{text:?}");
     }
 }
 
@@ -503,29 +507,29 @@ fn destruction_is_recognised() {
         "a && sudo rm -rf x",
         "find . -delete",
     ] {
-        assert!(look(text).destructive, "{text:?}");
+        assert!(analyse_in_repo(text).destructive, "{text:?}");
     }
     for text in
         ["rm x", "git reset", "git push", "git clean -n", "psql -c 'select 1'", "echo rm -rf", "git commit -m x", "ls"]
     {
-        assert!(!look(text).destructive, "{text:?}");
+        assert!(!analyse_in_repo(text).destructive, "{text:?}");
     }
 }
 
 #[test]
 fn facts_for_time_outs_exit_codes_and_file_state() {
-    assert_eq!(look("sleep 5").starts_with_sleep, Some(5.0));
-    assert_eq!(look("sleep 1m 2 && a").starts_with_sleep, Some(62.0));
-    assert_eq!(look("a && sleep 5").starts_with_sleep, None);
-    assert!(look("a && sudo git status").runs_git && !look("echo git").runs_git);
-    let last = |text: &str| look(text).last_pipeline_command;
+    assert_eq!(analyse_in_repo("sleep 5").starts_with_sleep, Some(5.0));
+    assert_eq!(analyse_in_repo("sleep 1m 2 && a").starts_with_sleep, Some(62.0));
+    assert_eq!(analyse_in_repo("a && sleep 5").starts_with_sleep, None);
+    assert!(analyse_in_repo("a && sudo git status").runs_git && !analyse_in_repo("echo git").runs_git);
+    let last = |text: &str| analyse_in_repo(text).last_pipeline_command;
     assert_eq!(last("cat a | grep b").as_deref(), Some("grep"));
     assert_eq!(last("a; timeout 5 grep \"$(rm x)\" f").as_deref(), Some("grep"));
     assert_eq!(last("git -C x diff --stat").as_deref(), Some("git diff"));
     assert_eq!(last("[ -f a ]").as_deref(), Some("["));
     assert_eq!(last("if a; then b; fi"), None);
     assert_eq!(last("a 'b"), None);
-    let view = |text: &str| look(text).view_of_file;
+    let view = |text: &str| analyse_in_repo(text).view_of_file;
     assert_eq!(view("cat src/a.rs"), Some("/repo/src/a.rs".into()));
     assert_eq!(view("head -n 5 a"), Some("/repo/a".into()));
     assert_eq!(view("sed -n '10,20p' a"), Some("/repo/a".into()));
@@ -543,58 +547,61 @@ fn facts_for_time_outs_exit_codes_and_file_state() {
         "echo a > b",
         "cargo clippy --fix",
     ] {
-        assert!(look(text).looks_like_writer, "{text:?}");
+        assert!(analyse_in_repo(text).looks_like_writer, "{text:?}");
     }
     assert!(
-        !look("sed -n 1p f").looks_like_writer
-            && !look("git status").looks_like_writer
-            && !look("ls 2>/dev/null").looks_like_writer
+        !analyse_in_repo("sed -n 1p f").looks_like_writer
+            && !analyse_in_repo("git status").looks_like_writer
+            && !analyse_in_repo("ls 2>/dev/null").looks_like_writer
     );
 }
 
 #[test]
 fn trouble_is_named() {
-    assert_eq!(look("echo 'a").trouble, Some(Trouble::Syntax));
-    assert_eq!(look("ls\r").trouble, Some(Trouble::Character));
-    assert_eq!(look(&format!("echo {}", "a".repeat(10_000))).trouble, Some(Trouble::TooLong));
-    assert_eq!(look(&"(".repeat(1000)).trouble, Some(Trouble::TooDeep));
-    assert_eq!(look("ls && cat <<'E'\nx\nE").trouble, None);
-    assert!(look("for f in a b; do cat \"$f\"; done").fully_parsed);
+    assert_eq!(analyse_in_repo("echo 'a").trouble, Some(ParseTrouble::Syntax));
+    assert_eq!(analyse_in_repo("ls\r").trouble, Some(ParseTrouble::Character));
+    assert_eq!(analyse_in_repo(&format!("echo {}", "a".repeat(10_000))).trouble, Some(ParseTrouble::TooLong));
+    assert_eq!(analyse_in_repo(&"(".repeat(1000)).trouble, Some(ParseTrouble::TooDeep));
+    assert_eq!(analyse_in_repo("ls && cat <<'E'\nx\nE").trouble, None);
+    assert!(analyse_in_repo("for f in a b; do cat \"$f\"; done").fully_parsed);
 }
 
 #[test]
 fn braces_and_brackets_with_blanks_between_them_are_no_single_word() {
     // To bash the last word of `x=] ]` is a program, and that of `ls > } }` an operand.
     for text in ["a } ]", "x=] ]", "ls > } }", "for i in ] ]; do ls; done", "echo ]\t]", "a; } ]]; b", "npm run ] ]"] {
-        assert_eq!(look(text).trouble, Some(Trouble::Syntax), "{text:?}");
+        assert_eq!(analyse_in_repo(text).trouble, Some(ParseTrouble::Syntax), "{text:?}");
     }
     for text in ["echo ]]", "echo ]\\\n]", "echo ']' ]", "echo ] a ]", "echo '] ]'", "echo \\]\\ ]"] {
-        assert_eq!(look(text).trouble, None, "{text:?}");
+        assert_eq!(analyse_in_repo(text).trouble, None, "{text:?}");
     }
 }
 
 #[test]
 fn readers_take_names_that_begin_with_any_letter() {
     for text in ["head \u{e9}-40", "tail \u{1f574}", "head -n 3 \u{e9}", "head -40 \u{e9}"] {
-        assert!(look(text).read_only, "{text}");
+        assert!(analyse_in_repo(text).read_only, "{text}");
     }
-    assert!(!look("head -\u{e9}4 a").read_only, "no flag that is known");
+    assert!(!analyse_in_repo("head -\u{e9}4 a").read_only, "no flag that is known");
 }
 
 #[test]
 fn characters_beyond_ascii_reach_the_grammar_as_letters() {
     // Handed on as they are, these make the grammar's scanner read outside its tables.
     for text in ["{\u{31860}", "{1..\u{10ffff}", "{12\u{e9}; rm x", "echo {\u{1f574}\u{1f574}"] {
-        assert_eq!(look(text).simple, None, "{text:?}");
+        assert_eq!(analyse_in_repo(text).simple, None, "{text:?}");
     }
-    assert!(found("{12\u{e9}; rm x").contains(&"rm x".to_owned()));
-    assert_eq!(look("echo '\u{1f574}' \u{e9}").simple, Some(vec!["echo".into(), "\u{1f574}".into(), "\u{e9}".into()]));
+    assert!(found_commands("{12\u{e9}; rm x").contains(&"rm x".to_owned()));
+    assert_eq!(
+        analyse_in_repo("echo '\u{1f574}' \u{e9}").simple,
+        Some(vec!["echo".into(), "\u{1f574}".into(), "\u{e9}".into()])
+    );
 }
 
 #[test]
 fn every_place_that_a_list_may_read_is_told_to_whoever_follows_links() {
     let reads = |text: &str| {
-        let analysis = look(text);
+        let analysis = analyse_in_repo(text);
         assert!(analysis.read_only, "{text}");
         analysis.reads.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()
     };
@@ -606,7 +613,7 @@ fn every_place_that_a_list_may_read_is_told_to_whoever_follows_links() {
         assert!(twice.iter().any(|read| read == path), "{path} of {twice:?}");
     }
     assert_eq!(reads("head -c 600 notes.txt; true 5"), ["/repo/notes.txt"]);
-    assert!(!look("cd a; cd b; cd c; cd d; cat x").read_only);
+    assert!(!analyse_in_repo("cd a; cd b; cd c; cd d; cat x").read_only);
 }
 
 #[test]

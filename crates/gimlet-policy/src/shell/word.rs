@@ -1,14 +1,14 @@
 //! Shell words after quote removal. A word with an expansion keeps what is known of it around what is not; nothing is
 //! ever expanded here, but for lists in braces, which are nothing but another way to write several words.
 
-pub(super) mod braces;
+pub(super) mod brace_expansion;
 
 /// What stands in for an expansion when a word is compared as text; no command text contains it.
 pub(crate) const UNKNOWN_CHAR: char = '\u{FFFF}';
 
 /// A stretch of a word.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Piece {
+pub enum WordPiece {
     /// Literal characters.
     Text(String),
     /// Unquoted `*`, `?` or `[`, which match file names.
@@ -32,13 +32,13 @@ pub enum Piece {
 /// One word of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Word {
-    pieces: Vec<Piece>,
+    pieces: Vec<WordPiece>,
     /// Something unquoted is expanded, so it may become several words or none.
     splits: bool,
 }
 
 impl Word {
-    pub fn pieces(&self) -> &[Piece] {
+    pub fn pieces(&self) -> &[WordPiece] {
         &self.pieces
     }
 
@@ -46,7 +46,7 @@ impl Word {
     pub fn value(&self) -> Option<&str> {
         match self.pieces.as_slice() {
             [] => Some(""),
-            [Piece::Text(text)] => Some(text),
+            [WordPiece::Text(text)] => Some(text),
             _ => None,
         }
     }
@@ -64,7 +64,7 @@ impl Word {
     /// The words that the shell makes of lists in braces; the word itself where it has none.
     pub(crate) fn choices(&self) -> &[Word] {
         match self.pieces.as_slice() {
-            [Piece::Choice(words)] => words,
+            [WordPiece::Choice(words)] => words,
             _ => std::slice::from_ref(self),
         }
     }
@@ -82,8 +82,8 @@ impl Word {
     }
 
     /// A word, or any number of words, of which nothing is known.
-    pub(crate) fn anything() -> Self {
-        Self { pieces: vec![Piece::Unknown], splits: true }
+    pub(crate) fn unknown() -> Self {
+        Self { pieces: vec![WordPiece::Unknown], splits: true }
     }
 
     /// A word of these letters, in which [`UNKNOWN_CHAR`] stands for anything, be it several words or none.
@@ -100,24 +100,24 @@ impl Word {
         for piece in &self.pieces {
             match piece {
                 // `~+`, `~name`: what touches it says whose directory it is.
-                Piece::Text(known) if behind_tilde => {
+                WordPiece::Text(known) if behind_tilde => {
                     text.push_str(known.find(['/', ':']).map_or("", |at| &known[at..]))
                 }
-                Piece::Text(known) => text.push_str(known),
+                WordPiece::Text(known) => text.push_str(known),
                 _ => text.push(UNKNOWN_CHAR),
             }
-            behind_tilde = *piece == Piece::Tilde;
+            behind_tilde = *piece == WordPiece::Tilde;
         }
         text
     }
 
     /// The letters and patterns of the word, side by side; nothing for whatever else it has.
-    pub(crate) fn shown_plain(&self) -> String {
+    pub(crate) fn plain_text(&self) -> String {
         let mut text = String::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Text(known) => text.push_str(known),
-                Piece::Glob(mark) => text.push(*mark),
+                WordPiece::Text(known) => text.push_str(known),
+                WordPiece::Glob(mark) => text.push(*mark),
                 _ => {}
             }
         }
@@ -125,46 +125,46 @@ impl Word {
     }
 
     /// The word for people, much as they would write it.
-    pub(crate) fn shown(&self) -> String {
-        let piece = |piece: &Piece| match piece {
-            Piece::Text(text)
+    pub(crate) fn display_text(&self) -> String {
+        let piece = |piece: &WordPiece| match piece {
+            WordPiece::Text(text)
                 if text.is_empty() || text.contains(|c: char| c.is_whitespace() || "'\"$&|;<>()`*?".contains(c)) =>
             {
                 format!("'{text}'")
             }
-            Piece::Text(text) => text.clone(),
-            Piece::Glob(mark) => mark.to_string(),
-            Piece::Tilde => "~".to_owned(),
-            Piece::Variable(name) => format!("${name}"),
-            Piece::Output(_) => "$(…)".to_owned(),
-            Piece::Stream => "<(…)".to_owned(),
-            Piece::Choice(words) => {
-                format!("{{{}}}", words.iter().map(Word::shown).collect::<Vec<_>>().join(","))
+            WordPiece::Text(text) => text.clone(),
+            WordPiece::Glob(mark) => mark.to_string(),
+            WordPiece::Tilde => "~".to_owned(),
+            WordPiece::Variable(name) => format!("${name}"),
+            WordPiece::Output(_) => "$(…)".to_owned(),
+            WordPiece::Stream => "<(…)".to_owned(),
+            WordPiece::Choice(words) => {
+                format!("{{{}}}", words.iter().map(Word::display_text).collect::<Vec<_>>().join(","))
             }
-            Piece::Number | Piece::Unknown => "…".to_owned(),
+            WordPiece::Number | WordPiece::Unknown => "…".to_owned(),
         };
         if self.pieces.is_empty() { "''".to_owned() } else { self.pieces.iter().map(piece).collect() }
     }
 
     /// A word of one piece.
-    pub(crate) fn of(piece: Piece) -> Self {
+    pub(crate) fn from_piece(piece: WordPiece) -> Self {
         Self { pieces: vec![piece], splits: false }
     }
 
     /// A word of nothing but these letters.
-    pub(crate) fn literal(text: &str) -> Self {
-        Self { pieces: vec![Piece::Text(text.to_owned())], splits: false }
+    pub(crate) fn from_literal(text: &str) -> Self {
+        Self { pieces: vec![WordPiece::Text(text.to_owned())], splits: false }
     }
 }
 
 /// Puts a word together from its quoted and unquoted stretches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WordBuilder {
-    pieces: Vec<Piece>,
+    pieces: Vec<WordPiece>,
     started: bool,
     unquoted_brace: bool,
     /// The unquoted braces and commas.
-    signs: Vec<braces::Sign>,
+    signs: Vec<brace_expansion::BraceSign>,
     splits: bool,
     /// The last character came unquoted and was `=` or `:`, after which `~` is special.
     after_assignment: bool,
@@ -177,17 +177,17 @@ impl WordBuilder {
     }
 
     /// Adds literal text from inside quotes.
-    pub(crate) fn quoted(&mut self, text: &str) {
+    pub(crate) fn push_quoted(&mut self, text: &str) {
         self.started = true;
         self.after_assignment = false;
         self.push_text(text);
     }
 
     /// Adds the source of an unquoted stretch: escapes are removed, globs and tildes noticed.
-    pub(crate) fn unquoted(&mut self, source: &str) {
+    pub(crate) fn push_unquoted(&mut self, source: &str) {
         // Most words have nothing special in them.
         if !source.is_empty() && !source.contains(['\\', '*', '?', '[', '~', '{', ',', '}', '=', ':']) {
-            return self.quoted(source);
+            return self.push_quoted(source);
         }
         let mut chars = source.chars();
         while let Some(c) = chars.next() {
@@ -202,15 +202,15 @@ impl WordBuilder {
                 },
                 '*' | '?' | '[' => {
                     self.splits = true;
-                    self.pieces.push(Piece::Glob(c));
+                    self.pieces.push(WordPiece::Glob(c));
                 }
-                '~' if first || after_assignment => self.pieces.push(Piece::Tilde),
+                '~' if first || after_assignment => self.pieces.push(WordPiece::Tilde),
                 _ => {
                     self.unquoted_brace |= c == '{';
                     self.after_assignment = matches!(c, '=' | ':');
                     self.push_char(c);
                     if matches!(c, '{' | ',' | '}') {
-                        self.signs.extend(braces::Sign::last(c, &self.pieces));
+                        self.signs.extend(brace_expansion::BraceSign::from_last(c, &self.pieces));
                     }
                 }
             }
@@ -218,7 +218,7 @@ impl WordBuilder {
     }
 
     /// Adds the inside of double quotes, where a backslash escapes only a few characters.
-    pub(crate) fn double_quoted(&mut self, source: &str) {
+    pub(crate) fn push_double_quoted(&mut self, source: &str) {
         self.started = true;
         self.after_assignment = false;
         if !source.contains('\\') {
@@ -240,35 +240,35 @@ impl WordBuilder {
     }
 
     /// Adds the inside of `$'…'`. A value that Rust or bash could see differently becomes unknown.
-    pub(crate) fn ansi_c(&mut self, source: &str) {
+    pub(crate) fn push_ansi_c(&mut self, source: &str) {
         self.started = true;
         self.after_assignment = false;
         match decode_ansi_c(source) {
-            Some(text) => self.quoted(&text),
-            None => self.expansion(Piece::Unknown),
+            Some(text) => self.push_quoted(&text),
+            None => self.push_expansion(WordPiece::Unknown),
         }
     }
 
     /// What was added so far.
-    pub(crate) fn pieces(&self) -> &[Piece] {
+    pub(crate) fn pieces(&self) -> &[WordPiece] {
         &self.pieces
     }
 
     /// Puts another piece in place of the last one.
-    pub(crate) fn replace_last(&mut self, piece: Piece) {
+    pub(crate) fn replace_last(&mut self, piece: WordPiece) {
         if let Some(last) = self.pieces.last_mut() {
             *last = piece;
         }
     }
 
     /// Adds an expansion outside quotes.
-    pub(crate) fn expansion(&mut self, piece: Piece) {
-        self.splits |= piece != Piece::Number;
-        self.quoted_expansion(piece);
+    pub(crate) fn push_expansion(&mut self, piece: WordPiece) {
+        self.splits |= piece != WordPiece::Number;
+        self.push_quoted_expansion(piece);
     }
 
     /// Adds an expansion inside double quotes, which stays within its word.
-    pub(crate) fn quoted_expansion(&mut self, piece: Piece) {
+    pub(crate) fn push_quoted_expansion(&mut self, piece: WordPiece) {
         self.started = true;
         self.after_assignment = false;
         self.pieces.push(piece);
@@ -280,28 +280,28 @@ impl WordBuilder {
         }
         match self.pieces.last_mut() {
             _ if text.is_empty() => {}
-            Some(Piece::Text(known)) => known.push_str(text),
-            _ => self.pieces.push(Piece::Text(text.to_owned())),
+            Some(WordPiece::Text(known)) => known.push_str(text),
+            _ => self.pieces.push(WordPiece::Text(text.to_owned())),
         }
     }
 
     fn push_char(&mut self, c: char) {
         // The stand-in itself must not occur as text.
         if c == UNKNOWN_CHAR {
-            return self.pieces.push(Piece::Unknown);
+            return self.pieces.push(WordPiece::Unknown);
         }
         match self.pieces.last_mut() {
-            Some(Piece::Text(text)) => text.push(c),
-            _ => self.pieces.push(Piece::Text(c.to_string())),
+            Some(WordPiece::Text(text)) => text.push(c),
+            _ => self.pieces.push(WordPiece::Text(c.to_string())),
         }
     }
 
     pub(crate) fn finish(self) -> Word {
         let word = Word { pieces: self.pieces, splits: self.splits };
         // `{}` (also in `-I{}`) and a lone `{` stay as they are; any other unquoted brace may expand into several words.
-        if self.unquoted_brace && word.value() != Some("{") && !braces::are_empty(&self.signs) {
-            let Some(words) = braces::expand(&word, &self.signs) else { return Word::anything() };
-            return Word { pieces: vec![Piece::Choice(words)], splits: true };
+        if self.unquoted_brace && word.value() != Some("{") && !brace_expansion::are_empty_pairs(&self.signs) {
+            let Some(words) = brace_expansion::expand_braces(&word, &self.signs) else { return Word::unknown() };
+            return Word { pieces: vec![WordPiece::Choice(words)], splits: true };
         }
         word
     }
@@ -327,9 +327,9 @@ fn decode_ansi_c(source: &str) -> Option<String> {
             same @ ('\\' | '\'' | '"' | '?') => same,
             first @ '0'..='7' => {
                 let rest = take_digits(&mut chars, 8, 2);
-                ascii(u32::from_str_radix(&format!("{first}{rest}"), 8).ok()? & 0xff)?
+                ascii_char(u32::from_str_radix(&format!("{first}{rest}"), 8).ok()? & 0xff)?
             }
-            'x' => ascii(u32::from_str_radix(&take_digits(&mut chars, 16, 2), 16).ok()?)?,
+            'x' => ascii_char(u32::from_str_radix(&take_digits(&mut chars, 16, 2), 16).ok()?)?,
             'u' => char::from_u32(u32::from_str_radix(&take_digits(&mut chars, 16, 4), 16).ok()?)?,
             'U' => char::from_u32(u32::from_str_radix(&take_digits(&mut chars, 16, 8), 16).ok()?)?,
             // Control characters by letter, and escapes that bash leaves alone, are too rare to be worth a mistake.
@@ -355,7 +355,7 @@ fn take_digits(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, radix: u32,
 }
 
 /// A single byte above ASCII is half a character; what it becomes depends on its neighbours.
-fn ascii(code: u32) -> Option<char> {
+fn ascii_char(code: u32) -> Option<char> {
     char::from_u32(code).filter(char::is_ascii)
 }
 
@@ -365,7 +365,7 @@ mod tests {
 
     fn unquoted(source: &str) -> Word {
         let mut builder = WordBuilder::default();
-        builder.unquoted(source);
+        builder.push_unquoted(source);
         builder.finish()
     }
 
@@ -395,7 +395,7 @@ mod tests {
     fn ansi_c_strings_decode_or_stay_unknown() {
         let decode = |source: &str| {
             let mut builder = WordBuilder::default();
-            builder.ansi_c(source);
+            builder.push_ansi_c(source);
             builder.finish()
         };
         assert_eq!(decode("\\x63url").value(), Some("curl"));

@@ -3,14 +3,14 @@
 
 use std::ops::Range;
 
-use super::programs::is_shell;
 use super::scan::assigned_name;
+use super::shell_programs::is_shell;
 use super::word::Word;
 
 /// Commands inside one command that are looked into before the rest is taken as it is.
 const MOST_LAYERS: usize = 8;
 
-struct Wrapper {
+struct WrapperProgram {
     name: &'static str,
     /// Options whose value is the next word.
     valued: &'static [&'static str],
@@ -18,21 +18,21 @@ struct Wrapper {
     operands: usize,
 }
 
-const fn wrapper(name: &'static str, valued: &'static [&'static str], operands: usize) -> Wrapper {
-    Wrapper { name, valued, operands }
+const fn new_wrapper(name: &'static str, valued: &'static [&'static str], operands: usize) -> WrapperProgram {
+    WrapperProgram { name, valued, operands }
 }
 
-const WRAPPERS: &[Wrapper] = &[
-    wrapper("time", &["-f", "-o", "--format", "--output"], 0),
-    wrapper("timeout", &["-k", "-s", "--kill-after", "--signal"], 1),
-    wrapper("nice", &["-n", "--adjustment"], 0),
-    wrapper("nohup", &[], 0),
-    wrapper("stdbuf", &["-i", "-o", "-e", "--input", "--output", "--error"], 0),
-    wrapper("command", &[], 0),
-    wrapper("builtin", &[], 0),
-    wrapper("exec", &["-a"], 0),
-    wrapper("coproc", &[], 0),
-    wrapper(
+const WRAPPERS: &[WrapperProgram] = &[
+    new_wrapper("time", &["-f", "-o", "--format", "--output"], 0),
+    new_wrapper("timeout", &["-k", "-s", "--kill-after", "--signal"], 1),
+    new_wrapper("nice", &["-n", "--adjustment"], 0),
+    new_wrapper("nohup", &[], 0),
+    new_wrapper("stdbuf", &["-i", "-o", "-e", "--input", "--output", "--error"], 0),
+    new_wrapper("command", &[], 0),
+    new_wrapper("builtin", &[], 0),
+    new_wrapper("exec", &["-a"], 0),
+    new_wrapper("coproc", &[], 0),
+    new_wrapper(
         "xargs",
         &[
             "-a",
@@ -52,7 +52,7 @@ const WRAPPERS: &[Wrapper] = &[
         ],
         0,
     ),
-    wrapper(
+    new_wrapper(
         "sudo",
         &[
             "-u",
@@ -80,23 +80,23 @@ const WRAPPERS: &[Wrapper] = &[
         ],
         0,
     ),
-    wrapper("doas", &["-u", "-C"], 0),
-    wrapper("env", &["-u", "-C", "-S", "--unset", "--chdir", "--split-string"], 0),
-    wrapper("setsid", &[], 0),
-    wrapper("ionice", &["-c", "-n", "-p", "-P", "-u", "--class", "--classdata"], 0),
-    wrapper("watch", &["-n", "-q", "--interval", "--equexit"], 0),
-    wrapper("flock", &["-w", "-E", "--timeout", "--wait", "--conflict-exit-code"], 1),
-    wrapper("strace", &["-o", "-e", "-p", "-s", "-u", "-E", "-P", "-S", "-a", "-b", "-I", "-O", "-X"], 0),
-    wrapper("ltrace", &["-o", "-e", "-p", "-s", "-u", "-l", "-n", "-a", "-F"], 0),
-    wrapper("chrt", &["-p", "-T", "-P", "-D"], 1),
-    wrapper("taskset", &["-p"], 1),
-    wrapper("unbuffer", &[], 0),
-    wrapper("busybox", &[], 0),
-    wrapper("noglob", &[], 0),
-    wrapper("nocorrect", &[], 0),
-    wrapper("caffeinate", &["-t", "-w"], 0),
-    wrapper("chroot", &["--groups", "--userspec"], 1),
-    wrapper(
+    new_wrapper("doas", &["-u", "-C"], 0),
+    new_wrapper("env", &["-u", "-C", "-S", "--unset", "--chdir", "--split-string"], 0),
+    new_wrapper("setsid", &[], 0),
+    new_wrapper("ionice", &["-c", "-n", "-p", "-P", "-u", "--class", "--classdata"], 0),
+    new_wrapper("watch", &["-n", "-q", "--interval", "--equexit"], 0),
+    new_wrapper("flock", &["-w", "-E", "--timeout", "--wait", "--conflict-exit-code"], 1),
+    new_wrapper("strace", &["-o", "-e", "-p", "-s", "-u", "-E", "-P", "-S", "-a", "-b", "-I", "-O", "-X"], 0),
+    new_wrapper("ltrace", &["-o", "-e", "-p", "-s", "-u", "-l", "-n", "-a", "-F"], 0),
+    new_wrapper("chrt", &["-p", "-T", "-P", "-D"], 1),
+    new_wrapper("taskset", &["-p"], 1),
+    new_wrapper("unbuffer", &[], 0),
+    new_wrapper("busybox", &[], 0),
+    new_wrapper("noglob", &[], 0),
+    new_wrapper("nocorrect", &[], 0),
+    new_wrapper("caffeinate", &["-t", "-w"], 0),
+    new_wrapper("chroot", &["--groups", "--userspec"], 1),
+    new_wrapper(
         "setpriv",
         &[
             "--ambient-caps",
@@ -116,7 +116,7 @@ const WRAPPERS: &[Wrapper] = &[
         ],
         0,
     ),
-    wrapper(
+    new_wrapper(
         "unshare",
         &[
             "-G",
@@ -138,32 +138,32 @@ const WRAPPERS: &[Wrapper] = &[
         ],
         0,
     ),
-    wrapper("nsenter", &["-G", "-S", "-t", "--setgid", "--setuid", "--target"], 0),
-    wrapper("runuser", &["-G", "-g", "-s", "-u", "-w", "--group", "--shell", "--supp-group", "--user"], 0),
-    wrapper("systemd-run", &["-E", "-M", "-p", "-u", "--gid", "--property", "--slice", "--uid", "--unit"], 0),
-    wrapper("prlimit", &["-p", "--pid"], 0),
-    wrapper("numactl", &["-C", "-N", "-m"], 0),
-    wrapper("parallel", &["-I", "-N", "-j", "-n", "--jobs"], 0),
-    wrapper("fakeroot", &["-b", "-i", "-l", "-s"], 0),
-    wrapper("eatmydata", &[], 0),
-    wrapper("entr", &[], 0),
-    wrapper("toybox", &[], 0),
-    wrapper("valgrind", &[], 0),
-    wrapper("choom", &["-n", "-p", "--adjust", "--pid"], 0),
-    wrapper("setarch", &[], 0),
-    wrapper("linux32", &[], 0),
-    wrapper("linux64", &[], 0),
-    wrapper("i386", &[], 0),
-    wrapper("i686", &[], 0),
-    wrapper("x86_64", &[], 0),
-    wrapper("uname26", &[], 0),
-    wrapper("pkexec", &["--user"], 0),
-    wrapper("gosu", &[], 1),
-    wrapper("catchsegv", &[], 0),
+    new_wrapper("nsenter", &["-G", "-S", "-t", "--setgid", "--setuid", "--target"], 0),
+    new_wrapper("runuser", &["-G", "-g", "-s", "-u", "-w", "--group", "--shell", "--supp-group", "--user"], 0),
+    new_wrapper("systemd-run", &["-E", "-M", "-p", "-u", "--gid", "--property", "--slice", "--uid", "--unit"], 0),
+    new_wrapper("prlimit", &["-p", "--pid"], 0),
+    new_wrapper("numactl", &["-C", "-N", "-m"], 0),
+    new_wrapper("parallel", &["-I", "-N", "-j", "-n", "--jobs"], 0),
+    new_wrapper("fakeroot", &["-b", "-i", "-l", "-s"], 0),
+    new_wrapper("eatmydata", &[], 0),
+    new_wrapper("entr", &[], 0),
+    new_wrapper("toybox", &[], 0),
+    new_wrapper("valgrind", &[], 0),
+    new_wrapper("choom", &["-n", "-p", "--adjust", "--pid"], 0),
+    new_wrapper("setarch", &[], 0),
+    new_wrapper("linux32", &[], 0),
+    new_wrapper("linux64", &[], 0),
+    new_wrapper("i386", &[], 0),
+    new_wrapper("i686", &[], 0),
+    new_wrapper("x86_64", &[], 0),
+    new_wrapper("uname26", &[], 0),
+    new_wrapper("pkexec", &["--user"], 0),
+    new_wrapper("gosu", &[], 1),
+    new_wrapper("catchsegv", &[], 0),
 ];
 
 /// The program that starts others for the kernel, under whatever name, is one as well.
-const LOADER: Wrapper = wrapper(
+const LOADER: WrapperProgram = new_wrapper(
     "ld.so",
     &[
         "--argv0",
@@ -177,15 +177,15 @@ const LOADER: Wrapper = wrapper(
     0,
 );
 
-fn wrapper_of(name: &str) -> Option<&'static Wrapper> {
+fn find_wrapper(name: &str) -> Option<&'static WrapperProgram> {
     let loader =
         name.starts_with("ld-linux") || name.starts_with("ld-musl") || name.starts_with("ld64.so") || name == "ld.so";
     if loader { Some(&LOADER) } else { WRAPPERS.iter().find(|wrapper| wrapper.name == name) }
 }
 
 /// Whether what a program starts is found by the tables of this room.
-pub(crate) fn is_seen_through(name: &str) -> bool {
-    wrapper_of(name).is_some() || is_shell(name) || matches!(name, "eval" | "source" | "." | "trap" | "su")
+pub(crate) fn is_known_wrapper(name: &str) -> bool {
+    find_wrapper(name).is_some() || is_shell(name) || matches!(name, "eval" | "source" | "." | "trap" | "su")
 }
 
 /// The last segment of a path-qualified command word.
@@ -194,12 +194,12 @@ pub(crate) fn base_name(word: &str) -> &str {
 }
 
 /// The command itself and every command it would run in turn. Where an option's arity is not known, both readings count.
-pub(crate) fn reachable(words: &[Word]) -> Vec<&[Word]> {
-    reach(words).into_iter().map(|range| &words[range]).collect()
+pub(crate) fn reachable_commands(words: &[Word]) -> Vec<&[Word]> {
+    reachable_ranges(words).into_iter().map(|range| &words[range]).collect()
 }
 
-/// Where in a command the commands stand that [`reachable`] finds, the command itself first.
-pub(super) fn reach(words: &[Word]) -> Vec<Range<usize>> {
+/// Where in a command the commands stand that [`reachable_commands`] finds, the command itself first.
+pub(super) fn reachable_ranges(words: &[Word]) -> Vec<Range<usize>> {
     let whole = 0..words.len();
     let mut found = Vec::from([whole]);
     let mut at = 0;
@@ -217,7 +217,7 @@ pub(super) fn reach(words: &[Word]) -> Vec<Range<usize>> {
 }
 
 /// Whether what can be reached runs further commands that nobody looked for, because there were so many already.
-pub(super) fn is_cut_short(words: &[Word], reach: &[Range<usize>]) -> bool {
+pub(super) fn has_unreached_commands(words: &[Word], reach: &[Range<usize>]) -> bool {
     let unexplored = reach.get(MOST_LAYERS..).unwrap_or_default();
     unexplored.iter().any(|range| !inner_ranges(&words[range.clone()]).is_empty())
 }
@@ -228,25 +228,25 @@ fn inner_ranges(words: &[Word]) -> Vec<Range<usize>> {
     if name == "find" {
         return find_actions(words);
     }
-    inner_starts(name, words).into_iter().map(|start| start..words.len()).collect()
+    wrapped_command_starts(name, words).into_iter().map(|start| start..words.len()).collect()
 }
 
 /// The words of a program that runs another one which are its own, where that can be told; its name is not among them.
 pub(crate) fn own_words(words: &[Word]) -> Option<&[Word]> {
     let name = base_name(words.first()?.value()?);
     // Where a word may be an option's value or the command, it is looked at as both.
-    let end = inner_starts(name, words).into_iter().max()?;
+    let end = wrapped_command_starts(name, words).into_iter().max()?;
     words.get(1..end)
 }
 
 /// Where the command may begin that a program runs.
-pub(super) fn own_starts(words: &[Word]) -> Vec<usize> {
+pub(super) fn inner_command_starts(words: &[Word]) -> Vec<usize> {
     let name = words.first().and_then(Word::value).map(base_name);
-    name.map_or(Vec::new(), |name| inner_starts(name, words))
+    name.map_or(Vec::new(), |name| wrapped_command_starts(name, words))
 }
 
 /// Whether `find` runs what stands behind this word.
-pub(crate) fn is_find_runner(word: &Word) -> bool {
+pub(crate) fn is_find_exec(word: &Word) -> bool {
     matches!(word.value(), Some("-exec" | "-execdir" | "-ok" | "-okdir"))
 }
 
@@ -256,9 +256,9 @@ const MOST_ACTIONS: usize = 16;
 /// What `find` runs for each file, up to the `;` or `+` that ends it. Of very many each ends where the next one begins:
 /// nobody writes that, and it would be the whole text again for every one of them.
 pub(crate) fn find_actions(words: &[Word]) -> Vec<Range<usize>> {
-    let starts: Vec<usize> = (1..=words.len()).filter(|at| is_find_runner(&words[at - 1])).collect();
+    let starts: Vec<usize> = (1..=words.len()).filter(|at| is_find_exec(&words[at - 1])).collect();
     let many = starts.len() > MOST_ACTIONS;
-    let ends = |word: &Word| matches!(word.value(), Some(";" | "+")) || (many && is_find_runner(word));
+    let ends = |word: &Word| matches!(word.value(), Some(";" | "+")) || (many && is_find_exec(word));
     let end = |start: usize| words[start..].iter().position(ends).map_or(words.len(), |length| start + length);
     starts.into_iter().map(|start| start..end(start)).collect()
 }
@@ -288,7 +288,7 @@ const ALONE: &[(&str, &[&str])] = &[
 ];
 
 /// Whether a word of a wrapper is whole by itself: one of those, or an option with its value in it.
-fn is_alone(wrapper: &Wrapper, text: &str) -> bool {
+fn takes_no_value(wrapper: &WrapperProgram, text: &str) -> bool {
     let listed = ALONE.iter().any(|(name, words)| *name == wrapper.name && words.contains(&text));
     let valued = |option: &&str| !option.starts_with("--") && text.len() > option.len() && text.starts_with(*option);
     let long = text.starts_with("--") && text.contains('=');
@@ -299,14 +299,14 @@ fn is_alone(wrapper: &Wrapper, text: &str) -> bool {
 const MOST_STARTS: usize = 16;
 
 /// Where the wrapped command of a wrapper may begin.
-pub(super) fn inner_starts(name: &str, words: &[Word]) -> Vec<usize> {
-    let Some(wrapper) = wrapper_of(name) else { return Vec::new() };
+pub(super) fn wrapped_command_starts(name: &str, words: &[Word]) -> Vec<usize> {
+    let Some(wrapper) = find_wrapper(name) else { return Vec::new() };
     let mut starts = Vec::new();
     let mut at = 1;
     let mut operands = wrapper.operands;
     while let Some(word) = words.get(at) {
         let text = word.value().unwrap_or("");
-        if text == "--" || is_alone(wrapper, text) {
+        if text == "--" || takes_no_value(wrapper, text) {
             at += 1;
         } else if text.starts_with('-') && text.len() > 1 {
             if wrapper.valued.contains(&text) {
@@ -344,9 +344,9 @@ pub(super) fn inner_starts(name: &str, words: &[Word]) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    fn names(text: &str) -> Vec<String> {
-        let words: Vec<Word> = text.split(' ').map(Word::literal).collect();
-        reachable(&words).iter().map(|inner| inner[0].value().unwrap_or("?").to_owned()).collect()
+    fn reachable_names(text: &str) -> Vec<String> {
+        let words: Vec<Word> = text.split(' ').map(Word::from_literal).collect();
+        reachable_commands(&words).iter().map(|inner| inner[0].value().unwrap_or("?").to_owned()).collect()
     }
 
     #[test]
@@ -378,17 +378,17 @@ mod tests {
             "nsenter -t 1 -m rm x",
             "runuser -u root -- rm x",
         ] {
-            assert!(names(text).contains(&"rm".to_owned()), "{text}: {:?}", names(text));
+            assert!(reachable_names(text).contains(&"rm".to_owned()), "{text}: {:?}", reachable_names(text));
         }
     }
 
     #[test]
     fn arguments_of_the_wrapped_command_are_not_commands() {
-        assert!(!names("sudo echo rm x").contains(&"rm".to_owned()));
-        assert!(!names("timeout 5 grep rm x").contains(&"rm".to_owned()));
+        assert!(!reachable_names("sudo echo rm x").contains(&"rm".to_owned()));
+        assert!(!reachable_names("timeout 5 grep rm x").contains(&"rm".to_owned()));
         for text in ["xargs -n1 echo rm", "xargs --max-args=1 echo rm", "xargs -0 -r -I{} echo rm", "sudo -uroot ls rm"]
         {
-            assert!(!names(text).contains(&"rm".to_owned()), "{text}: {:?}", names(text));
+            assert!(!reachable_names(text).contains(&"rm".to_owned()), "{text}: {:?}", reachable_names(text));
         }
     }
 }

@@ -34,7 +34,7 @@ const BEFORE_COMMANDS: [&str; 9] = ["coproc", "do", "elif", "else", "if", "then"
 
 /// Whether zsh understands a text as bash does: fixed words and single wildcards, put together by `;`, `|`, `&&` and
 /// `||`. Everything else may be more in zsh: `=ls` is a path, `>!` overwrites, `*(e:…:)` runs code.
-pub(super) fn reads_alike(text: &str) -> bool {
+pub(super) fn reads_like_bash(text: &str) -> bool {
     let mut rest = text.chars().peekable();
     let mut word = String::new();
     // Up to now in this word; quotes count.
@@ -90,7 +90,7 @@ mod tests {
             "grep -rn for src; echo select x",
             "if test -f a; then cat a; fi",
         ] {
-            assert!(reads_alike(text), "{text}");
+            assert!(reads_like_bash(text), "{text}");
         }
         for text in [
             "echo x >! .git/hooks/pre-commit",
@@ -131,7 +131,7 @@ mod tests {
             "while true; do time for argv in x; do ls; done; done",
             "select path in ./bin; do ls; done",
         ] {
-            assert!(!reads_alike(text), "{text}");
+            assert!(!reads_like_bash(text), "{text}");
         }
     }
 }

@@ -1,39 +1,39 @@
 //! Suggestions against the decision that they are meant to change.
 
 use super::*;
-use crate::paths::{FileTable, Followed};
+use crate::paths::{FileTable, FollowedPath};
 use crate::rules::RuleScope;
 use std::sync::Arc;
 
-fn world(mode: PermissionMode) -> World {
-    World {
+fn test_context(mode: PermissionMode) -> DecisionContext {
+    DecisionContext {
         mode,
         cwd: "/repo".into(),
         roots: vec!["/repo".into()],
         home: Some("/home/ada".into()),
         environment: Some(Arc::default()),
-        ..World::default()
+        ..DecisionContext::default()
     }
 }
 
-fn covered(tool: &str, need: Need, deny: &[&str]) -> Vec<String> {
-    let source = |destination: Destination| RuleSource::new(destination.scope(), "/repo");
+fn suggested_coverage(tool: &str, need: AccessNeed, deny: &[&str]) -> Vec<String> {
+    let source = |destination: UpdateDestination| RuleSource::new(destination.scope(), "/repo");
     let mut rules = RuleSet::default();
     for rule in deny {
         rules.add(Behavior::Ask, rule, &RuleSource::new(RuleScope::Project, "/repo")).unwrap();
     }
     let followed = match &need {
-        Need::Read(path) | Need::Write(path) => Some(Followed::plain(path)),
+        AccessNeed::Read(path) | AccessNeed::Write(path) => Some(FollowedPath::without_links(path)),
         _ => None,
     };
     let needs = [NeedFacts::new(need, followed)];
-    let call = Call { tool, also_named: &[], input: None, needs: &needs, needs_person: false };
-    let found = suggestions(&call, &rules, &world(PermissionMode::Default), &FileTable::default(), &source);
+    let call = ProposedCall { tool, also_named: &[], input: None, needs: &needs, needs_person: false };
+    let found = suggest_updates(&call, &rules, &test_context(PermissionMode::Default), &FileTable::default(), &source);
     found.into_iter().map(|suggestion| suggestion.covers).collect()
 }
 
-fn run(text: &str) -> Vec<String> {
-    covered("Bash", Need::Run(text.into()), &[])
+fn suggest_for_run(text: &str) -> Vec<String> {
+    suggested_coverage("Bash", AccessNeed::Run(text.into()), &[])
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_command_becomes_a_rule_about_its_sub_command() {
         ("gh pr create --fill", "Bash(gh pr create *)"),
         ("cargo test -q", "Bash(cargo test *)"),
     ] {
-        assert_eq!(run(command), [rule], "{command}");
+        assert_eq!(suggest_for_run(command), [rule], "{command}");
     }
 }
 
@@ -62,7 +62,7 @@ fn what_could_run_anything_is_allowed_word_for_word() {
         ("git -C /elsewhere push", "Bash(git -C /elsewhere push)"),
         ("./deploy 'two words'", "Bash(./deploy 'two words')"),
     ] {
-        assert_eq!(run(command), [rule], "{command}");
+        assert_eq!(suggest_for_run(command), [rule], "{command}");
     }
 }
 
@@ -140,7 +140,7 @@ fn a_sub_command_that_runs_what_it_is_told_is_never_left_open() {
         "bundle exec x",
         "npm run node x",
     ] {
-        let covered = run(command);
+        let covered = suggest_for_run(command);
         assert!(covered.iter().all(|rule| *rule == format!("Bash({command})")), "{command}: {covered:?}");
     }
 }
@@ -160,20 +160,20 @@ fn nothing_is_suggested_that_would_not_answer_the_question() {
         "echo 'open",
         "cp x .git/config",
     ] {
-        assert_eq!(run(command), [] as [&str; 0], "{command}");
+        assert_eq!(suggest_for_run(command), [] as [&str; 0], "{command}");
     }
     let long = format!("./tool {}", "a".repeat(200));
-    assert_eq!(run(&long), [] as [&str; 0], "a rule that cannot be shown in full");
-    assert_eq!(covered("Bash", Need::Run("git push".into()), &["Bash(git push *)"]), [] as [&str; 0]);
+    assert_eq!(suggest_for_run(&long), [] as [&str; 0], "a rule that cannot be shown in full");
+    assert_eq!(suggested_coverage("Bash", AccessNeed::Run("git push".into()), &["Bash(git push *)"]), [] as [&str; 0]);
 }
 
 #[test]
 fn files_are_approved_until_the_session_ends() {
-    let edit = |path: &str| covered("Edit", Need::Write(path.into()), &[]);
+    let edit = |path: &str| suggested_coverage("Edit", AccessNeed::Write(path.into()), &[]);
     assert_eq!(edit("/repo/a.rs"), ["every edit inside the working directories until the session ends"]);
     assert_eq!(edit("/srv/x[1].txt"), [r"Edit(//srv/x\[1\].txt)"]);
     assert_eq!(edit("/repo/.git/config"), [] as [&str; 0]);
-    let read = |path: &str| covered("Read", Need::Read(path.into()), &[]);
+    let read = |path: &str| suggested_coverage("Read", AccessNeed::Read(path.into()), &[]);
     assert_eq!(read("/srv/docs/a.md"), ["Read(//srv/docs/**)"]);
     assert_eq!(read("/etc/hosts"), ["Read(//etc/hosts)"]);
     assert_eq!(read("/home/ada/notes.txt"), ["Read(//home/ada/notes.txt)"]);
@@ -181,18 +181,26 @@ fn files_are_approved_until_the_session_ends() {
 
 #[test]
 fn hosts_and_servers_are_approved_for_the_project() {
-    assert_eq!(covered("WebFetch", Need::Fetch("https://docs.ex.com/a".into()), &[]), ["WebFetch(domain:docs.ex.com)"]);
-    assert_eq!(covered("mcp__git__log", Need::Opaque, &[]), ["mcp__git__log"]);
-    assert_eq!(covered("Strange", Need::Opaque, &[]), [] as [&str; 0]);
+    assert_eq!(
+        suggested_coverage("WebFetch", AccessNeed::Fetch("https://docs.ex.com/a".into()), &[]),
+        ["WebFetch(domain:docs.ex.com)"]
+    );
+    assert_eq!(suggested_coverage("mcp__git__log", AccessNeed::Opaque, &[]), ["mcp__git__log"]);
+    assert_eq!(suggested_coverage("Strange", AccessNeed::Opaque, &[]), [] as [&str; 0]);
 }
 
 #[test]
 fn a_rule_goes_to_the_local_settings_and_an_edit_to_the_session() {
-    let needs = [NeedFacts::new(Need::Run("git push".into()), None)];
-    let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
-    let source = |destination: Destination| RuleSource::new(destination.scope(), "/repo");
-    let found =
-        suggestions(&call, &RuleSet::default(), &world(PermissionMode::Default), &FileTable::default(), &source);
+    let needs = [NeedFacts::new(AccessNeed::Run("git push".into()), None)];
+    let call = ProposedCall { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
+    let source = |destination: UpdateDestination| RuleSource::new(destination.scope(), "/repo");
+    let found = suggest_updates(
+        &call,
+        &RuleSet::default(),
+        &test_context(PermissionMode::Default),
+        &FileTable::default(),
+        &source,
+    );
     let json = serde_json::to_string(&found[0].update).unwrap();
     assert_eq!(
         json,
@@ -202,24 +210,25 @@ fn a_rule_goes_to_the_local_settings_and_an_edit_to_the_session() {
 
 #[test]
 fn each_part_of_a_longer_command_gets_its_own_rule() {
-    assert_eq!(run("git push && npm test; ls"), ["Bash(git push *)", "Bash(npm test *)"]);
-    assert_eq!(run("cd crates && cargo test | head"), ["Bash(cargo test *)"]);
+    assert_eq!(suggest_for_run("git push && npm test; ls"), ["Bash(git push *)", "Bash(npm test *)"]);
+    assert_eq!(suggest_for_run("cd crates && cargo test | head"), ["Bash(cargo test *)"]);
 
-    assert_eq!(run("timeout 5 make all"), ["Bash(make all)"]);
-    assert_eq!(run("sudo make all"), ["Bash(sudo make all)"]);
-    assert_eq!(run("cd /other && make all"), ["Bash(cd /other)", "Bash(make all)"]);
+    assert_eq!(suggest_for_run("timeout 5 make all"), ["Bash(make all)"]);
+    assert_eq!(suggest_for_run("sudo make all"), ["Bash(sudo make all)"]);
+    assert_eq!(suggest_for_run("cd /other && make all"), ["Bash(cd /other)", "Bash(make all)"]);
 }
 
 /// Whether the rule that is offered for the first command covers the second one.
 fn offer_covers(offered: &str, later: &str) -> bool {
     let source = RuleSource::new(RuleScope::Local, "/repo");
     let mut rules = RuleSet::default();
-    for rule in run(offered) {
+    for rule in suggest_for_run(offered) {
         rules.add(Behavior::Allow, &rule, &source).unwrap();
     }
-    let needs = [NeedFacts::new(Need::Run(later.into()), None)];
-    let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
-    decide_seeing(&call, &rules, &world(PermissionMode::Default), &FileTable::default()).decision == Decision::Allow
+    let needs = [NeedFacts::new(AccessNeed::Run(later.into()), None)];
+    let call = ProposedCall { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
+    decide_with_files(&call, &rules, &test_context(PermissionMode::Default), &FileTable::default()).decision
+        == Decision::Allow
 }
 
 #[test]
@@ -275,7 +284,11 @@ fn an_offered_rule_does_not_reach_over_options_that_run_programs() {
         assert!(offer_covers(offered, offered), "{offered}");
         assert!(!offer_covers(offered, later), "{later}");
         // And where it stands in the command itself, only that command is offered.
-        assert!(run(later).iter().all(|rule| !rule.ends_with(" *)")), "{later}: {:?}", run(later));
+        assert!(
+            suggest_for_run(later).iter().all(|rule| !rule.ends_with(" *)")),
+            "{later}: {:?}",
+            suggest_for_run(later)
+        );
     }
 }
 
@@ -320,7 +333,7 @@ fn what_builds_targets_is_offered_word_for_word() {
         "rails db:migrate",
         "npm run-script build",
     ] {
-        assert_eq!(run(text), [format!("Bash({text})")], "{text}");
+        assert_eq!(suggest_for_run(text), [format!("Bash({text})")], "{text}");
     }
     for (offered, later) in [
         ("make test", "make test deploy"),
@@ -339,9 +352,10 @@ fn a_kept_rule_about_a_target_covers_its_options_and_no_other_target() {
     let allows = |rule: &str, command: &str| {
         let mut rules = RuleSet::default();
         rules.add(Behavior::Allow, rule, &RuleSource::new(RuleScope::Local, "/repo")).unwrap();
-        let needs = [NeedFacts::new(Need::Run(command.to_owned()), None)];
-        let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
-        decide_seeing(&call, &rules, &world(PermissionMode::Default), &FileTable::default()).decision == Decision::Allow
+        let needs = [NeedFacts::new(AccessNeed::Run(command.to_owned()), None)];
+        let call = ProposedCall { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
+        decide_with_files(&call, &rules, &test_context(PermissionMode::Default), &FileTable::default()).decision
+            == Decision::Allow
     };
     for (rule, command) in [
         ("Bash(make all *)", "make all"),
@@ -370,7 +384,7 @@ fn a_kept_rule_about_a_target_covers_its_options_and_no_other_target() {
 }
 
 #[test]
-fn a_rule_of_somebodys_own_means_what_it_says() {
+fn a_rule_written_by_the_user_is_taken_literally() {
     use RuleScope::{CommandLine, Local, Managed, Project, User};
     let wider = [
         ("Bash(go:*)", "go test -exec ./x"),
@@ -392,9 +406,10 @@ fn a_rule_of_somebodys_own_means_what_it_says() {
         let source = RuleSource::new(scope, "/repo");
         let mut rules = RuleSet::default();
         rules.add(Behavior::Allow, &rule, &source).unwrap();
-        let needs = [NeedFacts::new(Need::Run(command.into()), None)];
-        let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
-        let decided = decide_seeing(&call, &rules, &world(PermissionMode::Default), &FileTable::default()).decision;
+        let needs = [NeedFacts::new(AccessNeed::Run(command.into()), None)];
+        let call = ProposedCall { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
+        let decided =
+            decide_with_files(&call, &rules, &test_context(PermissionMode::Default), &FileTable::default()).decision;
         assert_eq!(decided, Decision::Allow, "{rule}: {command}");
     }
 }

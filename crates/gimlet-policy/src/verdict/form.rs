@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use gimlet_proto::PermissionMode;
 use serde::{Deserialize, Serialize};
 
-use super::{NearRule, Reason};
+use super::{NearRule, VerdictReason};
 use crate::rules::{Behavior, RuleSource};
-use crate::shell::Trouble;
+use crate::shell::ParseTrouble;
 
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
@@ -44,7 +44,7 @@ pub(super) enum ReasonForm {
         path: String,
     },
     NotUnderstood {
-        trouble: Trouble,
+        trouble: ParseTrouble,
     },
     OddPath {
         path: String,
@@ -73,70 +73,74 @@ pub(super) enum ReasonForm {
     },
 }
 
-fn text(path: &Path) -> String {
+fn path_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-impl From<Reason> for ReasonForm {
-    fn from(reason: Reason) -> Self {
+impl From<VerdictReason> for ReasonForm {
+    fn from(reason: VerdictReason) -> Self {
         match reason {
-            Reason::Rule { behavior, text: rule, source } => ReasonForm::Rule { behavior, rule, source },
-            Reason::MayMatchRule { text: rule, source } => ReasonForm::MayMatchRule { rule, source },
-            Reason::Mode(mode) => ReasonForm::Mode { mode },
-            Reason::ReadOnly => ReasonForm::ReadOnly,
-            Reason::WorkingDirectory => ReasonForm::WorkingDirectory,
-            Reason::OutsideWorkingDirectories(path) => ReasonForm::OutsideWorkingDirectories { path: text(&path) },
-            Reason::Credentials(path) => ReasonForm::Credentials { path: text(&path) },
-            Reason::SessionState => ReasonForm::SessionState,
-            Reason::CriticalRemoval(what) => ReasonForm::CriticalRemoval { what },
-            Reason::ProtectedPath(path) => ReasonForm::ProtectedPath { path: text(&path) },
-            Reason::GitRuns(path) => ReasonForm::GitRuns { path: text(&path) },
-            Reason::NotUnderstood(trouble) => ReasonForm::NotUnderstood { trouble },
-            Reason::OddPath(path) => ReasonForm::OddPath { path: text(&path) },
-            Reason::NeedsPerson => ReasonForm::NeedsPerson,
-            Reason::Tool(text) => ReasonForm::Tool { text },
-            Reason::Hook(text) => ReasonForm::Hook { text },
-            Reason::ClassifierMayAnswer => ReasonForm::ClassifierMayAnswer,
-            Reason::Sandboxed => ReasonForm::Sandboxed,
-            Reason::LeavesSandbox => ReasonForm::LeavesSandbox,
-            Reason::GivesTrust => ReasonForm::GivesTrust,
-            Reason::ChangesSettings => ReasonForm::ChangesSettings,
-            Reason::ConfinementFailed(text) => ReasonForm::ConfinementFailed { text },
-            Reason::UnreadSettings => ReasonForm::UnreadSettings,
-            Reason::Default => ReasonForm::Default,
-            Reason::Unmatched { part, near } => ReasonForm::Unmatched { part, near },
+            VerdictReason::Rule { behavior, text: rule, source } => ReasonForm::Rule { behavior, rule, source },
+            VerdictReason::MayMatchRule { text: rule, source } => ReasonForm::MayMatchRule { rule, source },
+            VerdictReason::Mode(mode) => ReasonForm::Mode { mode },
+            VerdictReason::ReadOnly => ReasonForm::ReadOnly,
+            VerdictReason::WorkingDirectory => ReasonForm::WorkingDirectory,
+            VerdictReason::OutsideWorkingDirectories(path) => {
+                ReasonForm::OutsideWorkingDirectories { path: path_text(&path) }
+            }
+            VerdictReason::Credentials(path) => ReasonForm::Credentials { path: path_text(&path) },
+            VerdictReason::SessionState => ReasonForm::SessionState,
+            VerdictReason::CriticalRemoval(what) => ReasonForm::CriticalRemoval { what },
+            VerdictReason::ProtectedPath(path) => ReasonForm::ProtectedPath { path: path_text(&path) },
+            VerdictReason::GitRuns(path) => ReasonForm::GitRuns { path: path_text(&path) },
+            VerdictReason::NotUnderstood(trouble) => ReasonForm::NotUnderstood { trouble },
+            VerdictReason::OddPath(path) => ReasonForm::OddPath { path: path_text(&path) },
+            VerdictReason::NeedsPerson => ReasonForm::NeedsPerson,
+            VerdictReason::Tool(text) => ReasonForm::Tool { text },
+            VerdictReason::Hook(text) => ReasonForm::Hook { text },
+            VerdictReason::ClassifierMayAnswer => ReasonForm::ClassifierMayAnswer,
+            VerdictReason::Sandboxed => ReasonForm::Sandboxed,
+            VerdictReason::LeavesSandbox => ReasonForm::LeavesSandbox,
+            VerdictReason::GivesTrust => ReasonForm::GivesTrust,
+            VerdictReason::ChangesSettings => ReasonForm::ChangesSettings,
+            VerdictReason::ConfinementFailed(text) => ReasonForm::ConfinementFailed { text },
+            VerdictReason::UnreadSettings => ReasonForm::UnreadSettings,
+            VerdictReason::Default => ReasonForm::Default,
+            VerdictReason::Unmatched { part, near } => ReasonForm::Unmatched { part, near },
         }
     }
 }
 
-impl From<ReasonForm> for Reason {
+impl From<ReasonForm> for VerdictReason {
     fn from(form: ReasonForm) -> Self {
         match form {
-            ReasonForm::Rule { behavior, rule: text, source } => Reason::Rule { behavior, text, source },
-            ReasonForm::MayMatchRule { rule: text, source } => Reason::MayMatchRule { text, source },
-            ReasonForm::Mode { mode } => Reason::Mode(mode),
-            ReasonForm::ReadOnly => Reason::ReadOnly,
-            ReasonForm::WorkingDirectory => Reason::WorkingDirectory,
-            ReasonForm::OutsideWorkingDirectories { path } => Reason::OutsideWorkingDirectories(PathBuf::from(path)),
-            ReasonForm::Credentials { path } => Reason::Credentials(PathBuf::from(path)),
-            ReasonForm::SessionState => Reason::SessionState,
-            ReasonForm::CriticalRemoval { what } => Reason::CriticalRemoval(what),
-            ReasonForm::ProtectedPath { path } => Reason::ProtectedPath(PathBuf::from(path)),
-            ReasonForm::GitRuns { path } => Reason::GitRuns(PathBuf::from(path)),
-            ReasonForm::NotUnderstood { trouble } => Reason::NotUnderstood(trouble),
-            ReasonForm::OddPath { path } => Reason::OddPath(PathBuf::from(path)),
-            ReasonForm::NeedsPerson => Reason::NeedsPerson,
-            ReasonForm::Tool { text } => Reason::Tool(text),
-            ReasonForm::Hook { text } => Reason::Hook(text),
-            ReasonForm::ClassifierMayAnswer => Reason::ClassifierMayAnswer,
-            ReasonForm::Sandboxed => Reason::Sandboxed,
-            ReasonForm::LeavesSandbox => Reason::LeavesSandbox,
-            ReasonForm::GivesTrust => Reason::GivesTrust,
-            ReasonForm::ChangesSettings => Reason::ChangesSettings,
-            ReasonForm::ConfinementFailed { text } => Reason::ConfinementFailed(text),
-            ReasonForm::UnreadSettings => Reason::UnreadSettings,
-            ReasonForm::Default => Reason::Default,
-            ReasonForm::Unmatched { part, near } => Reason::Unmatched { part, near },
+            ReasonForm::Rule { behavior, rule: text, source } => VerdictReason::Rule { behavior, text, source },
+            ReasonForm::MayMatchRule { rule: text, source } => VerdictReason::MayMatchRule { text, source },
+            ReasonForm::Mode { mode } => VerdictReason::Mode(mode),
+            ReasonForm::ReadOnly => VerdictReason::ReadOnly,
+            ReasonForm::WorkingDirectory => VerdictReason::WorkingDirectory,
+            ReasonForm::OutsideWorkingDirectories { path } => {
+                VerdictReason::OutsideWorkingDirectories(PathBuf::from(path))
+            }
+            ReasonForm::Credentials { path } => VerdictReason::Credentials(PathBuf::from(path)),
+            ReasonForm::SessionState => VerdictReason::SessionState,
+            ReasonForm::CriticalRemoval { what } => VerdictReason::CriticalRemoval(what),
+            ReasonForm::ProtectedPath { path } => VerdictReason::ProtectedPath(PathBuf::from(path)),
+            ReasonForm::GitRuns { path } => VerdictReason::GitRuns(PathBuf::from(path)),
+            ReasonForm::NotUnderstood { trouble } => VerdictReason::NotUnderstood(trouble),
+            ReasonForm::OddPath { path } => VerdictReason::OddPath(PathBuf::from(path)),
+            ReasonForm::NeedsPerson => VerdictReason::NeedsPerson,
+            ReasonForm::Tool { text } => VerdictReason::Tool(text),
+            ReasonForm::Hook { text } => VerdictReason::Hook(text),
+            ReasonForm::ClassifierMayAnswer => VerdictReason::ClassifierMayAnswer,
+            ReasonForm::Sandboxed => VerdictReason::Sandboxed,
+            ReasonForm::LeavesSandbox => VerdictReason::LeavesSandbox,
+            ReasonForm::GivesTrust => VerdictReason::GivesTrust,
+            ReasonForm::ChangesSettings => VerdictReason::ChangesSettings,
+            ReasonForm::ConfinementFailed { text } => VerdictReason::ConfinementFailed(text),
+            ReasonForm::UnreadSettings => VerdictReason::UnreadSettings,
+            ReasonForm::Default => VerdictReason::Default,
+            ReasonForm::Unmatched { part, near } => VerdictReason::Unmatched { part, near },
         }
     }
 }
@@ -151,32 +155,32 @@ mod tests {
     fn every_reason_is_read_back_as_it_was_written() {
         let source = RuleSource::new(RuleScope::Project, "/repo").in_file("/repo/.claude/settings.json", Some(4));
         let reasons = vec![
-            Reason::Rule { behavior: Behavior::Deny, text: "Bash(rm *)".into(), source: source.clone() },
-            Reason::MayMatchRule { text: "Bash(rm *)".into(), source: source.clone() },
-            Reason::Mode(PermissionMode::AcceptEdits),
-            Reason::ReadOnly,
-            Reason::WorkingDirectory,
-            Reason::OutsideWorkingDirectories("/etc/hosts".into()),
-            Reason::Credentials("/home/ada/.ssh/id".into()),
-            Reason::SessionState,
-            Reason::CriticalRemoval("the home directory".into()),
-            Reason::ProtectedPath("/repo/.git/config".into()),
-            Reason::GitRuns("/repo/.git/config".into()),
-            Reason::NotUnderstood(Trouble::TooLong),
-            Reason::OddPath("/proc/self/root".into()),
-            Reason::NeedsPerson,
-            Reason::Tool("why".into()),
-            Reason::Hook("why".into()),
-            Reason::ClassifierMayAnswer,
-            Reason::Sandboxed,
-            Reason::LeavesSandbox,
-            Reason::GivesTrust,
-            Reason::ChangesSettings,
-            Reason::ConfinementFailed("it may not write".into()),
-            Reason::UnreadSettings,
-            Reason::Default,
-            Reason::Unmatched { part: "rm a".into(), near: None },
-            Reason::Unmatched {
+            VerdictReason::Rule { behavior: Behavior::Deny, text: "Bash(rm *)".into(), source: source.clone() },
+            VerdictReason::MayMatchRule { text: "Bash(rm *)".into(), source: source.clone() },
+            VerdictReason::Mode(PermissionMode::AcceptEdits),
+            VerdictReason::ReadOnly,
+            VerdictReason::WorkingDirectory,
+            VerdictReason::OutsideWorkingDirectories("/etc/hosts".into()),
+            VerdictReason::Credentials("/home/ada/.ssh/id".into()),
+            VerdictReason::SessionState,
+            VerdictReason::CriticalRemoval("the home directory".into()),
+            VerdictReason::ProtectedPath("/repo/.git/config".into()),
+            VerdictReason::GitRuns("/repo/.git/config".into()),
+            VerdictReason::NotUnderstood(ParseTrouble::TooLong),
+            VerdictReason::OddPath("/proc/self/root".into()),
+            VerdictReason::NeedsPerson,
+            VerdictReason::Tool("why".into()),
+            VerdictReason::Hook("why".into()),
+            VerdictReason::ClassifierMayAnswer,
+            VerdictReason::Sandboxed,
+            VerdictReason::LeavesSandbox,
+            VerdictReason::GivesTrust,
+            VerdictReason::ChangesSettings,
+            VerdictReason::ConfinementFailed("it may not write".into()),
+            VerdictReason::UnreadSettings,
+            VerdictReason::Default,
+            VerdictReason::Unmatched { part: "rm a".into(), near: None },
+            VerdictReason::Unmatched {
                 part: "X=… rm a".into(),
                 near: Some(Box::new(NearRule { text: "Bash(rm *)".into(), source, because: "it sets X".into() })),
             },
@@ -189,9 +193,11 @@ mod tests {
     #[test]
     fn the_written_form_names_rule_file_and_line() {
         let source = RuleSource::new(RuleScope::User, "/home/ada/.claude").in_file("/home/ada/.claude/s.json", Some(4));
-        let reason = Reason::Rule { behavior: Behavior::Ask, text: "Bash(git push *)".into(), source };
-        let verdict =
-            Verdict { decision: Decision::Ask, reasons: vec![reason, Reason::NotUnderstood(Trouble::TooDeep)] };
+        let reason = VerdictReason::Rule { behavior: Behavior::Ask, text: "Bash(git push *)".into(), source };
+        let verdict = Verdict {
+            decision: Decision::Ask,
+            reasons: vec![reason, VerdictReason::NotUnderstood(ParseTrouble::TooDeep)],
+        };
         let expected = concat!(
             r#"{"decision":"ask","reasons":[{"kind":"rule","behavior":"ask","rule":"Bash(git push *)","#,
             r#""source":{"scope":"user","label":"the user settings","file":"/home/ada/.claude/s.json","line":4,"#,

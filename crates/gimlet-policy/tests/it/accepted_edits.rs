@@ -5,7 +5,7 @@ use gimlet_policy::Decision::{Allow, Ask};
 use gimlet_policy::{Decision, RuleSet};
 use gimlet_proto::PermissionMode;
 
-use crate::worlds::{decided, repository, rules};
+use crate::fixtures::{decide_with_table, exact_repository, rules};
 
 const FILES: &[(&str, Option<&str>)] = &[
     ("d/one", None),
@@ -32,12 +32,12 @@ const FILES: &[(&str, Option<&str>)] = &[
     ("pk2/sub/.git/config", None),
 ];
 
-fn edits(text: &str) -> Decision {
-    edits_beside(&RuleSet::default(), text)
+fn decide_edit(text: &str) -> Decision {
+    decide_edit_with_rules(&RuleSet::default(), text)
 }
 
-fn edits_beside(rules: &RuleSet, text: &str) -> Decision {
-    decided(text, &repository(FILES), rules, PermissionMode::AcceptEdits)
+fn decide_edit_with_rules(rules: &RuleSet, text: &str) -> Decision {
+    decide_with_table(text, &exact_repository(FILES), rules, PermissionMode::AcceptEdits)
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn edits_in_the_working_directories_pass() {
         "mkdir -p src/{x,y}/deep",
         "rm src/{a,b}.o",
     ] {
-        assert_eq!(edits(text), Allow, "{text}");
+        assert_eq!(decide_edit(text), Allow, "{text}");
     }
 }
 
@@ -103,7 +103,7 @@ fn edits_that_may_lead_out_or_to_protected_files_ask() {
         "ln -s /etc e; cp -r d e",
         "touch -- src/-rf && rm src/*",
     ] {
-        assert_eq!(edits(text), Ask, "{text}");
+        assert_eq!(decide_edit(text), Ask, "{text}");
     }
 }
 
@@ -111,12 +111,12 @@ fn edits_that_may_lead_out_or_to_protected_files_ask() {
 fn a_copied_link_is_no_plain_edit_and_nothing_is_written_through_it() {
     let linking = "cp -r lnks/a/l3 l9";
     for text in [linking, "cp -r lnks/a/l3/ l9", "cp -r lnks/a/l3 .", "cp -a lnks/a/l3/. l9", "cp -r missing l9"] {
-        assert_eq!(edits(text), Ask, "{text}");
+        assert_eq!(decide_edit(text), Ask, "{text}");
     }
     let copying = rules(&[], &[], &["Bash(cp:*)"]);
-    assert_eq!(edits_beside(&copying, linking), Allow);
+    assert_eq!(decide_edit_with_rules(&copying, linking), Allow);
     for then in ["touch l9/x", "echo hi > l9/x", "rm l9/o", "mkdir l9/x", "sed -i s/a/b/ l9/o"] {
-        assert_eq!(edits_beside(&copying, &format!("{linking} && {then}")), Ask, "{then}");
+        assert_eq!(decide_edit_with_rules(&copying, &format!("{linking} && {then}")), Ask, "{then}");
     }
 }
 
@@ -137,7 +137,7 @@ fn nothing_is_written_through_a_name_that_the_text_itself_gives() {
         ] {
             for joint in [" && ", "; ", "\n"] {
                 let text = format!("{naming_it}{joint}{then}");
-                assert_eq!(edits_beside(&naming, &text), Ask, "{text}");
+                assert_eq!(decide_edit_with_rules(&naming, &text), Ask, "{text}");
             }
         }
     }
@@ -154,7 +154,7 @@ fn nothing_is_written_through_a_name_that_the_text_itself_gives() {
         "for n in a b; do ln -s /outside $n; done; touch a/x",
         "touch l9/x; ln -s /outside l9; touch l9/x",
     ] {
-        assert_eq!(edits_beside(&naming, text), Ask, "{text}");
+        assert_eq!(decide_edit_with_rules(&naming, text), Ask, "{text}");
     }
     for text in [
         "mv f g && touch src/a.o",
@@ -164,10 +164,10 @@ fn nothing_is_written_through_a_name_that_the_text_itself_gives() {
         "mv f g && mkdir new2",
         "cp f g && touch g",
     ] {
-        assert_eq!(edits_beside(&naming, text), Allow, "{text}");
+        assert_eq!(decide_edit_with_rules(&naming, text), Allow, "{text}");
     }
     let writing = rules(&[], &[], &["Bash(ln:*)", "Bash(make:*)", "Edit(src/**)"]);
-    let ordinary = |text: &str| decided(text, &repository(FILES), &writing, PermissionMode::Default);
+    let ordinary = |text: &str| decide_with_table(text, &exact_repository(FILES), &writing, PermissionMode::Default);
     assert_eq!(ordinary("ln -s /outside src/e && make > src/e/x"), Ask);
     assert_eq!(ordinary("ln -s /outside src/e && make > src/f"), Allow);
 }
@@ -176,7 +176,7 @@ fn nothing_is_written_through_a_name_that_the_text_itself_gives() {
 fn a_folder_that_goes_takes_no_file_with_it_that_a_rule_keeps() {
     let keeping = rules(&["Edit(./d/one)", "Read(./lock/x.lock)"], &["Edit(**/m)"], &["Bash(rm:*)", "Bash(mv:*)"]);
     for mode in [PermissionMode::Default, PermissionMode::AcceptEdits, PermissionMode::BypassPermissions] {
-        let judge = |text: &str| decided(text, &repository(FILES), &keeping, mode);
+        let judge = |text: &str| decide_with_table(text, &exact_repository(FILES), &keeping, mode);
         for text in [
             "rm -r d",
             "rm -rf ./d",
@@ -203,7 +203,7 @@ fn a_folder_that_goes_takes_no_file_with_it_that_a_rule_keeps() {
     }
     // What a folder brings to its new place is looked at as well.
     let arriving = rules(&["Edit(./x/a.o)", "Edit(./y/src/b.o)"], &[], &["Bash(mv:*)"]);
-    let judge = |text: &str| decided(text, &repository(FILES), &arriving, PermissionMode::Default);
+    let judge = |text: &str| decide_with_table(text, &exact_repository(FILES), &arriving, PermissionMode::Default);
     assert_eq!((judge("mv src x"), judge("mv src y"), judge("mv src z"), judge("mv d x")), (Ask, Ask, Allow, Allow));
 }
 
@@ -219,10 +219,10 @@ fn a_folder_that_the_text_changes_is_not_copied_by_what_was_in_it() {
         "cp -r pre/d d/deep/. .",
         "cp -r pre/. .",
     ] {
-        assert_eq!(edits(text), Ask, "{text}");
+        assert_eq!(decide_edit(text), Ask, "{text}");
     }
     let making = rules(&[], &[], &["Bash(make:*)"]);
-    assert_eq!(edits_beside(&making, "make && cp -r d dst"), Ask);
+    assert_eq!(decide_edit_with_rules(&making, "make && cp -r d dst"), Ask);
 }
 
 #[test]
@@ -238,17 +238,17 @@ fn rules_that_close_files_hold_for_what_a_copy_brings_along() {
         "mv mm/m lo2",
         "cp mm/.env .",
     ] {
-        assert_ne!(edits_beside(&closing, text), Allow, "{text}");
+        assert_ne!(decide_edit_with_rules(&closing, text), Allow, "{text}");
     }
     for text in ["cp -r d other", "cp d/deep/two dst", "mv mm/m lo3"] {
-        assert_eq!(edits_beside(&closing, text), Allow, "{text}");
+        assert_eq!(decide_edit_with_rules(&closing, text), Allow, "{text}");
     }
 }
 
 /// What is moved or removed with a folder is no plain edit if it is protected, nor is what becomes so.
 #[test]
 fn a_folder_with_something_protected_in_it_is_not_moved_unasked() {
-    let files = repository(&[
+    let files = exact_repository(&[
         ("d/.claude/settings.json", None),
         ("d/a", None),
         ("deep/er/.git/config", None),
@@ -257,7 +257,7 @@ fn a_folder_with_something_protected_in_it_is_not_moved_unasked() {
         ("plain/b/c", None),
         (".config/x", None),
     ]);
-    let decided = |text: &str| decided(text, &files, &rules(&[], &[], &[]), PermissionMode::AcceptEdits);
+    let decided = |text: &str| decide_with_table(text, &files, &rules(&[], &[], &[]), PermissionMode::AcceptEdits);
     for text in [
         "mv d y",
         "mv d/ y",

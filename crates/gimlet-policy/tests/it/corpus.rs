@@ -5,13 +5,15 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gimlet_policy::{Behavior, Call, Decision, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide, normalise};
-use gimlet_proto::Need;
+use gimlet_policy::{
+    Behavior, Decision, DecisionContext, NeedFacts, ProposedCall, RuleScope, RuleSet, RuleSource, decide, normalise,
+};
+use gimlet_proto::AccessNeed;
 use serde_json::Value;
 
 /// What a run over a corpus found.
 #[derive(Debug, Default)]
-struct Tally {
+struct CorpusTally {
     rows: usize,
     unsupported: Vec<String>,
     unsafe_allows: Vec<String>,
@@ -20,7 +22,7 @@ struct Tally {
     false_prompts: Vec<String>,
 }
 
-impl Tally {
+impl CorpusTally {
     fn count(&mut self, row: &Value, got: Decision) {
         let id = text(row, "id").to_owned();
         self.rows += 1;
@@ -61,26 +63,27 @@ fn rules(row: &Value, anchor: &Path) -> Option<RuleSet> {
     Some(rules)
 }
 
-fn decide_need(tool: &str, facts: NeedFacts, rules: &RuleSet, world: &World) -> Decision {
-    decide(&Call { tool, also_named: &[], input: None, needs: &[facts], needs_person: false }, rules, world).decision
+fn decide_need(tool: &str, facts: NeedFacts, rules: &RuleSet, world: &DecisionContext) -> Decision {
+    decide(&ProposedCall { tool, also_named: &[], input: None, needs: &[facts], needs_person: false }, rules, world)
+        .decision
 }
 
 #[test]
 fn shell_corpus_is_decided_exactly() {
-    let mut tally = Tally::default();
+    let mut tally = CorpusTally::default();
     for row in rows(include_str!("../corpus/shell-permissions.jsonl")) {
         let Some(rules) = rules(&row, Path::new("/repo")) else {
             tally.unsupported.push(text(&row, "id").to_owned());
             continue;
         };
-        let world = World {
+        let world = DecisionContext {
             cwd: text(&row, "cwd").into(),
             roots: vec!["/repo".into()],
             home: Some("/home/dev".into()),
             environment: Some(Arc::default()),
-            ..World::default()
+            ..DecisionContext::default()
         };
-        let facts = NeedFacts { need: Need::Run(text(&row, "command").into()), resolved: None, hops: vec![] };
+        let facts = NeedFacts { need: AccessNeed::Run(text(&row, "command").into()), resolved: None, hops: vec![] };
         tally.count(&row, decide_need("Bash", facts, &rules, &world));
     }
     tally.assert_safe();
@@ -90,28 +93,28 @@ fn shell_corpus_is_decided_exactly() {
 
 #[test]
 fn path_corpus_is_decided_exactly() {
-    let mut tally = Tally::default();
+    let mut tally = CorpusTally::default();
     for row in rows(include_str!("../corpus/path-permissions.jsonl")) {
         let Some(rules) = rules(&row, Path::new(text(&row, "root"))) else {
             tally.unsupported.push(text(&row, "id").to_owned());
             continue;
         };
-        let links = Links::of(&row);
+        let links = RowLinks::from_row(&row);
         let cwd = PathBuf::from(text(&row, "cwd"));
         let resolved_cwd = links.resolve(&cwd);
         let roots = std::iter::once(cwd.clone()).chain(resolved_cwd.clone()).collect();
-        let world = World {
+        let world = DecisionContext {
             resolved_cwd: resolved_cwd.filter(|resolved| *resolved != cwd),
             roots,
             home: Some(text(&row, "home").into()),
             cwd: cwd.clone(),
             environment: Some(Arc::default()),
-            ..World::default()
+            ..DecisionContext::default()
         };
         let path = PathBuf::from(text(&row, "path"));
         let resolved = links.resolve(&cwd.join(&path));
         let tool = text(&row, "tool");
-        let need = if tool == "Read" { Need::Read(path) } else { Need::Write(path) };
+        let need = if tool == "Read" { AccessNeed::Read(path) } else { AccessNeed::Write(path) };
         tally.count(&row, decide_need(tool, NeedFacts { need, resolved, hops: vec![] }, &rules, &world));
     }
     tally.assert_safe();
@@ -120,12 +123,12 @@ fn path_corpus_is_decided_exactly() {
 }
 
 /// The links of a row, followed as the kernel follows them.
-struct Links(HashMap<PathBuf, PathBuf>);
+struct RowLinks(HashMap<PathBuf, PathBuf>);
 
-impl Links {
-    fn of(row: &Value) -> Self {
+impl RowLinks {
+    fn from_row(row: &Value) -> Self {
         let links = row["symlinks"].as_object().unwrap();
-        Links(links.iter().map(|(link, target)| (link.into(), target.as_str().unwrap().into())).collect())
+        RowLinks(links.iter().map(|(link, target)| (link.into(), target.as_str().unwrap().into())).collect())
     }
 
     fn resolve(&self, path: &Path) -> Option<PathBuf> {

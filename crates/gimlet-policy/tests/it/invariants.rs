@@ -9,13 +9,13 @@ use gimlet_proto::PermissionMode;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::worlds::{judge, rules, run};
+use crate::fixtures::{decide_by_default, decide_command, rules};
 
 const DENY: &[&str] = &["Bash(curl:*)", "Bash(rm:*)", "Bash(git push:*)", "Read(.env)", "Edit(src/**)", "Bash(* x)"];
 const ALLOW: &[&str] = &["Bash(npm run:*)", "Bash(make:*)", "Bash(git * main)", "Bash", "Edit(out/**)", "Bash(curl:*)"];
 
 /// Commands with words of every kind.
-fn simple() -> impl Strategy<Value = String> {
+fn simple_command() -> impl Strategy<Value = String> {
     let head = select(&[
         "ls",
         "cat",
@@ -61,12 +61,12 @@ fn simple() -> impl Strategy<Value = String> {
     (head, prop::collection::vec(word, 0..3)).prop_map(|(head, words)| format!("{head} {}", words.join(" ")))
 }
 
-fn text() -> impl Strategy<Value = String> {
-    (prop::collection::vec(simple(), 1..4), select(&["; ", " && ", " || ", " | ", "\n"]))
+fn command_text() -> impl Strategy<Value = String> {
+    (prop::collection::vec(simple_command(), 1..4), select(&["; ", " && ", " || ", " | ", "\n"]))
         .prop_map(|(parts, join)| parts.join(join))
 }
 
-fn some(list: &'static [&'static str]) -> impl Strategy<Value = Vec<&'static str>> {
+fn some_rules(list: &'static [&'static str]) -> impl Strategy<Value = Vec<&'static str>> {
     prop::sample::subsequence(list, 0..list.len())
 }
 
@@ -78,31 +78,31 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn adding_a_deny_or_ask_rule_never_frees(text in text(), deny in some(DENY), ask in some(DENY), allow in some(ALLOW), new in select(DENY), mode in select(&PermissionMode::ALL[..])) {
-        let before = run(&text, &rules(&deny, &ask, &allow), mode);
+    fn adding_a_deny_or_ask_rule_never_frees(text in command_text(), deny in some_rules(DENY), ask in some_rules(DENY), allow in some_rules(ALLOW), new in select(DENY), mode in select(&PermissionMode::ALL[..])) {
+        let before = decide_command(&text, &rules(&deny, &ask, &allow), mode);
         let more: Vec<&str> = deny.iter().copied().chain([new]).collect();
-        prop_assert!(run(&text, &rules(&more, &ask, &allow), mode) >= before, "{:?} with {}", text, new);
+        prop_assert!(decide_command(&text, &rules(&more, &ask, &allow), mode) >= before, "{:?} with {}", text, new);
         let more: Vec<&str> = ask.iter().copied().chain([new]).collect();
-        prop_assert!(run(&text, &rules(&deny, &more, &allow), mode) >= before, "{:?} with {}", text, new);
+        prop_assert!(decide_command(&text, &rules(&deny, &more, &allow), mode) >= before, "{:?} with {}", text, new);
     }
 
     #[test]
-    fn adding_an_allow_rule_never_lifts_a_denial(text in text(), deny in some(DENY), allow in some(ALLOW), new in select(ALLOW)) {
+    fn adding_an_allow_rule_never_lifts_a_denial(text in command_text(), deny in some_rules(DENY), allow in some_rules(ALLOW), new in select(ALLOW)) {
         let more: Vec<&str> = allow.iter().copied().chain([new]).collect();
-        if judge(&text, &rules(&deny, &[], &allow)) == Decision::Deny {
-            prop_assert_eq!(judge(&text, &rules(&deny, &[], &more)), Decision::Deny);
+        if decide_by_default(&text, &rules(&deny, &[], &allow)) == Decision::Deny {
+            prop_assert_eq!(decide_by_default(&text, &rules(&deny, &[], &more)), Decision::Deny);
         }
     }
 
     #[test]
-    fn wrapping_never_turns_a_question_into_a_permission(text in text(), deny in some(DENY), allow in some(ALLOW), frame in select(&[
+    fn wrapping_never_turns_a_question_into_a_permission(text in command_text(), deny in some_rules(DENY), allow in some_rules(ALLOW), frame in select(&[
         "(@)", "{ @; }", "{ @\n}", "if true; then @\nfi", "echo \"$(@)\"", "echo $(@)", "while false; do @\ndone", "for f in a; do @\ndone",
         "case a in b) @\n;; esac", "true && { @\n}", "cat <(@)", "! (@)",
     ])) {
         let rules = rules(&deny, &[], &allow);
-        let before = judge(&text, &rules);
+        let before = decide_by_default(&text, &rules);
         let wrapped = frame.replace('@', &text);
-        let after = judge(&wrapped, &rules);
+        let after = decide_by_default(&wrapped, &rules);
         prop_assert!(before == Decision::Allow || after != Decision::Allow, "{:?} became {:?}", text, wrapped);
         // Of a text that is not understood, more or less may be found.
         let understood = analyse(&text, &facts(&["/srv/repo".into()])).trouble.is_none();
@@ -111,9 +111,9 @@ proptest! {
     }
 
     #[test]
-    fn what_is_allowed_has_every_command_allowed(text in text(), allow in some(&ALLOW[..3])) {
+    fn what_is_allowed_has_every_command_allowed(text in command_text(), allow in some_rules(&ALLOW[..3])) {
         let rules = rules(&[], &[], &allow);
-        if judge(&text, &rules) == Decision::Allow {
+        if decide_by_default(&text, &rules) == Decision::Allow {
             let roots = ["/srv/repo".into()];
             for words in analyse(&text, &facts(&roots)).commands {
                 prop_assert!(words.first().is_some_and(|name| name.value().is_some()), "{:?}", text);
@@ -122,7 +122,7 @@ proptest! {
                     let alone = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
                     let alone = alone.replacen("'timeout'", "timeout", 1);
                     let fed = words[0] == "xargs";
-                    prop_assert!(fed || judge(&alone, &rules) == Decision::Allow || words[0] == "[", "{:?} in {:?}", alone, text);
+                    prop_assert!(fed || decide_by_default(&alone, &rules) == Decision::Allow || words[0] == "[", "{:?} in {:?}", alone, text);
                 }
             }
         }
@@ -132,8 +132,8 @@ proptest! {
     fn quoting_static_words_never_changes_the_decision(
         words in prop::collection::vec(select(&["git", "push", "npm", "run", "cat", "curl", "a", ".env", "-l", "sudo", "rm", "ls", "timeout", "5", "make", "/etc/x"]), 1..5),
         quotes in prop::collection::vec(0..4usize, 5),
-        deny in some(DENY),
-        allow in some(ALLOW),
+        deny in some_rules(DENY),
+        allow in some_rules(ALLOW),
     ) {
         let quoted: Vec<String> = words.iter().zip(&quotes).map(|(word, quote)| match quote {
             0 => (*word).to_owned(),
@@ -142,6 +142,6 @@ proptest! {
             _ => format!("\\{word}"),
         }).collect();
         let rules = rules(&deny, &[], &allow);
-        prop_assert_eq!(judge(&words.join(" "), &rules), judge(&quoted.join(" "), &rules), "{:?}", quoted);
+        prop_assert_eq!(decide_by_default(&words.join(" "), &rules), decide_by_default(&quoted.join(" "), &rules), "{:?}", quoted);
     }
 }

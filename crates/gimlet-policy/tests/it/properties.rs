@@ -1,7 +1,9 @@
 //! Properties that hold for any text, not only for the rows of a corpus.
 
-use gimlet_policy::{Behavior, Call, Decision, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide, shell};
-use gimlet_proto::{Need, PermissionMode};
+use gimlet_policy::{
+    Behavior, Decision, DecisionContext, NeedFacts, ProposedCall, RuleScope, RuleSet, RuleSource, decide, shell,
+};
+use gimlet_proto::{AccessNeed, PermissionMode};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -17,18 +19,22 @@ fn rules(deny: &[&str], allow: &[&str]) -> RuleSet {
     rules
 }
 
-fn run(text: &str, rules: &RuleSet, mode: PermissionMode) -> Decision {
-    let world = World {
+fn decide_command(text: &str, rules: &RuleSet, mode: PermissionMode) -> Decision {
+    let world = DecisionContext {
         mode,
         cwd: "/srv/repo".into(),
         roots: vec!["/srv/repo".into()],
         home: Some("/home/dev".into()),
         environment: Some(Arc::default()),
-        ..World::default()
+        ..DecisionContext::default()
     };
-    let needs = [NeedFacts { need: Need::Run(text.to_owned()), resolved: None, hops: vec![] }];
-    decide(&Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false }, rules, &world)
-        .decision
+    let needs = [NeedFacts { need: AccessNeed::Run(text.to_owned()), resolved: None, hops: vec![] }];
+    decide(
+        &ProposedCall { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false },
+        rules,
+        &world,
+    )
+    .decision
 }
 
 /// Pieces that shell syntax is made of, in no sensible order.
@@ -113,14 +119,14 @@ proptest! {
     ]), after in "x[ a-z]{0,8}") {
         let allow = rules(&[], &["Bash(npm run:*)", "Bash(npm * x)", "Bash(npm*)"]);
         let text = format!("npm run {before} {operator}{after}");
-        prop_assert_ne!(run(&text, &allow, PermissionMode::Default), Decision::Allow, "{:?}", text);
+        prop_assert_ne!(decide_command(&text, &allow, PermissionMode::Default), Decision::Allow, "{:?}", text);
     }
 
     #[test]
     fn quoted_operators_stay_arguments(argument in "[ a-z;&|<>()#*~!{}]{0,12}") {
         let allow = rules(&[], &["Bash(npm run:*)"]);
         let text = format!("npm run '{argument}'");
-        prop_assert_eq!(run(&text, &allow, PermissionMode::Default), Decision::Allow, "{:?}", text);
+        prop_assert_eq!(decide_command(&text, &allow, PermissionMode::Default), Decision::Allow, "{:?}", text);
     }
 
     #[test]
@@ -131,7 +137,7 @@ proptest! {
         let denying = rules(&["Bash(curl:*)"], &["Bash"]);
         let text = [before, vec!["curl x".to_owned()], after].concat().join("\n");
         for mode in PermissionMode::ALL {
-            prop_assert_eq!(run(&text, &denying, mode), Decision::Deny, "{:?} in {}", text, mode);
+            prop_assert_eq!(decide_command(&text, &denying, mode), Decision::Deny, "{:?} in {}", text, mode);
         }
     }
 
@@ -146,14 +152,14 @@ proptest! {
         parts.push("/denied x".to_owned());
         parts.extend(after);
         let text = parts.join(join);
-        prop_assert_eq!(run(&text, &denying, PermissionMode::BypassPermissions), Decision::Deny, "{:?}", text);
+        prop_assert_eq!(decide_command(&text, &denying, PermissionMode::BypassPermissions), Decision::Deny, "{:?}", text);
     }
 
     #[test]
     fn what_is_allowed_by_default_holds_no_surprise(text in fragments()) {
         // With an allow rule for one harmless program, nothing but that program and readers may run unasked.
         let allow = rules(&[], &["Bash(npm:*)"]);
-        if run(&text, &allow, PermissionMode::Default) == Decision::Allow {
+        if decide_command(&text, &allow, PermissionMode::Default) == Decision::Allow {
             let roots = ["/srv/repo".into()];
             let facts = shell::ShellFacts { cwd: "/srv/repo".as_ref(), roots: &roots, home: None, environment: None };
             for words in shell::analyse(&text, &facts).commands {

@@ -4,7 +4,7 @@
 use gimlet_policy::Decision::{Allow, Ask, Deny};
 use gimlet_proto::PermissionMode;
 
-use crate::worlds::{judge, rules, run};
+use crate::fixtures::{decide_by_default, decide_command, rules};
 
 /// Where such a stretch can stand; `@` is the stretch.
 const PLACES: &[&str] = &[
@@ -43,39 +43,39 @@ const BEHIND_DOLLARS: &[&str] = &[
     "echo \"$  $@\"",
 ];
 
-fn texts(places: &[&str], command: &str) -> Vec<String> {
+fn fill_places(places: &[&str], command: &str) -> Vec<String> {
     let forms = [format!("$({command})"), format!("`{command}`")];
     places.iter().flat_map(|place| forms.clone().map(|form| place.replace('@', &form))).collect()
 }
 
 #[test]
-fn nothing_runs_from_between_them_unasked() {
+fn nothing_between_ineffective_quotes_runs_unasked() {
     let bare = rules(&[], &[], &["Bash"]);
-    for text in texts(PLACES, "touch made") {
+    for text in fill_places(PLACES, "touch made") {
         for mode in [PermissionMode::Default, PermissionMode::AcceptEdits, PermissionMode::Plan] {
-            assert_ne!(run(&text, &rules(&[], &[], &[]), mode), Allow, "{text}");
+            assert_ne!(decide_command(&text, &rules(&[], &[], &[]), mode), Allow, "{text}");
         }
-        assert_eq!(run(&text, &rules(&[], &[], &[]), PermissionMode::DontAsk), Deny, "{text}");
-        assert_eq!(judge(&text, &bare), Ask, "{text}");
+        assert_eq!(decide_command(&text, &rules(&[], &[], &[]), PermissionMode::DontAsk), Deny, "{text}");
+        assert_eq!(decide_by_default(&text, &bare), Ask, "{text}");
     }
 }
 
 #[test]
-fn what_a_rule_forbids_stays_forbidden_between_them() {
+fn rules_hold_between_ineffective_quotes() {
     let forbidding = rules(&["Bash(curl *)"], &[], &["Bash"]);
-    for text in [texts(PLACES, "curl x"), texts(BEHIND_DOLLARS, "curl x")].concat() {
-        assert_eq!(judge(&text, &forbidding), Deny, "{text}");
-        assert_eq!(run(&text, &forbidding, PermissionMode::BypassPermissions), Deny, "{text}");
+    for text in [fill_places(PLACES, "curl x"), fill_places(BEHIND_DOLLARS, "curl x")].concat() {
+        assert_eq!(decide_by_default(&text, &forbidding), Deny, "{text}");
+        assert_eq!(decide_command(&text, &forbidding, PermissionMode::BypassPermissions), Deny, "{text}");
     }
-    for text in [texts(PLACES, "rm -rf /"), texts(BEHIND_DOLLARS, "rm -rf /")].concat() {
-        assert_ne!(run(&text, &rules(&[], &[], &[]), PermissionMode::BypassPermissions), Allow, "{text}");
+    for text in [fill_places(PLACES, "rm -rf /"), fill_places(BEHIND_DOLLARS, "rm -rf /")].concat() {
+        assert_ne!(decide_command(&text, &rules(&[], &[], &[]), PermissionMode::BypassPermissions), Allow, "{text}");
     }
 }
 
 #[test]
 fn a_dollar_sign_that_stands_alone_hides_nothing() {
-    for text in texts(BEHIND_DOLLARS, "touch made") {
-        assert_eq!(judge(&text, &rules(&[], &[], &[])), Ask, "{text}");
+    for text in fill_places(BEHIND_DOLLARS, "touch made") {
+        assert_eq!(decide_by_default(&text, &rules(&[], &[], &[])), Ask, "{text}");
     }
 }
 
@@ -85,16 +85,16 @@ fn what_follows_and_what_is_split_is_found() {
     let forbidding = rules(&["Bash(rm:*)"], &[], &["Bash"]);
     let many = ": {a,b}".repeat(34);
     for text in ["echo $(( '$(r\"\"m -rf /)' ))".to_owned(), format!("echo ${{x:-'}}'}}; rm -rf /; {many}")] {
-        assert_eq!(judge(&text, &forbidding), Deny, "{text}");
-        assert_ne!(run(&text, &rules(&[], &[], &[]), PermissionMode::BypassPermissions), Allow, "{text}");
+        assert_eq!(decide_by_default(&text, &forbidding), Deny, "{text}");
+        assert_ne!(decide_command(&text, &rules(&[], &[], &[]), PermissionMode::BypassPermissions), Allow, "{text}");
     }
 }
 
 /// The grammar ends the quotes where bash ends the expansion.
 #[test]
-fn a_brace_between_them_ends_the_expansion() {
+fn a_brace_between_ineffective_quotes_ends_the_expansion() {
     for text in ["echo \"${x:-'}'\"; touch made; echo \"}\"", "echo \"${x:-'}\" ; touch made ; echo \"'}\""] {
-        assert_ne!(judge(text, &rules(&[], &[], &[])), Allow, "{text}");
+        assert_ne!(decide_by_default(text, &rules(&[], &[], &[])), Allow, "{text}");
     }
 }
 
@@ -111,7 +111,7 @@ fn a_broken_line_hides_no_expansion() {
         "echo \"\\\\$(touch made)\"",
         "cat <<E\n\\\\$(touch made)\nE\n",
     ] {
-        assert_ne!(judge(text, &rules(&[], &[], &[])), Allow, "{text}");
+        assert_ne!(decide_by_default(text, &rules(&[], &[], &[])), Allow, "{text}");
     }
 }
 
@@ -129,6 +129,6 @@ fn quotes_that_quote_and_plain_values_are_left_alone() {
         "echo \"\\$(a)\"",
         "echo \"$ a\"",
     ] {
-        assert_eq!(judge(text, &rules(&[], &[], &[])), Allow, "{text}");
+        assert_eq!(decide_by_default(text, &rules(&[], &[], &[])), Allow, "{text}");
     }
 }

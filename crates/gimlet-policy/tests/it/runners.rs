@@ -4,10 +4,10 @@ use gimlet_policy::Decision;
 use gimlet_policy::Decision::{Allow, Deny};
 use gimlet_proto::PermissionMode::{BypassPermissions, Default as Ordinary};
 
-use crate::worlds::{rules, run};
+use crate::fixtures::{decide_command, rules};
 
 fn bypassing(text: &str) -> Decision {
-    run(text, &rules(&["Bash(rm:*)"], &[], &[]), BypassPermissions)
+    decide_command(text, &rules(&["Bash(rm:*)"], &[], &[]), BypassPermissions)
 }
 
 /// Ways to have `rm` run.
@@ -163,11 +163,11 @@ const BY_RUNNERS: &[&str] = &[
 fn runners_of_every_kind_ask_or_are_seen_through() {
     let wrong: Vec<_> = BY_RUNNERS.iter().filter(|text| bypassing(text) == Allow).collect();
     assert!(wrong.is_empty(), "not asked about: {wrong:#?}");
-    let allowed = |text: &&&str| run(text, &rules(&["Bash(rm *)"], &[], &["Bash"]), Ordinary) == Allow;
+    let allowed = |text: &&&str| decide_command(text, &rules(&["Bash(rm *)"], &[], &["Bash"]), Ordinary) == Allow;
     let wrong: Vec<_> = BY_RUNNERS.iter().filter(allowed).collect();
     assert!(wrong.is_empty(), "not asked about behind a wide rule: {wrong:#?}");
     // Only a rule makes them a doubt.
-    let asks = |text: &&&str| run(text, &rules(&["Bash(wget:*)"], &[], &[]), BypassPermissions) == Deny;
+    let asks = |text: &&&str| decide_command(text, &rules(&["Bash(wget:*)"], &[], &[]), BypassPermissions) == Deny;
     let wrong: Vec<_> = BY_RUNNERS.iter().filter(asks).collect();
     assert!(wrong.is_empty(), "denied: {wrong:#?}");
 }

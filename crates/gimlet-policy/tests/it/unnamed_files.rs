@@ -2,11 +2,11 @@
 //! names along, and an address spells a name by numbers.
 
 use gimlet_policy::Decision::{Allow, Ask};
-use gimlet_policy::{Call, NeedFacts, World, decide_seeing};
-use gimlet_proto::Need;
+use gimlet_policy::{DecisionContext, NeedFacts, ProposedCall, decide_with_files};
+use gimlet_proto::AccessNeed;
 use gimlet_proto::PermissionMode::{BypassPermissions, Default as Ordinary};
 
-use crate::worlds::{decided, repository, rules, world};
+use crate::fixtures::{decide_with_table, exact_repository, rules, test_context};
 
 const FILES: &[(&str, Option<&str>)] =
     &[("a.txt", None), (".env", None), ("keys/k", None), ("src/a.rs", None), ("out/x", None)];
@@ -16,7 +16,7 @@ const FILES: &[(&str, Option<&str>)] =
 fn what_rewrites_a_whole_repository_asks_where_a_rule_keeps_something_in_it() {
     let kept = rules(&["Edit(./keys/**)"], &[], &["Bash"]);
     let asked = rules(&[], &["Edit(./keys/**)"], &["Bash"]);
-    let files = repository(FILES);
+    let files = exact_repository(FILES);
     for text in [
         "git checkout-index -f -a",
         "git checkout-index --all --force",
@@ -71,14 +71,17 @@ fn what_rewrites_a_whole_repository_asks_where_a_rule_keeps_something_in_it() {
         "cd src && git reset --hard",
     ] {
         for (set, mode) in [(&kept, BypassPermissions), (&asked, BypassPermissions), (&kept, Ordinary)] {
-            assert_ne!(decided(text, &files, set, mode), Allow, "{text}");
+            assert_ne!(decide_with_table(text, &files, set, mode), Allow, "{text}");
         }
         let elsewhere = rules(&["Edit(//etc/**)", "Edit(~/.bashrc)"], &[], &[]);
-        let here = text.contains("filter") || decided(text, &files, &elsewhere, BypassPermissions) == Allow;
+        let here = text.contains("filter") || decide_with_table(text, &files, &elsewhere, BypassPermissions) == Allow;
         assert!(here, "no rule is about this repository: {text}");
         let reading = rules(&["Read(./.env)"], &[], &[]);
         let leaves = ["rm", "mv", "foreach"].iter().any(|word| text.contains(word));
-        assert!(leaves || decided(text, &files, &reading, BypassPermissions) == Allow, "nobody reads: {text}");
+        assert!(
+            leaves || decide_with_table(text, &files, &reading, BypassPermissions) == Allow,
+            "nobody reads: {text}"
+        );
     }
     for text in [
         "git status",
@@ -99,7 +102,7 @@ fn what_rewrites_a_whole_repository_asks_where_a_rule_keeps_something_in_it() {
         "git log --merge",
         "git clean -n",
     ] {
-        assert_eq!(decided(text, &files, &kept, BypassPermissions), Allow, "{text}");
+        assert_eq!(decide_with_table(text, &files, &kept, BypassPermissions), Allow, "{text}");
     }
 }
 
@@ -107,7 +110,7 @@ fn what_rewrites_a_whole_repository_asks_where_a_rule_keeps_something_in_it() {
 #[test]
 fn what_is_unpacked_asks_where_a_rule_keeps_something() {
     let kept = rules(&["Edit(./keys/**)"], &[], &["Bash"]);
-    let files = repository(FILES);
+    let files = exact_repository(FILES);
     for text in [
         "tar xf a.tar",
         "tar -xzf a.tgz",
@@ -127,7 +130,7 @@ fn what_is_unpacked_asks_where_a_rule_keeps_something() {
         "git checkout -p",
         "yes | git restore --patch",
     ] {
-        assert_ne!(decided(text, &files, &kept, BypassPermissions), Allow, "{text}");
+        assert_ne!(decide_with_table(text, &files, &kept, BypassPermissions), Allow, "{text}");
     }
     for text in [
         "tar xf a.tar -C out",
@@ -139,7 +142,7 @@ fn what_is_unpacked_asks_where_a_rule_keeps_something() {
         "svn log",
         "jj log",
     ] {
-        assert_eq!(decided(text, &files, &kept, BypassPermissions), Allow, "{text}");
+        assert_eq!(decide_with_table(text, &files, &kept, BypassPermissions), Allow, "{text}");
     }
 }
 
@@ -147,12 +150,16 @@ fn what_is_unpacked_asks_where_a_rule_keeps_something() {
 #[test]
 fn a_repository_is_rewritten_from_its_top() {
     let kept = rules(&["Edit(//srv/repo/keys/**)"], &[], &[]);
-    let below = World { cwd: "/srv/repo/src".into(), roots: vec!["/srv/repo/src".into()], ..world(BypassPermissions) };
-    let mut files = repository(FILES);
+    let below = DecisionContext {
+        cwd: "/srv/repo/src".into(),
+        roots: vec!["/srv/repo/src".into()],
+        ..test_context(BypassPermissions)
+    };
+    let mut files = exact_repository(FILES);
     files.add_file("/srv/repo/.git/HEAD");
-    let needs = [NeedFacts::new(Need::Run("git reset --hard".to_owned()), None)];
-    let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
-    assert_eq!(decide_seeing(&call, &kept, &below, &files).decision, Ask);
+    let needs = [NeedFacts::new(AccessNeed::Run("git reset --hard".to_owned()), None)];
+    let call = ProposedCall { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
+    assert_eq!(decide_with_files(&call, &kept, &below, &files).decision, Ask);
 }
 
 /// An address names a file by the numbers of its letters, behind any host.
@@ -174,10 +181,10 @@ fn an_address_of_a_closed_file_asks() {
         "python3 -c 'print(urlopen(\"file://localhost/srv/repo/.en%76\").read())'",
         "xdg-open file:///srv/repo/src/../.env",
     ] {
-        assert_ne!(decided(text, &repository(FILES), &closing, BypassPermissions), Allow, "{text}");
-        assert_ne!(decided(text, &repository(FILES), &closing, Ordinary), Allow, "{text}");
+        assert_ne!(decide_with_table(text, &exact_repository(FILES), &closing, BypassPermissions), Allow, "{text}");
+        assert_ne!(decide_with_table(text, &exact_repository(FILES), &closing, Ordinary), Allow, "{text}");
     }
     for text in ["curl file:///srv/repo/a.txt", "curl https://x/.en%76s?file=a", "curl -w '%{http_code}' https://x"] {
-        assert_eq!(decided(text, &repository(FILES), &closing, BypassPermissions), Allow, "{text}");
+        assert_eq!(decide_with_table(text, &exact_repository(FILES), &closing, BypassPermissions), Allow, "{text}");
     }
 }

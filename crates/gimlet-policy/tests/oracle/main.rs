@@ -6,26 +6,26 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
-mod dice;
-mod jail;
+mod bash_jail;
+mod random_commands;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use dice::Dice;
+use bash_jail::{BashJail, JailOutcome};
 use gimlet_policy::shell::{ShellFacts, Word, analyse};
-use gimlet_policy::{Behavior, Call, Decision, NeedFacts, RuleSet, RuleSource, World, decide};
-use gimlet_proto::{Need, PermissionMode};
-use jail::{Jail, Outcome};
+use gimlet_policy::{Behavior, Decision, DecisionContext, NeedFacts, ProposedCall, RuleSet, RuleSource, decide};
+use gimlet_proto::{AccessNeed, PermissionMode};
+use random_commands::CommandGenerator;
 
 /// Commands that are generated for each test; `ORACLE_COMMANDS` at build time says otherwise.
 const COMMANDS: Option<&str> = option_env!("ORACLE_COMMANDS");
 const SEED: Option<&str> = option_env!("ORACLE_SEED");
 const THREADS: usize = 2;
 
-fn number(text: Option<&str>, otherwise: u64) -> u64 {
+fn parse_number(text: Option<&str>, otherwise: u64) -> u64 {
     text.map_or(otherwise, |text| text.parse().unwrap())
 }
 
@@ -39,15 +39,15 @@ fn rules(anchor: &Path, deny: &[&str], allow: &[&str]) -> RuleSet {
 }
 
 /// Decides on as many texts as asked for, runs what is allowed, and hands each outcome to `judge`, which names a fault.
-fn against_bash(
+fn compare_with_bash(
     name: &str,
     mode: PermissionMode,
     deny: &[&str],
     allow: &[&str],
-    judge: fn(&str, &Outcome, &Jail) -> Option<String>,
+    judge: fn(&str, &JailOutcome, &BashJail) -> Option<String>,
 ) {
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let (commands, seed) = (number(COMMANDS, 50_000), number(SEED, clock));
+    let (commands, seed) = (parse_number(COMMANDS, 50_000), parse_number(SEED, clock));
     let (allowed, programs, endless) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let faults: Vec<String> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
@@ -55,22 +55,27 @@ fn against_bash(
                 let (allowed, programs, endless) = (&allowed, &programs, &endless);
                 scope.spawn(move || {
                     let folder = format!("gimlet-oracle-{}-{name}-{thread}", std::process::id());
-                    let jail = Jail::new(std::env::temp_dir().join(folder)).unwrap();
-                    let rules = rules(&jail.work(), deny, allow);
-                    let world = World {
+                    let jail = BashJail::new(std::env::temp_dir().join(folder)).unwrap();
+                    let rules = rules(&jail.work_folder(), deny, allow);
+                    let world = DecisionContext {
                         mode,
-                        cwd: jail.work(),
-                        roots: vec![jail.work()],
-                        home: Some(jail.home()),
+                        cwd: jail.work_folder(),
+                        roots: vec![jail.work_folder()],
+                        home: Some(jail.home_folder()),
                         environment: Some(Arc::new(jail.environment())),
-                        ..World::default()
+                        ..DecisionContext::default()
                     };
                     let mut faults = Vec::new();
                     for at in (thread as u64..commands).step_by(THREADS) {
-                        let text = Dice::new(seed.wrapping_add(at)).text();
-                        let needs = [NeedFacts::new(Need::Run(text.clone()), None)];
-                        let call =
-                            Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
+                        let text = CommandGenerator::new(seed.wrapping_add(at)).command_text();
+                        let needs = [NeedFacts::new(AccessNeed::Run(text.clone()), None)];
+                        let call = ProposedCall {
+                            tool: "Bash",
+                            also_named: &[],
+                            input: None,
+                            needs: &needs,
+                            needs_person: false,
+                        };
                         if decide(&call, &rules, &world).decision == Decision::Allow {
                             let outcome = jail.run(&text).unwrap();
                             allowed.fetch_add(1, Ordering::Relaxed);
@@ -98,7 +103,7 @@ fn against_bash(
 }
 
 /// Whether the rules of the test or the set of readers speak for a call.
-fn is_spoken_for(words: &[String]) -> bool {
+fn is_covered_by_rules(words: &[String]) -> bool {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let Some((name, arguments)) = words.split_first() else { return false };
     let has = |flags: &[&str]| arguments.iter().any(|word| flags.iter().any(|flag| word.starts_with(flag)));
@@ -106,7 +111,7 @@ fn is_spoken_for(words: &[String]) -> bool {
         // Behind a pipe it is a program, everywhere else a keyword.
         "time" => {
             let rest: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
-            is_spoken_for(&rest)
+            is_covered_by_rules(&rest)
         }
         "npm" => arguments.first() == Some(&"run"),
         // As a program, behind such a `time`, it changes nothing.
@@ -168,16 +173,17 @@ fn fits(words: &[Word], call: &[String], open_end: bool) -> bool {
 
 #[test]
 fn whatever_is_allowed_runs_only_what_was_foreseen() {
-    against_bash(
+    compare_with_bash(
         "default-mode",
         PermissionMode::Default,
         &["Bash(curl:*)"],
         &["Bash(npm run:*)", "Bash(make:*)", "Edit(/out/**)"],
         |text, outcome, jail| {
-            let (work, roots) = (jail.work(), [jail.work()]);
+            let (work, roots) = (jail.work_folder(), [jail.work_folder()]);
             let commands =
                 analyse(text, &ShellFacts { cwd: &work, roots: &roots, home: None, environment: None }).commands;
-            let unforeseen = outcome.started.iter().find(|call| !is_spoken_for(call) || !is_predicted(call, &commands));
+            let unforeseen =
+                outcome.started.iter().find(|call| !is_covered_by_rules(call) || !is_predicted(call, &commands));
             let unforeseen = unforeseen.or_else(|| outcome.started.iter().find(|call| reads_outside(call, &work)));
             let written = outcome.written.iter().find(|path| !path.starts_with("work/out/"));
             match (outcome.syntax_error, unforeseen, written) {
@@ -192,7 +198,7 @@ fn whatever_is_allowed_runs_only_what_was_foreseen() {
 
 #[test]
 fn a_denied_program_never_starts_even_where_everything_else_may() {
-    against_bash("bypass-mode", PermissionMode::BypassPermissions, &["Bash(curl:*)"], &[], |_, outcome, _| {
+    compare_with_bash("bypass-mode", PermissionMode::BypassPermissions, &["Bash(curl:*)"], &[], |_, outcome, _| {
         let denied = |call: &&Vec<String>| call.first().is_some_and(|name| name == "curl");
         outcome.started.iter().find(denied).map(|call| format!("started {call:?}"))
     });
@@ -200,8 +206,9 @@ fn a_denied_program_never_starts_even_where_everything_else_may() {
 
 /// What the two above rest on: nothing of a run goes on after it, and what it did is known.
 #[test]
-fn a_run_that_would_not_end_is_ended_whole_and_what_it_did_is_known() {
-    let jail = Jail::new(std::env::temp_dir().join(format!("gimlet-oracle-{}-endless", std::process::id()))).unwrap();
+fn an_endless_run_is_killed_and_its_effects_are_reported() {
+    let jail =
+        BashJail::new(std::env::temp_dir().join(format!("gimlet-oracle-{}-endless", std::process::id()))).unwrap();
     for text in [
         "until curl; false; do :; done 2>/dev/null & true",
         "set -m; { curl; while :; do :; done; } & true",
@@ -212,7 +219,7 @@ fn a_run_that_would_not_end_is_ended_whole_and_what_it_did_is_known() {
         assert!(outcome.started.iter().any(|call| call == &["curl"]), "{text}: {outcome:?}");
         let left = std::fs::read_dir("/proc").unwrap().filter(|entry| {
             let folder = entry.as_ref().unwrap().path();
-            std::fs::read_link(folder.join("cwd")).is_ok_and(|cwd| cwd.starts_with(jail.work()))
+            std::fs::read_link(folder.join("cwd")).is_ok_and(|cwd| cwd.starts_with(jail.work_folder()))
         });
         assert_eq!(left.count(), 0, "{text}");
     }

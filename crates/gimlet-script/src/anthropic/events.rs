@@ -5,22 +5,22 @@
 
 use serde_json::{Map, Value, json};
 
-use super::message::{Message, OutBlock, prompt_usage, transformations};
-use crate::script::{InputPieces, Pings, UsageStyle, Wire};
+use super::message::{ReplyBlock, ReplyMessage, prompt_usage, transformations};
+use crate::script::{InputPieces, PingMode, UsageStyle, WireShape};
 
 /// One event and what it is for, so that faults can find their place.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Event {
+pub(crate) struct ScriptedEvent {
     pub(crate) name: String,
     pub(crate) data: Value,
-    pub(crate) mark: Mark,
+    pub(crate) mark: EventMark,
     /// Wait before it is sent.
     pub(crate) pause_ms: u64,
 }
 
 /// What an event is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum EventMark {
     MessageStart,
     BlockStart(String),
     Delta(String),
@@ -30,8 +30,8 @@ pub(crate) enum Mark {
     Noise,
 }
 
-impl Event {
-    pub(crate) fn new(mark: Mark, data: Value) -> Self {
+impl ScriptedEvent {
+    pub(crate) fn new(mark: EventMark, data: Value) -> Self {
         let name = data["type"].as_str().unwrap_or("").to_owned();
         Self { name, data, mark, pause_ms: 0 }
     }
@@ -43,26 +43,26 @@ impl Event {
 }
 
 /// A ping.
-pub(crate) fn ping(fat: bool) -> Event {
+pub(crate) fn ping(fat: bool) -> ScriptedEvent {
     let data = if fat { json!({ "type": "ping", "sent": 1, "note": { "a": [] } }) } else { json!({ "type": "ping" }) };
-    Event::new(Mark::Noise, data)
+    ScriptedEvent::new(EventMark::Noise, data)
 }
 
 /// All events of a message.
-pub(crate) fn render(message: &Message, wire: &Wire) -> Vec<Event> {
+pub(crate) fn render(message: &ReplyMessage, wire: &WireShape) -> Vec<ScriptedEvent> {
     let mut events = vec![message_start(message, wire)];
     for (index, block) in message.blocks.iter().enumerate() {
         block_events(index, block, wire, &mut events);
     }
     message_deltas(message, wire, &mut events);
-    events.push(Event::new(Mark::MessageStop, json!({ "type": "message_stop" })));
+    events.push(ScriptedEvent::new(EventMark::MessageStop, json!({ "type": "message_stop" })));
     if wire.unknown {
         events = with_unknowns(events);
     }
     with_pings(events, wire)
 }
 
-fn message_start(message: &Message, wire: &Wire) -> Event {
+fn message_start(message: &ReplyMessage, wire: &WireShape) -> ScriptedEvent {
     let mut body = json!({
         "id": message.id,
         "type": "message",
@@ -81,33 +81,33 @@ fn message_start(message: &Message, wire: &Wire) -> Event {
     if let Some(dropped) = &message.dropped {
         body["input_transformations"] = transformations(dropped);
     }
-    Event::new(Mark::MessageStart, json!({ "type": "message_start", "message": body }))
+    ScriptedEvent::new(EventMark::MessageStart, json!({ "type": "message_start", "message": body }))
 }
 
-fn block_events(index: usize, block: &OutBlock, wire: &Wire, events: &mut Vec<Event>) {
+fn block_events(index: usize, block: &ReplyBlock, wire: &WireShape, events: &mut Vec<ScriptedEvent>) {
     let kind = block.kind().to_owned();
     let start = json!({ "type": "content_block_start", "index": index, "content_block": start_of(block) });
-    events.push(Event::new(Mark::BlockStart(kind.clone()), start));
-    let pause_ms = if matches!(block, OutBlock::Tool { .. }) { wire.input_pause_ms } else { 0 };
+    events.push(ScriptedEvent::new(EventMark::BlockStart(kind.clone()), start));
+    let pause_ms = if matches!(block, ReplyBlock::Tool { .. }) { wire.input_pause_ms } else { 0 };
     for (position, delta) in deltas_of(block, wire).into_iter().enumerate() {
         let data = json!({ "type": "content_block_delta", "index": index, "delta": delta });
-        let mut event = Event::new(Mark::Delta(kind.clone()), data);
+        let mut event = ScriptedEvent::new(EventMark::Delta(kind.clone()), data);
         // Buffered input arrives in bursts: silence first, then some pieces at once.
         event.pause_ms = if position % 4 == 0 { pause_ms } else { 0 };
         events.push(event);
     }
     let stop = json!({ "type": "content_block_stop", "index": index });
-    events.push(Event::new(Mark::BlockStop(kind), stop));
+    events.push(ScriptedEvent::new(EventMark::BlockStop(kind), stop));
 }
 
 /// What a block's start event carries.
-fn start_of(block: &OutBlock) -> Value {
+fn start_of(block: &ReplyBlock) -> Value {
     match block {
-        OutBlock::Text { .. } => json!({ "type": "text", "text": "" }),
-        OutBlock::Thinking { .. } => json!({ "type": "thinking", "thinking": "", "signature": "" }),
-        OutBlock::Tool { id, name, .. } => json!({ "type": "tool_use", "id": id, "name": name, "input": {} }),
-        OutBlock::Raw { block, whole: true } => block.clone(),
-        OutBlock::Raw { block, whole: false } => emptied(block),
+        ReplyBlock::Text { .. } => json!({ "type": "text", "text": "" }),
+        ReplyBlock::Thinking { .. } => json!({ "type": "thinking", "thinking": "", "signature": "" }),
+        ReplyBlock::Tool { id, name, .. } => json!({ "type": "tool_use", "id": id, "name": name, "input": {} }),
+        ReplyBlock::Raw { block, whole: true } => block.clone(),
+        ReplyBlock::Raw { block, whole: false } => emptied(block),
     }
 }
 
@@ -127,21 +127,21 @@ fn emptied(block: &Value) -> Value {
     start
 }
 
-fn deltas_of(block: &OutBlock, wire: &Wire) -> Vec<Value> {
+fn deltas_of(block: &ReplyBlock, wire: &WireShape) -> Vec<Value> {
     match block {
-        OutBlock::Text { text, times } => {
+        ReplyBlock::Text { text, times } => {
             let once = pieces(text, wire.text_piece);
             let all = std::iter::repeat_n(&once, *times).flatten();
             all.map(|piece| json!({ "type": "text_delta", "text": piece })).collect()
         }
-        OutBlock::Thinking { shown, signature } => thinking_deltas(shown, signature, wire),
-        OutBlock::Tool { input, .. } => input_deltas(input, wire),
-        OutBlock::Raw { whole: true, .. } => Vec::new(),
-        OutBlock::Raw { block, whole: false } => raw_deltas(block, wire),
+        ReplyBlock::Thinking { shown, signature } => thinking_deltas(shown, signature, wire),
+        ReplyBlock::Tool { input, .. } => input_deltas(input, wire),
+        ReplyBlock::Raw { whole: true, .. } => Vec::new(),
+        ReplyBlock::Raw { block, whole: false } => raw_deltas(block, wire),
     }
 }
 
-fn thinking_deltas(shown: &str, signature: &str, wire: &Wire) -> Vec<Value> {
+fn thinking_deltas(shown: &str, signature: &str, wire: &WireShape) -> Vec<Value> {
     let texts = pieces(shown, wire.text_piece);
     let mut deltas: Vec<Value> =
         texts.iter().map(|piece| json!({ "type": "thinking_delta", "thinking": piece })).collect();
@@ -149,7 +149,7 @@ fn thinking_deltas(shown: &str, signature: &str, wire: &Wire) -> Vec<Value> {
     deltas
 }
 
-fn input_deltas(input: &str, wire: &Wire) -> Vec<Value> {
+fn input_deltas(input: &str, wire: &WireShape) -> Vec<Value> {
     let pieces: Vec<&str> = match wire.input_pieces {
         InputPieces::None => Vec::new(),
         InputPieces::One => vec![input],
@@ -160,7 +160,7 @@ fn input_deltas(input: &str, wire: &Wire) -> Vec<Value> {
     pieces.iter().map(|piece| json!({ "type": "input_json_delta", "partial_json": piece })).collect()
 }
 
-fn raw_deltas(block: &Value, wire: &Wire) -> Vec<Value> {
+fn raw_deltas(block: &Value, wire: &WireShape) -> Vec<Value> {
     match block["type"].as_str().unwrap_or("") {
         "text" => pieces(block["text"].as_str().unwrap_or(""), wire.text_piece)
             .iter()
@@ -201,13 +201,13 @@ fn byte_pieces(text: &str, bytes: usize) -> Vec<&str> {
     out
 }
 
-fn message_deltas(message: &Message, wire: &Wire, events: &mut Vec<Event>) {
+fn message_deltas(message: &ReplyMessage, wire: &WireShape, events: &mut Vec<ScriptedEvent>) {
     let event = |delta: Value, usage: Option<Map<String, Value>>| {
         let mut data = json!({ "type": "message_delta", "delta": delta });
         if let Some(usage) = usage {
             data["usage"] = Value::Object(usage);
         }
-        Event::new(Mark::MessageDelta, data)
+        ScriptedEvent::new(EventMark::MessageDelta, data)
     };
     let mut last = json!({ "stop_reason": message.stop_reason, "stop_sequence": message.stop_sequence });
     if let Some(details) = &message.stop_details {
@@ -223,7 +223,7 @@ fn message_deltas(message: &Message, wire: &Wire, events: &mut Vec<Event>) {
 }
 
 /// Cumulative usage: the prompt's numbers again, or nulls in their place.
-fn end_usage(message: &Message, output_tokens: u64, style: UsageStyle) -> Map<String, Value> {
+fn end_usage(message: &ReplyMessage, output_tokens: u64, style: UsageStyle) -> Map<String, Value> {
     let mut usage = prompt_usage(message);
     usage.retain(|name, _| name.ends_with("_tokens"));
     if style == UsageStyle::Nulls {
@@ -236,39 +236,39 @@ fn end_usage(message: &Message, output_tokens: u64, style: UsageStyle) -> Map<St
 }
 
 /// Adds an event, a delta type and a field that no client can know.
-fn with_unknowns(events: Vec<Event>) -> Vec<Event> {
+fn with_unknowns(events: Vec<ScriptedEvent>) -> Vec<ScriptedEvent> {
     let mut out = Vec::with_capacity(events.len() * 2);
     for mut event in events {
         event.data["x_unknown_field"] = json!({ "nested": [1, null] });
         let index = event.index();
-        let after_start = matches!(event.mark, Mark::BlockStart(_));
+        let after_start = matches!(event.mark, EventMark::BlockStart(_));
         out.push(event);
         if after_start {
             let delta = json!({ "type": "x_unknown_delta", "value": "?" });
             let data = json!({ "type": "content_block_delta", "index": index, "delta": delta });
-            out.push(Event::new(Mark::Noise, data));
-            out.push(Event::new(Mark::Noise, json!({ "type": "x_unknown_event", "index": index })));
+            out.push(ScriptedEvent::new(EventMark::Noise, data));
+            out.push(ScriptedEvent::new(EventMark::Noise, json!({ "type": "x_unknown_event", "index": index })));
         }
     }
     out
 }
 
-fn with_pings(events: Vec<Event>, wire: &Wire) -> Vec<Event> {
+fn with_pings(events: Vec<ScriptedEvent>, wire: &WireShape) -> Vec<ScriptedEvent> {
     let mut out = Vec::with_capacity(events.len() + 1);
     let mut burst_done = false;
     for (position, event) in events.into_iter().enumerate() {
         let mark = event.mark.clone();
-        let before = usize::from(wire.pings == Pings::BeforeStart && mark == Mark::MessageStart);
+        let before = usize::from(wire.pings == PingMode::BeforeStart && mark == EventMark::MessageStart);
         let after = match wire.pings {
-            Pings::None | Pings::BeforeStart => 0,
-            Pings::Start => usize::from(mark == Mark::MessageStart),
-            Pings::Every(count) => usize::from((position + 1) % count == 0),
-            Pings::Burst(count) if !burst_done && matches!(mark, Mark::Delta(_)) => {
+            PingMode::None | PingMode::BeforeStart => 0,
+            PingMode::Start => usize::from(mark == EventMark::MessageStart),
+            PingMode::Every(count) => usize::from((position + 1) % count == 0),
+            PingMode::Burst(count) if !burst_done && matches!(mark, EventMark::Delta(_)) => {
                 burst_done = true;
                 count
             }
-            Pings::Burst(_) => 0,
-            Pings::AfterDelta => usize::from(mark == Mark::MessageDelta),
+            PingMode::Burst(_) => 0,
+            PingMode::AfterDelta => usize::from(mark == EventMark::MessageDelta),
         };
         out.extend(std::iter::repeat_with(|| ping(wire.fat_pings)).take(before));
         out.push(event);

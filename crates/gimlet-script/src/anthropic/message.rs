@@ -2,24 +2,24 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Binder;
-use crate::hash;
-use crate::script::{BlockSpec, Reply, ToolInput};
-use crate::template::Template;
-use crate::usage::PromptUsage;
+use super::ThinkingSigner;
+use crate::digest_chain;
+use crate::prompt_usage::PromptUsage;
+use crate::script::{BlockSpec, ScriptedReply, ToolInput};
+use crate::template::ReplyTemplate;
 
 /// Where ids come from: the script's seed and the place of the reply in it.
-pub(crate) struct Ids {
+pub(crate) struct IdSource {
     pub(crate) seed: u64,
     pub(crate) place: String,
 }
 
 /// A complete message, ready to be rendered.
 #[derive(Clone, Debug)]
-pub(crate) struct Message {
+pub(crate) struct ReplyMessage {
     pub(crate) id: String,
     pub(crate) model: String,
-    pub(crate) blocks: Vec<OutBlock>,
+    pub(crate) blocks: Vec<ReplyBlock>,
     pub(crate) stop_reason: Option<String>,
     pub(crate) stop_sequence: Option<String>,
     pub(crate) stop_details: Option<Value>,
@@ -34,7 +34,7 @@ pub(crate) struct Message {
 
 /// One block of it.
 #[derive(Clone, Debug)]
-pub(crate) enum OutBlock {
+pub(crate) enum ReplyBlock {
     /// A text and how often it is repeated, each time as deltas of its own.
     Text {
         text: String,
@@ -55,27 +55,27 @@ pub(crate) enum OutBlock {
     },
 }
 
-impl OutBlock {
+impl ReplyBlock {
     /// The block as one JSON object, the way it stands in a message that is not streamed.
     pub(crate) fn to_value(&self) -> Value {
         match self {
-            OutBlock::Text { text, times } => json!({ "type": "text", "text": text.repeat(*times) }),
-            OutBlock::Thinking { shown, signature } => {
+            ReplyBlock::Text { text, times } => json!({ "type": "text", "text": text.repeat(*times) }),
+            ReplyBlock::Thinking { shown, signature } => {
                 json!({ "type": "thinking", "thinking": shown, "signature": signature })
             }
-            OutBlock::Tool { id, name, input } => {
+            ReplyBlock::Tool { id, name, input } => {
                 let input = serde_json::from_str(input).ok().filter(Value::is_object).unwrap_or_else(|| json!({}));
                 json!({ "type": "tool_use", "id": id, "name": name, "input": input })
             }
-            OutBlock::Raw { block, .. } => block.clone(),
+            ReplyBlock::Raw { block, .. } => block.clone(),
         }
     }
 
     /// What a well-behaved client will send back, for sealing what follows.
-    fn echoed(&self) -> String {
+    fn replayed_json(&self) -> String {
         match self {
-            OutBlock::Tool { id, name, input } => {
-                let usable = crate::json::parse(input).is_ok_and(|node| node.is_object());
+            ReplyBlock::Tool { id, name, input } => {
+                let usable = crate::spanned_json::parse(input).is_ok_and(|node| node.is_object());
                 let input = if usable { input.as_str() } else { "{}" };
                 format!("{{\"type\":\"tool_use\",\"id\":{},\"name\":{},\"input\":{input}}}", json!(id), json!(name))
             }
@@ -85,43 +85,43 @@ impl OutBlock {
 
     fn bytes(&self) -> usize {
         match self {
-            OutBlock::Text { text, times } => text.len() * times,
-            OutBlock::Thinking { shown, .. } => shown.len(),
-            OutBlock::Tool { name, input, .. } => name.len() + input.len(),
-            OutBlock::Raw { block, .. } => block.to_string().len(),
+            ReplyBlock::Text { text, times } => text.len() * times,
+            ReplyBlock::Thinking { shown, .. } => shown.len(),
+            ReplyBlock::Tool { name, input, .. } => name.len() + input.len(),
+            ReplyBlock::Raw { block, .. } => block.to_string().len(),
         }
     }
 
     pub(crate) fn kind(&self) -> &str {
         match self {
-            OutBlock::Text { .. } => "text",
-            OutBlock::Thinking { .. } => "thinking",
-            OutBlock::Tool { .. } => "tool_use",
-            OutBlock::Raw { block, .. } => block["type"].as_str().unwrap_or(""),
+            ReplyBlock::Text { .. } => "text",
+            ReplyBlock::Thinking { .. } => "thinking",
+            ReplyBlock::Tool { .. } => "tool_use",
+            ReplyBlock::Raw { block, .. } => block["type"].as_str().unwrap_or(""),
         }
     }
 }
 
 /// Makes a reply concrete for one request.
-pub(crate) fn build(
-    reply: &Reply,
-    ids: &Ids,
-    template: &Template<'_>,
+pub(crate) fn build_message(
+    reply: &ScriptedReply,
+    ids: &IdSource,
+    template: &ReplyTemplate<'_>,
     model: &str,
-    binder: Option<Binder>,
+    binder: Option<ThinkingSigner>,
     prompt: PromptUsage,
-) -> Message {
-    let mut maker = Maker { ids, template, binder, blocks: Vec::new(), thinking_bytes: 0 };
+) -> ReplyMessage {
+    let mut maker = MessageBuilder { ids, template, binder, blocks: Vec::new(), thinking_bytes: 0 };
     for spec in &reply.blocks {
         maker.add(spec);
     }
-    let Maker { blocks, thinking_bytes, .. } = maker;
+    let MessageBuilder { blocks, thinking_bytes, .. } = maker;
     let calls_tool = blocks.iter().any(|block| block.kind() == "tool_use");
     let default_stop = if calls_tool { "tool_use" } else { "end_turn" };
     let thinking_tokens = thinking_bytes.div_ceil(4) as u64;
-    let shown_bytes: usize = blocks.iter().filter(|block| block.kind() != "thinking").map(OutBlock::bytes).sum();
-    Message {
-        id: hash::id("msg", ids.seed, &ids.place),
+    let shown_bytes: usize = blocks.iter().filter(|block| block.kind() != "thinking").map(ReplyBlock::bytes).sum();
+    ReplyMessage {
+        id: digest_chain::make_id("msg", ids.seed, &ids.place),
         model: model.to_owned(),
         stop_reason: reply.stop_reason.clone().unwrap_or_else(|| Some(default_stop.to_owned())),
         stop_sequence: reply.stop_sequence.clone(),
@@ -135,49 +135,49 @@ pub(crate) fn build(
     }
 }
 
-struct Maker<'a> {
-    ids: &'a Ids,
-    template: &'a Template<'a>,
-    binder: Option<Binder>,
-    blocks: Vec<OutBlock>,
+struct MessageBuilder<'a> {
+    ids: &'a IdSource,
+    template: &'a ReplyTemplate<'a>,
+    binder: Option<ThinkingSigner>,
+    blocks: Vec<ReplyBlock>,
     thinking_bytes: usize,
 }
 
-impl Maker<'_> {
-    fn push(&mut self, block: OutBlock) {
+impl MessageBuilder<'_> {
+    fn push(&mut self, block: ReplyBlock) {
         if let Some(binder) = &mut self.binder {
-            binder.pass_json(&block.echoed());
+            binder.absorb_json(&block.replayed_json());
         }
         self.blocks.push(block);
     }
 
     fn next_id(&self, prefix: &str) -> String {
-        hash::id(prefix, self.ids.seed, &format!("{}.{}", self.ids.place, self.blocks.len()))
+        digest_chain::make_id(prefix, self.ids.seed, &format!("{}.{}", self.ids.place, self.blocks.len()))
     }
 
     fn add(&mut self, spec: &BlockSpec) {
         match spec {
             BlockSpec::Text { text, times } => {
                 let text = self.template.fill(text, 1);
-                self.push(OutBlock::Text { text, times: *times });
+                self.push(ReplyBlock::Text { text, times: *times });
             }
             BlockSpec::Thinking { text, omitted } => {
                 let text = self.template.fill(text, 1);
                 self.thinking_bytes += text.len();
                 let shown = if *omitted { String::new() } else { text };
-                let signature = self.binder.as_mut().map(|binder| binder.seal(&shown)).unwrap_or_default();
-                self.blocks.push(OutBlock::Thinking { shown, signature });
+                let signature = self.binder.as_mut().map(|binder| binder.sign(&shown)).unwrap_or_default();
+                self.blocks.push(ReplyBlock::Thinking { shown, signature });
             }
             BlockSpec::Tool { name, input, id, times } => {
                 for n in 1..=*times {
                     let input = self.input_text(input, n);
                     let id = id.clone().unwrap_or_else(|| self.next_id("toolu"));
-                    self.push(OutBlock::Tool { id, name: name.clone(), input });
+                    self.push(ReplyBlock::Tool { id, name: name.clone(), input });
                 }
             }
             BlockSpec::Raw { block, whole } => {
                 let block = self.template.fill_value(block, 1);
-                self.push(OutBlock::Raw { block, whole: *whole });
+                self.push(ReplyBlock::Raw { block, whole: *whole });
             }
             BlockSpec::HugeResult { bytes } => self.add_huge_result(*bytes),
         }
@@ -200,8 +200,8 @@ impl Maker<'_> {
         let page =
             json!({ "type": "web_fetch_result", "url": url, "content": { "type": "document", "source": source } });
         let result = json!({ "type": "web_fetch_tool_result", "tool_use_id": id, "content": page });
-        self.push(OutBlock::Raw { block: call, whole: false });
-        self.push(OutBlock::Raw { block: result, whole: true });
+        self.push(ReplyBlock::Raw { block: call, whole: false });
+        self.push(ReplyBlock::Raw { block: result, whole: true });
     }
 }
 
@@ -213,7 +213,7 @@ fn filler(bytes: usize) -> String {
 }
 
 /// The prompt's part of `usage`, as `message_start` tells it.
-pub(crate) fn prompt_usage(message: &Message) -> Map<String, Value> {
+pub(crate) fn prompt_usage(message: &ReplyMessage) -> Map<String, Value> {
     let prompt = &message.prompt;
     let usage = json!({
         "input_tokens": prompt.input_tokens,
@@ -232,7 +232,7 @@ pub(crate) fn prompt_usage(message: &Message) -> Map<String, Value> {
 }
 
 /// The whole message as one JSON object, for a request that does not stream.
-pub(crate) fn to_json(message: &Message) -> Value {
+pub(crate) fn to_json(message: &ReplyMessage) -> Value {
     let mut usage = prompt_usage(message);
     usage.insert("output_tokens".to_owned(), json!(message.output_tokens));
     usage.insert("output_tokens_details".to_owned(), json!({ "thinking_tokens": message.thinking_tokens }));
@@ -242,7 +242,7 @@ pub(crate) fn to_json(message: &Message) -> Value {
         "type": "message",
         "role": "assistant",
         "model": message.model,
-        "content": message.blocks.iter().map(OutBlock::to_value).collect::<Vec<_>>(),
+        "content": message.blocks.iter().map(ReplyBlock::to_value).collect::<Vec<_>>(),
         "stop_reason": message.stop_reason,
         "stop_sequence": message.stop_sequence,
         "usage": usage,
@@ -262,8 +262,8 @@ pub(crate) fn transformations(dropped: &[String]) -> Value {
 }
 
 /// A block in the form in which histories are compared.
-pub(crate) fn canonical_tail(block: &OutBlock) -> Option<String> {
-    let text = block.echoed();
-    let node = crate::json::parse(&text).ok()?;
-    Some(super::thinking::canonical_block(&node, &text))
+pub(crate) fn canonical_tail(block: &ReplyBlock) -> Option<String> {
+    let text = block.replayed_json();
+    let node = crate::spanned_json::parse(&text).ok()?;
+    Some(super::thinking_signature::canonical_block(&node, &text))
 }

@@ -8,13 +8,13 @@ use serde::Deserialize;
 pub enum Fault {
     /// Ends the connection.
     Cut {
-        at: At,
+        at: FaultPoint,
         #[serde(default)]
-        how: Close,
+        how: CloseKind,
     },
     /// Stops sending and holds the connection open until the client leaves, or for `for_ms`.
     Stall {
-        at: At,
+        at: FaultPoint,
         /// Pings in the given rhythm meanwhile.
         #[serde(default)]
         ping_every_ms: Option<u64>,
@@ -23,7 +23,7 @@ pub enum Fault {
     },
     /// An `error` event, after which the stream ends. With `data`, that text is the event's data.
     ErrorEvent {
-        at: At,
+        at: FaultPoint,
         #[serde(rename = "type", default = "overloaded")]
         kind: String,
         #[serde(default)]
@@ -37,7 +37,7 @@ pub enum Fault {
         #[serde(default = "too_large")]
         status: u16,
         #[serde(default)]
-        how: Close,
+        how: CloseKind,
     },
     /// Closes the connection after the answer without having announced it.
     CloseQuietly,
@@ -69,7 +69,7 @@ fn too_large() -> u16 {
 /// A place in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum At {
+pub enum FaultPoint {
     BeforeHeaders,
     AfterHeaders,
     /// In the middle of the bytes of `message_start`.
@@ -98,7 +98,7 @@ pub enum At {
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Close {
+pub enum CloseKind {
     /// An orderly end of the stream.
     #[default]
     Fin,

@@ -20,10 +20,10 @@ fn reads_the_whole_format() {
     )
     .unwrap();
     assert_eq!(script.steps.len(), 4);
-    assert_eq!(script.models[0].binding, Some(crate::Binding::Drop));
+    assert_eq!(script.models[0].binding, Some(crate::ThinkingBinding::Drop));
     assert_eq!(script.steps[0].reply.blocks[0], BlockSpec::Thinking { text: "plan".into(), omitted: true });
-    assert_eq!(script.steps[0].wire.chunk, Chunk::Bytes(7));
-    assert_eq!(script.steps[2].reply.faults[1], Fault::Cut { at: At::Byte(9), how: Close::Rst });
+    assert_eq!(script.steps[0].wire.chunk, ChunkMode::Bytes(7));
+    assert_eq!(script.steps[2].reply.faults[1], Fault::Cut { at: FaultPoint::Byte(9), how: CloseKind::Rst });
     assert_eq!(script.steps[3].reply.stop_reason, Some(None));
     assert_eq!(script.steps[0].reply.stop_reason, Some(Some("tool_use".into())));
     assert_eq!(script.steps[1].reply.stop_reason, None);
@@ -67,5 +67,5 @@ fn the_builder_writes_one_step_per_then() {
     let script = Script::new().say("a").call("Read", serde_json::json!({})).then().status(529).times(2).then().say("b");
     assert_eq!(script.steps.len(), 3);
     assert_eq!(script.steps[0].reply.blocks.len(), 2);
-    assert_eq!((script.steps[1].reply.status, script.steps[1].repeat), (Some(529), Some(Repeat::Times(2))));
+    assert_eq!((script.steps[1].reply.status, script.steps[1].repeat), (Some(529), Some(StepRepeat::Times(2))));
 }

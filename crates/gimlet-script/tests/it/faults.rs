@@ -1,11 +1,13 @@
 use std::time::Duration;
 
-use gimlet_script::{At, Chunk, Close, Encoding, Expect, Fault, Framing, Script, Wire};
+use gimlet_script::{
+    BodyFraming, ChunkMode, CloseKind, ContentEncoding, ExpectedRequest, Fault, FaultPoint, Script, WireShape,
+};
 use serde_json::json;
 
-use crate::client::{Client, End, ask, body, user};
+use crate::raw_client::{RawClient, ResponseEnd, ask, body, user};
 
-fn cut(at: At, how: Close) -> Fault {
+fn cut(at: FaultPoint, how: CloseKind) -> Fault {
     Fault::Cut { at, how }
 }
 
@@ -21,7 +23,7 @@ async fn statuses_come_as_often_as_scripted_with_their_headers() {
     let script = Script::from_json(text).unwrap().var("other", "http://elsewhere");
     let server = script.serve().await.unwrap();
     let request = body(&[user("hi")]);
-    let mut client = Client::connect(&server).await;
+    let mut client = RawClient::connect(&server).await;
     for _ in 0..2 {
         let busy = client.ask(&request).await;
         assert_eq!((busy.status, busy.header("retry-after")), (529, Some("0.05")));
@@ -39,14 +41,14 @@ async fn statuses_come_as_often_as_scripted_with_their_headers() {
 
 #[tokio::test]
 async fn cuts_are_seen_as_fin_or_reset() {
-    for (how, end) in [(Close::Fin, End::Fin), (Close::Rst, End::Reset)] {
-        let server = Script::new().say("hello").fault(cut(At::MidText, how)).serve().await.unwrap();
+    for (how, end) in [(CloseKind::Fin, ResponseEnd::Fin), (CloseKind::Rst, ResponseEnd::Reset)] {
+        let server = Script::new().say("hello").fault(cut(FaultPoint::MidText, how)).serve().await.unwrap();
         let response = ask(&server, &body(&[user("hi")])).await;
         assert_eq!(response.end, end);
         assert!(response.text().contains("text_delta") && !response.text().contains("content_block_stop"));
 
-        let server = Script::new().say("hello").fault(cut(At::BeforeHeaders, how)).serve().await.unwrap();
-        let mut client = Client::connect(&server).await;
+        let server = Script::new().say("hello").fault(cut(FaultPoint::BeforeHeaders, how)).serve().await.unwrap();
+        let mut client = RawClient::connect(&server).await;
         client.send(&body(&[user("hi")])).await;
         assert_eq!(client.try_read().await.unwrap_err(), end);
     }
@@ -54,16 +56,23 @@ async fn cuts_are_seen_as_fin_or_reset() {
 
 #[tokio::test]
 async fn a_cut_is_visible_under_every_framing() {
-    for framing in [Framing::Chunked, Framing::Length] {
-        let wire = Wire { framing, ..Wire::default() };
-        let server =
-            Script::new().say("x").fault(cut(At::AfterStopReason, Close::Fin)).wire(wire).serve().await.unwrap();
-        assert_eq!(ask(&server, &body(&[user("hi")])).await.end, End::Fin);
+    for framing in [BodyFraming::Chunked, BodyFraming::Length] {
+        let wire = WireShape { framing, ..WireShape::default() };
+        let server = Script::new()
+            .say("x")
+            .fault(cut(FaultPoint::AfterStopReason, CloseKind::Fin))
+            .wire(wire)
+            .serve()
+            .await
+            .unwrap();
+        assert_eq!(ask(&server, &body(&[user("hi")])).await.end, ResponseEnd::Fin);
     }
-    for (framing, end) in
-        [(Framing::Chunked, End::Complete), (Framing::Length, End::Complete), (Framing::Close, End::Fin)]
-    {
-        let wire = Wire { framing, chunk: Chunk::Bytes(3), ..Wire::default() };
+    for (framing, end) in [
+        (BodyFraming::Chunked, ResponseEnd::Complete),
+        (BodyFraming::Length, ResponseEnd::Complete),
+        (BodyFraming::Close, ResponseEnd::Fin),
+    ] {
+        let wire = WireShape { framing, chunk: ChunkMode::Bytes(3), ..WireShape::default() };
         let server = Script::new().say("whole").wire(wire).serve().await.unwrap();
         let response = ask(&server, &body(&[user("hi")])).await;
         assert_eq!((response.end, response.message()["content"][0]["text"].as_str()), (end, Some("whole")));
@@ -72,9 +81,9 @@ async fn a_cut_is_visible_under_every_framing() {
 
 #[tokio::test]
 async fn a_stall_lasts_until_the_client_leaves_which_is_noticed() {
-    let stall = Fault::Stall { at: At::MidText, ping_every_ms: None, for_ms: None };
+    let stall = Fault::Stall { at: FaultPoint::MidText, ping_every_ms: None, for_ms: None };
     let server = Script::new().say("hello").fault(stall).serve().await.unwrap();
-    let mut client = Client::connect(&server).await;
+    let mut client = RawClient::connect(&server).await;
     client.send(&body(&[user("hi")])).await;
     server.wait_for_requests(1).await;
     assert!(server.request(0).outcome().ended_at.is_none());
@@ -85,20 +94,27 @@ async fn a_stall_lasts_until_the_client_leaves_which_is_noticed() {
 
 #[tokio::test]
 async fn a_short_stall_with_pings_goes_on() {
-    let stall = Fault::Stall { at: At::AfterMessageStart, ping_every_ms: Some(2), for_ms: Some(10) };
+    let stall = Fault::Stall { at: FaultPoint::AfterMessageStart, ping_every_ms: Some(2), for_ms: Some(10) };
     let server = Script::new().say("hello").fault(stall).serve().await.unwrap();
     let response = ask(&server, &body(&[user("hi")])).await;
     let pings = response.events().iter().filter(|event| event["type"] == "ping").count();
-    assert_eq!((response.end, pings), (End::Complete, 6));
+    assert_eq!((response.end, pings), (ResponseEnd::Complete, 6));
 }
 
 #[tokio::test]
 async fn uploads_are_refused_halfway() {
     let refuse = |how| Fault::RefuseUpload { after_bytes: 10, status: 413, how };
-    let server =
-        Script::new().fault(refuse(Close::Fin)).then().fault(refuse(Close::Rst)).then().say("x").serve().await.unwrap();
+    let server = Script::new()
+        .fault(refuse(CloseKind::Fin))
+        .then()
+        .fault(refuse(CloseKind::Rst))
+        .then()
+        .say("x")
+        .serve()
+        .await
+        .unwrap();
     for _ in 0..2 {
-        let mut client = Client::connect(&server).await;
+        let mut client = RawClient::connect(&server).await;
         client
             .send_raw(b"POST /v1/messages HTTP/1.1\r\nx-api-key: k\r\ncontent-length: 100000\r\n\r\n0123456789")
             .await;
@@ -121,22 +137,22 @@ async fn idle_connections_can_vanish() {
         .await
         .unwrap();
     let request = body(&[user("hi")]);
-    let mut client = Client::connect(&server).await;
+    let mut client = RawClient::connect(&server).await;
     let first = client.ask(&request).await;
-    assert_eq!((first.end, first.header("connection")), (End::Complete, None));
-    assert_eq!(client.try_read().await.unwrap_err(), End::Fin);
-    let mut client = Client::connect(&server).await;
-    assert_eq!(client.ask(&request).await.end, End::Complete);
+    assert_eq!((first.end, first.header("connection")), (ResponseEnd::Complete, None));
+    assert_eq!(client.try_read().await.unwrap_err(), ResponseEnd::Fin);
+    let mut client = RawClient::connect(&server).await;
+    assert_eq!(client.ask(&request).await.end, ResponseEnd::Complete);
     client.send(&request).await;
-    assert_eq!(client.try_read().await.unwrap_err(), End::Reset);
+    assert_eq!(client.try_read().await.unwrap_err(), ResponseEnd::Reset);
     assert_eq!(ask(&server, &request).await.message()["content"][0]["text"], "c");
 }
 
 #[tokio::test]
 async fn compressed_and_lying_encodings_are_announced() {
-    let wire = Wire { encoding: Encoding::Gzip, ..Wire::default() };
-    let lie = Wire { claim_encoding: Some("br".into()), ..Wire::default() };
-    let torn = cut(At::Byte(30), Close::Fin);
+    let wire = WireShape { encoding: ContentEncoding::Gzip, ..WireShape::default() };
+    let lie = WireShape { claim_encoding: Some("br".into()), ..WireShape::default() };
+    let torn = cut(FaultPoint::Byte(30), CloseKind::Fin);
     let server = Script::new()
         .say("a")
         .wire(wire.clone())
@@ -160,7 +176,7 @@ async fn compressed_and_lying_encodings_are_announced() {
         (Some("br"), Some("end_turn"))
     );
     let torn = ask(&server, &request).await;
-    assert_eq!((torn.body.len(), torn.end), (30, End::Fin));
+    assert_eq!((torn.body.len(), torn.end), (30, ResponseEnd::Fin));
 }
 
 #[tokio::test]
@@ -186,9 +202,9 @@ async fn odd_blocks_come_back_as_they_were_sent() {
 
 #[tokio::test]
 async fn other_paths_answer_only_when_a_step_names_them() {
-    let elsewhere = Expect { path: Some("/elsewhere".into()), ..Expect::default() };
+    let elsewhere = ExpectedRequest { path: Some("/elsewhere".into()), ..ExpectedRequest::default() };
     let server = Script::new().expect(elsewhere).status(200).body(json!({"ok": true})).serve().await.unwrap();
-    let mut client = Client::connect(&server).await;
+    let mut client = RawClient::connect(&server).await;
     client.send_raw(b"GET /nowhere HTTP/1.1\r\n\r\n").await;
     assert_eq!(client.read().await.status, 599);
     client.send_raw(b"GET /elsewhere?x=1 HTTP/1.1\r\n\r\n").await;

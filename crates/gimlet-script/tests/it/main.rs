@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test's helper fails the way a test does")]
 
-mod client;
+mod raw_client;
 
-mod cache;
-mod checks;
+mod cache_hits;
 mod faults;
-mod playing;
-mod thinking;
+mod request_checks;
+mod script_playback;
+mod thinking_replay;

@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::fit;
-use super::lines::{HostLine, read};
+use super::host_lines::{HostLine, parse_lossy};
+use super::truncate;
 
 /// Separates what changes from what does not in a list of prompt blocks; gimlet keeps those apart by itself.
 const DYNAMIC_BOUNDARY: &str = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__";
 
 /// What a host asks for at the start. Everything here wins over the flags.
 #[derive(Clone, Debug, Default)]
-pub struct Initialize {
+pub struct InitializeRequest {
     /// `None` when the host said nothing about hooks.
     pub hooks: Option<Vec<DriverHook>>,
     /// Why they are not what the host meant. One that is left out silently is a guard that is off.
@@ -43,12 +43,12 @@ pub struct Initialize {
     /// The host has a way for its person to stop single tasks.
     pub per_task_stop: Option<bool>,
     /// It brings plugins, which this version does not take.
-    pub brings_plugins: bool,
+    pub has_plugins: bool,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Matcher {
+struct HostHookMatcher {
     matcher: Option<String>,
     #[serde(default)]
     hook_callback_ids: Vec<String>,
@@ -57,20 +57,20 @@ struct Matcher {
     on_failure: Option<String>,
 }
 
-impl Initialize {
+impl InitializeRequest {
     /// The wishes of a line, if it is an `initialize` request.
-    pub fn of(line: &HostLine) -> Option<Self> {
+    pub fn from_line(line: &HostLine) -> Option<Self> {
         if line.kind()? != "control_request" {
             return None;
         }
-        let request = super::requests::members(line)?;
-        (request.text("subtype")? == "initialize").then(|| Self::read(&request))
+        let request = super::control_requests::parse_request(line)?;
+        (request.text("subtype")? == "initialize").then(|| Self::from_request(&request))
     }
 
     /// Reads the request. A member that is not what it should be counts as absent, but for hooks.
-    pub(super) fn read(request: &HostLine) -> Self {
+    pub(super) fn from_request(request: &HostLine) -> Self {
         let not_null = |name: &str| request.raw(name).filter(|raw| raw.get() != "null").map(ToOwned::to_owned);
-        let (hooks, hooks_problem) = match not_null("hooks").map(|hooks| hooks_of(&value(&hooks))) {
+        let (hooks, hooks_problem) = match not_null("hooks").map(|hooks| parse_hooks(&parse_value(&hooks))) {
             None => (None, None),
             Some(Ok(hooks)) => (Some(hooks), None),
             Some(Err(problem)) => (None, Some(problem)),
@@ -79,7 +79,7 @@ impl Initialize {
             hooks,
             hooks_problem,
             agents: not_null("agents"),
-            system_prompt: request.raw("systemPrompt").and_then(prompt_text),
+            system_prompt: request.raw("systemPrompt").and_then(parse_prompt_text),
             append_system_prompt: request.text("appendSystemPrompt"),
             json_schema: not_null("jsonSchema"),
             skills: request.get("skills"),
@@ -91,34 +91,34 @@ impl Initialize {
             tool_aliases: request.get("toolAliases"),
             system_prompt_snapshot: request.get("systemPromptSnapshot"),
             per_task_stop: request.get("perTaskStopAffordance"),
-            brings_plugins: request.get::<Vec<Value>>("plugins").is_some_and(|plugins| !plugins.is_empty()),
+            has_plugins: request.get::<Vec<Value>>("plugins").is_some_and(|plugins| !plugins.is_empty()),
         }
     }
 
     /// What it asks for that a session has from its beginning, as far as it was not opened with the same. Once something
     /// was said, members that are empty ask for nothing; before, one can take the place of what gimlet or a flag brings.
-    pub(super) fn reshapes(&self, opened_with: &Self, begun: bool) -> Vec<&'static str> {
+    pub(super) fn fixed_members(&self, opened_with: &Self, begun: bool) -> Vec<&'static str> {
         let members = |wishes: &Self| {
             [
                 ("systemPrompt", wishes.system_prompt.clone().map(Value::from)),
                 ("appendSystemPrompt", wishes.append_system_prompt.clone().map(Value::from)),
-                ("jsonSchema", wishes.json_schema.as_deref().map(value)),
+                ("jsonSchema", wishes.json_schema.as_deref().map(parse_value)),
                 ("planModeInstructions", wishes.plan_mode_instructions.clone().map(Value::from)),
                 ("toolAliases", wishes.tool_aliases.as_ref().map(|aliases| json!(aliases))),
                 ("systemPromptSnapshot", wishes.system_prompt_snapshot.map(Value::from)),
             ]
         };
-        let agents = self.brings_agents(opened_with).then_some("agents");
+        let agents = self.has_new_agents(opened_with).then_some("agents");
         let pairs = members(self).into_iter().zip(members(opened_with));
-        let asks_for_nothing = |now: &Value, then: &Option<Value>| begun && then.is_none() && is_empty(now);
+        let asks_for_nothing = |now: &Value, then: &Option<Value>| begun && then.is_none() && is_empty_value(now);
         let differs = |now: &Value, then: &Option<Value>| then.as_ref() != Some(now) && !asks_for_nothing(now, then);
         let others = pairs.filter_map(|((name, now), (_, then))| differs(&now?, &then).then_some(name));
         agents.into_iter().chain(others).collect()
     }
 
     /// Whether it defines an agent that the session does not have, or another way.
-    fn brings_agents(&self, opened_with: &Self) -> bool {
-        let defined = |wishes: &Self| wishes.agents.as_deref().map(value);
+    fn has_new_agents(&self, opened_with: &Self) -> bool {
+        let defined = |wishes: &Self| wishes.agents.as_deref().map(parse_value);
         match (defined(self), defined(opened_with)) {
             (Some(Value::Object(now)), Some(Value::Object(then))) => {
                 now.iter().any(|(name, agent)| then.get(name) != Some(agent))
@@ -129,7 +129,7 @@ impl Initialize {
     }
 
     /// What both ask for; the later one has the last word, member by member and agent by agent.
-    pub(super) fn then(self, later: Self) -> Self {
+    pub(super) fn merge(self, later: Self) -> Self {
         let mut sdk_mcp_servers = self.sdk_mcp_servers;
         sdk_mcp_servers.extend(later.sdk_mcp_servers);
         let mut sdk_mcp_server_configs = self.sdk_mcp_server_configs;
@@ -137,7 +137,7 @@ impl Initialize {
         Self {
             hooks: later.hooks.or(self.hooks),
             hooks_problem: later.hooks_problem.or(self.hooks_problem),
-            agents: both(self.agents, later.agents),
+            agents: merge_objects(self.agents, later.agents),
             system_prompt: later.system_prompt.or(self.system_prompt),
             append_system_prompt: later.append_system_prompt.or(self.append_system_prompt),
             json_schema: later.json_schema.or(self.json_schema),
@@ -150,22 +150,22 @@ impl Initialize {
             tool_aliases: later.tool_aliases.or(self.tool_aliases),
             system_prompt_snapshot: later.system_prompt_snapshot.or(self.system_prompt_snapshot),
             per_task_stop: later.per_task_stop.or(self.per_task_stop),
-            brings_plugins: later.brings_plugins,
+            has_plugins: later.has_plugins,
         }
     }
 }
 
-fn value(raw: &RawValue) -> Value {
-    read(raw).unwrap_or_default()
+fn parse_value(raw: &RawValue) -> Value {
+    parse_lossy(raw).unwrap_or_default()
 }
 
-fn is_empty(value: &Value) -> bool {
+fn is_empty_value(value: &Value) -> bool {
     value.as_str().is_some_and(str::is_empty) || value.as_object().is_some_and(Map::is_empty)
 }
 
 /// Two objects as one. What is none replaces the other, for whoever reads it to complain about.
-fn both(first: Option<Box<RawValue>>, second: Option<Box<RawValue>>) -> Option<Box<RawValue>> {
-    match (first.as_deref().map(value), second.as_deref().map(value)) {
+fn merge_objects(first: Option<Box<RawValue>>, second: Option<Box<RawValue>>) -> Option<Box<RawValue>> {
+    match (first.as_deref().map(parse_value), second.as_deref().map(parse_value)) {
         (Some(Value::Object(mut all)), Some(Value::Object(more))) => {
             all.extend(more);
             serde_json::value::to_raw_value(&all).ok()
@@ -174,18 +174,18 @@ fn both(first: Option<Box<RawValue>>, second: Option<Box<RawValue>>) -> Option<B
     }
 }
 
-fn prompt_text(raw: &RawValue) -> Option<String> {
-    let blocks = read::<Vec<String>>(raw).or_else(|| read::<String>(raw).map(|text| vec![text]))?;
+fn parse_prompt_text(raw: &RawValue) -> Option<String> {
+    let blocks = parse_lossy::<Vec<String>>(raw).or_else(|| parse_lossy::<String>(raw).map(|text| vec![text]))?;
     let blocks: Vec<&str> = blocks.iter().map(String::as_str).filter(|block| *block != DYNAMIC_BOUNDARY).collect();
     Some(blocks.join("\n\n"))
 }
 
 /// The hooks of a request, or what is wrong with them.
-fn hooks_of(hooks: &Value) -> Result<Vec<DriverHook>, String> {
+fn parse_hooks(hooks: &Value) -> Result<Vec<DriverHook>, String> {
     let mut all = Vec::new();
     for (event, matchers) in hooks.as_object().ok_or("hooks: this is no object of events")? {
         for matcher in matchers.as_array().ok_or_else(|| format!("hooks.{event}: this is no list of matchers"))? {
-            let matcher = Matcher::deserialize(matcher).map_err(|error| format!("hooks.{event}: {error}"))?;
+            let matcher = HostHookMatcher::deserialize(matcher).map_err(|error| format!("hooks.{event}: {error}"))?;
             all.push(DriverHook {
                 event: event.clone(),
                 matcher: matcher.matcher.filter(|text| !text.is_empty()),
@@ -224,16 +224,16 @@ pub struct AgentCard {
 
 /// What the host is told about the session.
 #[derive(Clone, Debug, Default)]
-pub struct Welcome {
+pub struct InitializeResponse {
     pub agents: Vec<AgentCard>,
     pub output_style: String,
     pub models: Vec<ModelCard>,
 }
 
-impl Welcome {
+impl InitializeResponse {
     pub(super) const OUTPUT_STYLES: [&'static str; 1] = ["default"];
 
-    pub(super) fn commands() -> Value {
+    pub(super) fn command_list() -> Value {
         json!([{
             "name": "clear",
             "description": "Go on with an empty conversation",
@@ -244,9 +244,9 @@ impl Welcome {
     }
 
     /// The answer to `initialize`.
-    pub(super) fn response(&self, wishes: &Initialize) -> Value {
+    pub(super) fn to_json(&self, wishes: &InitializeRequest) -> Value {
         let mut response = json!({
-            "commands": Self::commands(),
+            "commands": Self::command_list(),
             "agents": self.agents,
             "output_style": self.output_style,
             "available_output_styles": Self::OUTPUT_STYLES,
@@ -258,7 +258,7 @@ impl Welcome {
         if wishes.hooks.is_some() {
             response["hooks_applied"] = json!(true);
         }
-        if wishes.brings_plugins {
+        if wishes.has_plugins {
             response["plugins_applied"] = json!(false);
         }
         response
@@ -267,7 +267,7 @@ impl Welcome {
 
 /// The whole line: the answer, and the questions that wait for one. Questions that do not fit into it come after, as
 /// they were asked.
-pub(super) fn welcome_lines<'a>(
+pub(super) fn initialize_lines<'a>(
     id: &Value,
     response: &Value,
     open: impl Iterator<Item = &'a str>,
@@ -280,12 +280,12 @@ pub(super) fn welcome_lines<'a>(
             "pending_permission_requests": pending, "pending_user_dialog_requests": []}})
         .to_string();
         // A question is shown whole or not at all.
-        if line.len() < fit::MAX_LINE {
+        if line.len() < truncate::MAX_LINE {
             return (line, left);
         }
         match pending.pop() {
             Some(question) => left.push(question.to_string()),
-            None => return (fit::fit(line), left),
+            None => return (truncate::truncate_line(line), left),
         }
     }
 }
@@ -294,14 +294,14 @@ pub(super) fn welcome_lines<'a>(
 mod tests {
     use super::*;
 
-    fn wishes(request: Value) -> Initialize {
+    fn parse_initialize(request: Value) -> InitializeRequest {
         let line = json!({"type": "control_request", "request_id": "r", "request": request});
-        Initialize::of(&HostLine::from_members(serde_json::from_value(line).unwrap())).unwrap()
+        InitializeRequest::from_line(&HostLine::from_members(serde_json::from_value(line).unwrap())).unwrap()
     }
 
     #[test]
     fn hooks_keep_what_was_said_about_them() {
-        let hooks = wishes(json!({"subtype": "initialize", "hooks": {
+        let hooks = parse_initialize(json!({"subtype": "initialize", "hooks": {
             "PreToolUse": [
                 {"matcher": "Bash", "hookCallbackIds": ["hook_0", "hook_1"], "timeout": 1.5, "onFailure": "block"},
                 {"matcher": null, "hookCallbackIds": ["hook_2"], "onFailure": "continue"}],
@@ -315,12 +315,12 @@ mod tests {
         let blocks = ["hook_1", "hook_2", "hook_3"].map(|id| find(id).blocks_on_failure);
         assert_eq!(blocks, [Some(true), Some(false), None]);
         assert_eq!((find("hook_2").matcher.as_deref(), find("hook_3").event.as_str()), (None, "Unheard"));
-        assert_eq!(wishes(json!({"subtype": "initialize", "hooks": null})).hooks, None);
+        assert_eq!(parse_initialize(json!({"subtype": "initialize", "hooks": null})).hooks, None);
     }
 
     #[test]
     fn hooks_that_cannot_be_read_are_a_problem() {
-        let problem = |hooks: Value| wishes(json!({"subtype": "initialize", "hooks": hooks})).hooks_problem;
+        let problem = |hooks: Value| parse_initialize(json!({"subtype": "initialize", "hooks": hooks})).hooks_problem;
         for (hooks, part) in [
             (
                 json!({"PreToolUse": [{"matcher": "Bash", "hookCallbackIds": ["h"], "timeout": "5"}]}),
@@ -336,10 +336,11 @@ mod tests {
     }
 
     #[test]
-    fn wishes_are_optional_and_may_be_nonsense() {
-        let few = wishes(json!({"subtype": "initialize", "agents": null, "title": 7, "skills": "all", "x": 1}));
+    fn members_are_optional_and_invalid_ones_count_as_absent() {
+        let few =
+            parse_initialize(json!({"subtype": "initialize", "agents": null, "title": 7, "skills": "all", "x": 1}));
         assert!(few.agents.is_none() && few.title.is_none() && few.skills.is_none());
-        let many = wishes(json!({"subtype": "initialize", "systemPrompt": ["a", DYNAMIC_BOUNDARY, "b"],
+        let many = parse_initialize(json!({"subtype": "initialize", "systemPrompt": ["a", DYNAMIC_BOUNDARY, "b"],
             "appendSystemPrompt": "c", "jsonSchema": {"type": "object"}, "sdkMcpServers": ["calc"],
             "forwardSubagentText": true}));
         assert_eq!(many.system_prompt.as_deref(), Some("a\n\nb"));
@@ -350,13 +351,14 @@ mod tests {
 
     #[test]
     fn questions_that_do_not_fit_into_the_greeting_follow_it() {
-        let question = |n: usize| json!({"request_id": n.to_string(), "input": "x".repeat(fit::MAX_INPUT)}).to_string();
+        let question =
+            |n: usize| json!({"request_id": n.to_string(), "input": "x".repeat(truncate::MAX_INPUT)}).to_string();
         let open = [question(0), question(1), json!({"request_id": "2"}).to_string()];
-        let (line, left) = welcome_lines(&json!("r"), &json!({}), open.iter().map(String::as_str));
+        let (line, left) = initialize_lines(&json!("r"), &json!({}), open.iter().map(String::as_str));
         let line: Value = serde_json::from_str(&line).unwrap();
         let inside = line["response"]["pending_permission_requests"].as_array().unwrap().len();
         assert_eq!((inside, left.len()), (1, 2));
-        assert!(left.iter().all(|line| line.len() < fit::MAX_LINE));
+        assert!(left.iter().all(|line| line.len() < truncate::MAX_LINE));
     }
 
     #[test]
@@ -367,7 +369,9 @@ mod tests {
             json!({"type": "control_request"}),
             json!({}),
         ] {
-            assert!(Initialize::of(&HostLine::from_members(serde_json::from_value(line).unwrap())).is_none());
+            assert!(
+                InitializeRequest::from_line(&HostLine::from_members(serde_json::from_value(line).unwrap())).is_none()
+            );
         }
     }
 }

@@ -5,49 +5,49 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::fit::{MAX_LINE, fit};
+use super::truncate::{MAX_LINE, truncate_line};
 
 /// The most that one frame carries, with room for its envelope.
 const MAX_FRAME: usize = MAX_LINE - 20_000;
 
-struct Entry {
+struct MirrorEntry {
     path: Arc<str>,
     line: String,
 }
 
 /// Where a transcript's lines go as they are written.
 #[derive(Clone)]
-pub struct Mirror {
-    entries: mpsc::UnboundedSender<Entry>,
+pub struct TranscriptMirror {
+    entries: mpsc::UnboundedSender<MirrorEntry>,
 }
 
 /// The lines that have not been passed on.
 pub struct MirrorFeed {
-    entries: mpsc::UnboundedReceiver<Entry>,
+    entries: mpsc::UnboundedReceiver<MirrorEntry>,
     /// Taken out while looking for the end of a frame.
-    next: Option<Entry>,
+    next: Option<MirrorEntry>,
 }
 
 /// A mirror and what comes out of it.
-pub fn mirror() -> (Mirror, MirrorFeed) {
+pub fn mirror_channel() -> (TranscriptMirror, MirrorFeed) {
     let (entries, receiver) = mpsc::unbounded_channel();
-    (Mirror { entries }, MirrorFeed { entries: receiver, next: None })
+    (TranscriptMirror { entries }, MirrorFeed { entries: receiver, next: None })
 }
 
-impl Mirror {
+impl TranscriptMirror {
     /// What is to be called with every line of the transcript at this path.
     pub fn of(&self, path: &str) -> impl FnMut(&str) + Send + 'static {
         let (path, entries) = (Arc::from(path), self.entries.clone());
         move |line| {
             // After the host is gone nobody keeps a copy.
-            drop(entries.send(Entry { path: Arc::clone(&path), line: line.to_owned() }));
+            drop(entries.send(MirrorEntry { path: Arc::clone(&path), line: line.to_owned() }));
         }
     }
 }
 
 impl MirrorFeed {
     /// Resolves when there is something to pass on.
-    pub(super) async fn ready(&mut self) {
+    pub(super) async fn wait_ready(&mut self) {
         if self.next.is_none() {
             self.next = self.entries.recv().await;
         }
@@ -57,10 +57,10 @@ impl MirrorFeed {
     }
 
     /// The next frame of what is there.
-    pub(super) fn frame(&mut self) -> Option<String> {
+    pub(super) fn next_frame(&mut self) -> Option<String> {
         let first = self.next.take().or_else(|| self.entries.try_recv().ok())?;
         let mut size = first.line.len();
-        let mut lines = vec![fit(first.line)];
+        let mut lines = vec![truncate_line(first.line)];
         while let Ok(entry) = self.entries.try_recv() {
             size += entry.line.len() + 1;
             if entry.path != first.path || size > MAX_FRAME {
@@ -81,31 +81,31 @@ mod tests {
 
     #[tokio::test]
     async fn entries_keep_their_order_their_bytes_and_their_file() {
-        let (mirror, mut feed) = mirror();
+        let (mirror, mut feed) = mirror_channel();
         let (mut main, mut agent) = (mirror.of("/p/s.jsonl"), mirror.of("/p/s/subagents/a.jsonl"));
         main(r#"{"b":1,"a":2}"#);
         main(r#"{"n":2}"#);
         agent(r#"{"n":3}"#);
         main(r#"{"n":4}"#);
-        feed.ready().await;
+        feed.wait_ready().await;
         assert_eq!(
-            feed.frame().unwrap(),
+            feed.next_frame().unwrap(),
             r#"{"type":"transcript_mirror","filePath":"/p/s.jsonl","entries":[{"b":1,"a":2},{"n":2}]}"#
         );
-        assert!(feed.frame().unwrap().contains(r#""/p/s/subagents/a.jsonl","entries":[{"n":3}]"#));
-        assert!(feed.frame().unwrap().contains(r#"[{"n":4}]"#));
-        assert!(feed.frame().is_none());
+        assert!(feed.next_frame().unwrap().contains(r#""/p/s/subagents/a.jsonl","entries":[{"n":3}]"#));
+        assert!(feed.next_frame().unwrap().contains(r#"[{"n":4}]"#));
+        assert!(feed.next_frame().is_none());
     }
 
     #[test]
     fn frames_stay_short() {
-        let (mirror, mut feed) = mirror();
+        let (mirror, mut feed) = mirror_channel();
         let mut write = mirror.of("/p/s.jsonl");
         for _ in 0..5 {
             write(&format!(r#"{{"text":"{}"}}"#, "x".repeat(400_000)));
         }
         write(&format!(r#"{{"text":"{}"}}"#, "x".repeat(2 * MAX_LINE)));
-        let frames: Vec<String> = std::iter::from_fn(|| feed.frame()).collect();
+        let frames: Vec<String> = std::iter::from_fn(|| feed.next_frame()).collect();
         assert!(frames.iter().all(|frame| frame.len() < MAX_LINE + 1_000));
         let count = |frame: &String| serde_json::from_str::<Value>(frame).unwrap()["entries"].as_array().unwrap().len();
         assert_eq!(frames.iter().map(count).sum::<usize>(), 6);

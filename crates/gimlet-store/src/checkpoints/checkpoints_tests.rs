@@ -2,18 +2,18 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
 
-struct World {
+struct CheckpointFixture {
     dir: tempfile::TempDir,
     id: SessionId,
 }
 
-impl World {
+impl CheckpointFixture {
     fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap(), id: SessionId::new("123e4567-e89b-42d3-a456-426614174000") }
     }
 
-    fn open(&self) -> Checkpoints {
-        Checkpoints::open(&Locations::new(self.dir.path()), &self.id)
+    fn open(&self) -> SessionCheckpoints {
+        SessionCheckpoints::open(&StoreLocations::new(self.dir.path()), &self.id)
     }
 
     fn root(&self) -> PathBuf {
@@ -21,52 +21,52 @@ impl World {
     }
 }
 
-fn id(text: &str) -> EntryId {
+fn entry_id(text: &str) -> EntryId {
     EntryId::new(text)
 }
 
-fn file(text: &str) -> Before<'_> {
-    Before::File { bytes: text.as_bytes(), mode: 0o640 }
+fn prior_file(text: &str) -> PriorContent<'_> {
+    PriorContent::File { bytes: text.as_bytes(), mode: 0o640 }
 }
 
 /// What each file was at a prompt, as text.
-fn at(checkpoints: &Checkpoints, prompt: &str) -> Option<Vec<(String, Option<String>)>> {
-    let text = |kept: Kept| String::from_utf8(kept.read(checkpoints.folder()).unwrap()).unwrap();
-    let files = checkpoints.at(&id(prompt))?.into_iter();
+fn texts_at(checkpoints: &SessionCheckpoints, prompt: &str) -> Option<Vec<(String, Option<String>)>> {
+    let text = |kept: KeptFile| String::from_utf8(kept.read(checkpoints.folder()).unwrap()).unwrap();
+    let files = checkpoints.files_at(&entry_id(prompt))?.into_iter();
     Some(files.map(|(path, was)| (path.display().to_string(), was.map(text))).collect())
 }
 
 #[test]
 fn the_first_change_after_each_prompt_is_kept_and_survives_a_resume() {
-    let world = World::new();
+    let world = CheckpointFixture::new();
     let (a, b) = (Path::new("/p/a"), Path::new("/p/b"));
     let mut checkpoints = world.open();
-    checkpoints.keep(a, file("before any prompt")).unwrap();
-    checkpoints.begin(&id("one")).unwrap();
-    checkpoints.keep(a, file("1")).unwrap();
-    checkpoints.keep(a, file("changed again")).unwrap();
-    checkpoints.begin(&id("two")).unwrap();
-    checkpoints.begin(&id("three")).unwrap();
-    checkpoints.keep(a, file("2")).unwrap();
-    checkpoints.keep(b, Before::Absent).unwrap();
+    checkpoints.keep_file(a, prior_file("before any prompt")).unwrap();
+    checkpoints.begin_prompt(&entry_id("one")).unwrap();
+    checkpoints.keep_file(a, prior_file("1")).unwrap();
+    checkpoints.keep_file(a, prior_file("changed again")).unwrap();
+    checkpoints.begin_prompt(&entry_id("two")).unwrap();
+    checkpoints.begin_prompt(&entry_id("three")).unwrap();
+    checkpoints.keep_file(a, prior_file("2")).unwrap();
+    checkpoints.keep_file(b, PriorContent::Absent).unwrap();
     drop(checkpoints);
     let mut checkpoints = world.open();
     let some = |path: &str, text: &str| (path.to_owned(), Some(text.to_owned()));
     let none = |path: &str| (path.to_owned(), None);
-    assert_eq!(at(&checkpoints, "one"), Some(vec![some("/p/a", "1"), none("/p/b")]));
-    assert_eq!(at(&checkpoints, "two"), Some(vec![some("/p/a", "2"), none("/p/b")]));
-    checkpoints.begin(&id("four")).unwrap();
-    assert_eq!(at(&checkpoints, "four"), Some(vec![]), "nothing was changed since");
-    assert_eq!(at(&checkpoints, "none"), None);
+    assert_eq!(texts_at(&checkpoints, "one"), Some(vec![some("/p/a", "1"), none("/p/b")]));
+    assert_eq!(texts_at(&checkpoints, "two"), Some(vec![some("/p/a", "2"), none("/p/b")]));
+    checkpoints.begin_prompt(&entry_id("four")).unwrap();
+    assert_eq!(texts_at(&checkpoints, "four"), Some(vec![]), "nothing was changed since");
+    assert_eq!(texts_at(&checkpoints, "none"), None);
 }
 
 #[test]
 fn equal_contents_are_stored_once_for_the_owner_alone() {
-    let world = World::new();
+    let world = CheckpointFixture::new();
     let mut checkpoints = world.open();
-    checkpoints.begin(&id("one")).unwrap();
+    checkpoints.begin_prompt(&entry_id("one")).unwrap();
     for name in ["/a", "/b", "/c"] {
-        checkpoints.keep(Path::new(name), file("same")).unwrap();
+        checkpoints.keep_file(Path::new(name), prior_file("same")).unwrap();
     }
     let entries: Vec<_> = std::fs::read_dir(checkpoints.folder()).unwrap().map(|entry| entry.unwrap()).collect();
     assert_eq!(entries.len(), 2, "the journal and one content");
@@ -77,38 +77,38 @@ fn equal_contents_are_stored_once_for_the_owner_alone() {
 
 #[test]
 fn what_is_too_large_is_refused_and_a_damaged_copy_is_noticed() {
-    let world = World::new();
+    let world = CheckpointFixture::new();
     let mut checkpoints = world.open();
-    checkpoints.begin(&id("one")).unwrap();
+    checkpoints.begin_prompt(&entry_id("one")).unwrap();
     let large = vec![0; LARGEST_FILE + 1];
-    let error = checkpoints.keep(Path::new("/a"), Before::File { bytes: &large, mode: 0o600 }).unwrap_err();
+    let error = checkpoints.keep_file(Path::new("/a"), PriorContent::File { bytes: &large, mode: 0o600 }).unwrap_err();
     assert!(error.to_string().contains("too much"), "{error}");
-    checkpoints.keep(Path::new("/b"), file("x")).unwrap();
-    let kept = checkpoints.at(&id("one")).unwrap()[0].1.clone().unwrap();
+    checkpoints.keep_file(Path::new("/b"), prior_file("x")).unwrap();
+    let kept = checkpoints.files_at(&entry_id("one")).unwrap()[0].1.clone().unwrap();
     std::fs::write(checkpoints.folder().join(&kept.blob), "y").unwrap();
     assert!(kept.read(checkpoints.folder()).is_err());
 }
 
 #[test]
 fn old_prompts_and_what_only_they_need_are_let_go() {
-    let world = World::new();
+    let world = CheckpointFixture::new();
     let mut checkpoints = world.open();
     for n in 0..=MOST_PROMPTS {
-        checkpoints.begin(&id(&n.to_string())).unwrap();
+        checkpoints.begin_prompt(&entry_id(&n.to_string())).unwrap();
         if n < 2 {
-            checkpoints.keep(Path::new("/a"), file(&n.to_string())).unwrap();
+            checkpoints.keep_file(Path::new("/a"), prior_file(&n.to_string())).unwrap();
         }
     }
-    assert!(checkpoints.at(&id("0")).is_none() && checkpoints.at(&id("1")).is_some());
+    assert!(checkpoints.files_at(&entry_id("0")).is_none() && checkpoints.files_at(&entry_id("1")).is_some());
     assert_eq!(std::fs::read_dir(checkpoints.folder()).unwrap().count(), 2);
-    assert!(world.open().at(&id("0")).is_none());
+    assert!(world.open().files_at(&entry_id("0")).is_none());
 }
 
 #[test]
 fn a_torn_or_foreign_journal_line_costs_only_itself() {
-    let world = World::new();
+    let world = CheckpointFixture::new();
     let mut checkpoints = world.open();
-    checkpoints.begin(&id("one")).unwrap();
+    checkpoints.begin_prompt(&entry_id("one")).unwrap();
     let journal = checkpoints.folder().join(JOURNAL);
     let mut text = std::fs::read_to_string(&journal).unwrap();
     text.push_str(
@@ -116,26 +116,26 @@ fn a_torn_or_foreign_journal_line_costs_only_itself() {
     );
     std::fs::write(&journal, text).unwrap();
     let mut checkpoints = world.open();
-    checkpoints.begin(&id("two")).unwrap();
-    checkpoints.keep(Path::new("/a"), Before::Absent).unwrap();
-    assert_eq!(at(&world.open(), "one"), Some(vec![("/a".to_owned(), None)]));
+    checkpoints.begin_prompt(&entry_id("two")).unwrap();
+    checkpoints.keep_file(Path::new("/a"), PriorContent::Absent).unwrap();
+    assert_eq!(texts_at(&world.open(), "one"), Some(vec![("/a".to_owned(), None)]));
 }
 
 #[test]
 fn files_are_put_back_with_their_mode_and_missing_folders_and_nothing_is_left_beside_them() {
-    let world = World::new();
+    let world = CheckpointFixture::new();
     let path = world.root().join("new/deep/f");
-    restore(&path, Some((b"x", 0o755))).unwrap();
-    assert_eq!(look(&path).unwrap(), Found::File(b"x".to_vec()));
+    restore_file_content(&path, Some((b"x", 0o755))).unwrap();
+    assert_eq!(read_current_content(&path).unwrap(), CurrentContent::File(b"x".to_vec()));
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o755);
-    restore(&path, None).unwrap();
-    assert_eq!(look(&path).unwrap(), Found::Absent);
+    restore_file_content(&path, None).unwrap();
+    assert_eq!(read_current_content(&path).unwrap(), CurrentContent::Absent);
     assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 0, "the folder stays, empty");
 }
 
 #[test]
 fn links_of_every_kind_are_left_alone() {
-    let world = World::new();
+    let world = CheckpointFixture::new();
     let root = world.root();
     std::fs::create_dir(root.join("real")).unwrap();
     for name in ["real/f", "hard"] {
@@ -145,9 +145,9 @@ fn links_of_every_kind_are_left_alone() {
     symlink("real/f", root.join("soft")).unwrap();
     symlink("real", root.join("folder")).unwrap();
     for name in ["soft", "folder/f", "hard", "real"] {
-        assert_eq!(look(&root.join(name)).unwrap(), Found::Link, "{name}");
+        assert_eq!(read_current_content(&root.join(name)).unwrap(), CurrentContent::Link, "{name}");
     }
-    assert!(restore(&root.join("folder/f"), Some((b"y", 0o600))).is_err());
-    assert!(restore(&root.join("real"), None).is_err(), "a folder is never removed");
+    assert!(restore_file_content(&root.join("folder/f"), Some((b"y", 0o600))).is_err());
+    assert!(restore_file_content(&root.join("real"), None).is_err(), "a folder is never removed");
     assert_eq!(std::fs::read_to_string(root.join("real/f")).unwrap(), "x");
 }

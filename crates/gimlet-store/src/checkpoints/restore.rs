@@ -9,11 +9,11 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::place;
+use super::nofollow_dir;
 
 /// What is at a path now.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum CurrentContent {
     Absent,
     File(Vec<u8>),
     /// A link, a file with a second name, or something that is no file: not to be touched.
@@ -21,39 +21,39 @@ pub enum Found {
 }
 
 /// Looks without following links.
-pub fn look(path: &Path) -> io::Result<Found> {
-    let (folder, name) = match place::open(path) {
+pub fn read_current_content(path: &Path) -> io::Result<CurrentContent> {
+    let (folder, name) = match nofollow_dir::open_parent_nofollow(path) {
         Ok(place) => place,
-        Err(Errno::NOENT) => return Ok(Found::Absent),
-        Err(Errno::LOOP | Errno::NOTDIR) => return Ok(Found::Link),
+        Err(Errno::NOENT) => return Ok(CurrentContent::Absent),
+        Err(Errno::LOOP | Errno::NOTDIR) => return Ok(CurrentContent::Link),
         Err(error) => return Err(error.into()),
     };
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file: File = match rustix::fs::openat(&folder, name, flags, Mode::empty()) {
         Ok(file) => file.into(),
-        Err(Errno::NOENT) => return Ok(Found::Absent),
-        Err(Errno::LOOP | Errno::NXIO) => return Ok(Found::Link),
+        Err(Errno::NOENT) => return Ok(CurrentContent::Absent),
+        Err(Errno::LOOP | Errno::NXIO) => return Ok(CurrentContent::Link),
         Err(error) => return Err(error.into()),
     };
     let metadata = file.metadata()?;
     if !metadata.is_file() || metadata.nlink() > 1 {
-        return Ok(Found::Link);
+        return Ok(CurrentContent::Link);
     }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
-    Ok(Found::File(bytes))
+    Ok(CurrentContent::File(bytes))
 }
 
 /// Makes a file hold this content with these permission bits; `None` removes it.
-pub fn restore(path: &Path, content: Option<(&[u8], u32)>) -> io::Result<()> {
+pub fn restore_file_content(path: &Path, content: Option<(&[u8], u32)>) -> io::Result<()> {
     let Some((bytes, mode)) = content else {
-        let (folder, name) = place::open(path)?;
+        let (folder, name) = nofollow_dir::open_parent_nofollow(path)?;
         return Ok(rustix::fs::unlinkat(&folder, name, AtFlags::empty())?);
     };
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent)?;
     }
-    let (folder, name) = place::open(path)?;
+    let (folder, name) = nofollow_dir::open_parent_nofollow(path)?;
     let draft = format!(".gimlet-{}.tmp", uuid::Uuid::new_v4().simple());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file: File = rustix::fs::openat(&folder, &draft, flags, Mode::from_raw_mode(0o600))?.into();

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like the tests themselves")]
 
-mod concurrent;
-mod crash;
-mod faults;
-mod finding;
+mod concurrent_writers;
+mod corrupted_files;
+mod disk_faults;
+mod inactive_sessions;
 mod loading;
-mod reading;
-mod robust;
+mod lookup_and_fork;
+mod power_loss;
 mod support;
 mod writing;

@@ -9,17 +9,18 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tempfile::TempDir;
 
-pub(crate) struct Home {
+pub(crate) struct StoreFixture {
     pub(crate) temp: TempDir,
     pub(crate) files: SessionFiles,
 }
 
 pub(crate) const SESSION: &str = "5b1c0000-0000-4000-8000-000000000001";
 
-impl Home {
+impl StoreFixture {
     pub(crate) fn new() -> Self {
         let temp = tempfile::tempdir().unwrap();
-        let files = places(temp.path()).project(&cwd(temp.path())).session(&SessionId::new(SESSION));
+        let files =
+            store_locations(temp.path()).project(&create_cwd(temp.path())).session_files(&SessionId::new(SESSION));
         Self { temp, files }
     }
 
@@ -27,36 +28,37 @@ impl Home {
         self.files.transcript()
     }
 
-    pub(crate) fn places(&self) -> Locations {
-        places(self.temp.path())
+    pub(crate) fn locations(&self) -> StoreLocations {
+        store_locations(self.temp.path())
     }
 
     pub(crate) fn cwd(&self) -> PathBuf {
-        cwd(self.temp.path())
+        create_cwd(self.temp.path())
     }
 
     pub(crate) fn create(&self) -> Transcript {
-        Transcript::create(&self.files, stamp(), TranscriptOptions::default()).unwrap()
+        Transcript::create(&self.files, sample_stamp(), TranscriptOptions::default()).unwrap()
     }
 
-    pub(crate) fn resume(&self) -> (Loaded, Transcript) {
+    pub(crate) fn resume(&self) -> (LoadedSession, Transcript) {
         let loaded = self.load();
-        let transcript = Transcript::resume(&self.files, &loaded, stamp(), TranscriptOptions::default()).unwrap();
+        let transcript =
+            Transcript::resume(&self.files, &loaded, sample_stamp(), TranscriptOptions::default()).unwrap();
         (loaded, transcript)
     }
 
-    pub(crate) fn load(&self) -> Loaded {
-        load(&self.path(), &LoadOptions::default()).unwrap()
+    pub(crate) fn load(&self) -> LoadedSession {
+        load_conversation(&self.path(), &LoadOptions::default()).unwrap()
     }
 
-    pub(crate) fn lines(&self) -> Vec<String> {
+    pub(crate) fn transcript_lines(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.path()).unwrap();
         assert!(text.ends_with('\n'));
         text.lines().map(str::to_owned).collect()
     }
 
     /// Puts these bytes in the place of the transcript.
-    pub(crate) fn plant(&self, bytes: impl AsRef<[u8]>) {
+    pub(crate) fn write_transcript(&self, bytes: impl AsRef<[u8]>) {
         std::fs::create_dir_all(self.path().parent().unwrap()).unwrap();
         // A new file each time: some file systems flush one that is truncated and written again.
         drop(std::fs::remove_file(self.path()));
@@ -64,47 +66,47 @@ impl Home {
     }
 }
 
-fn places(temp: &Path) -> Locations {
-    Locations::new(&temp.join("home"))
+fn store_locations(temp: &Path) -> StoreLocations {
+    StoreLocations::new(&temp.join("home"))
 }
 
-fn cwd(temp: &Path) -> PathBuf {
+fn create_cwd(temp: &Path) -> PathBuf {
     let dir = temp.join("work");
     std::fs::create_dir_all(&dir).unwrap();
     dir.canonicalize().unwrap()
 }
 
-pub(crate) fn stamp() -> Stamp {
-    Stamp { cwd: "/home/ada/app".into(), git_branch: "main".into(), entrypoint: Some("cli".into()) }
+pub(crate) fn sample_stamp() -> EntryStamp {
+    EntryStamp { cwd: "/home/ada/app".into(), git_branch: "main".into(), entrypoint: Some("cli".into()) }
 }
 
-pub(crate) fn say(transcript: &mut Transcript, text: &str) -> EntryId {
+pub(crate) fn append_prompt(transcript: &mut Transcript, text: &str) -> EntryId {
     let blocks = [Block::text(text)];
-    transcript.user(UserEntry { origin: None, uuid: None, blocks: &blocks, plain: true, kind: UserKind::Prompt })
+    transcript.user(UserEntry { origin: None, uuid: None, blocks: &blocks, plain: true, kind: UserEntryKind::Prompt })
 }
 
-pub(crate) fn reply(id: &str) -> AssistantHead {
+pub(crate) fn reply_head(id: &str) -> AssistantHead {
     AssistantHead { message_id: id.into(), model: "claude-sonnet-5".into(), ..AssistantHead::default() }
 }
 
-pub(crate) fn call(id: &str) -> Block {
-    Block::tool_use(id, "Read", &raw(r#"{"file_path":"/a"}"#))
+pub(crate) fn call_block(id: &str) -> Block {
+    Block::tool_use(id, "Read", &raw_json(r#"{"file_path":"/a"}"#))
 }
 
-pub(crate) fn result(id: &str, text: &str) -> Block {
+pub(crate) fn result_block(id: &str, text: &str) -> Block {
     Block::tool_result(id, &text.into(), false)
 }
 
-pub(crate) fn raw(json: &str) -> Box<RawValue> {
+pub(crate) fn raw_json(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.to_owned()).unwrap()
 }
 
-pub(crate) fn value(line: &str) -> Value {
+pub(crate) fn parse_line(line: &str) -> Value {
     serde_json::from_str(line).unwrap()
 }
 
 /// Says why a history could not be sent, by rules written down a second time.
-pub(crate) fn fault(messages: &[Message]) -> Option<String> {
+pub(crate) fn history_fault(messages: &[Message]) -> Option<String> {
     let mut ids = HashSet::new();
     for (at, message) in messages.iter().enumerate() {
         if at == 0 && message.role != Role::User {

@@ -16,7 +16,7 @@ pub(super) enum PreviewFormat {
 
 impl PreviewFormat {
     /// The format that was asked for; nobody shows previews that nobody asked for.
-    pub(super) fn asked_for(env: &Env) -> Option<Self> {
+    pub(super) fn from_env(env: &Env) -> Option<Self> {
         match env.get(FORMAT)? {
             "markdown" => Some(Self::Markdown),
             "html" => Some(Self::Html),
@@ -40,7 +40,7 @@ impl PreviewFormat {
     }
 
     /// What a preview must not hold and does.
-    pub(super) fn objection(self, preview: &str) -> Option<&'static str> {
+    pub(super) fn find_problem(self, preview: &str) -> Option<&'static str> {
         if self == Self::Markdown {
             return None;
         }

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use gimlet_core::tasks::{NewTask, Stop, Task};
+use gimlet_core::tasks::{NewTask, Task, TaskStopFn};
 use gimlet_core::tool::ToolResult;
-use gimlet_core::{Services, Watch, WatchedEnd};
-use gimlet_exec::{BackgroundCommand, Ended, Finished, Foreground, Progress};
-use gimlet_proto::{AgentPath, Body, Env, Level, Notice, TaskState};
+use gimlet_core::{CommandGuard, GuardedCommandEnd, SessionServices};
+use gimlet_exec::{BackgroundCommand, CommandEnd, FinishedCommand, ForegroundCommand, OutputProgress};
+use gimlet_proto::{AgentPath, Env, EventBody, Notice, NoticeLevel, TaskState};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::command_result::{millis, seconds};
 use super::output::BashOutput;
-use super::report::{millis, seconds};
-use super::run::Call;
-use super::shown::tail_of;
+use super::output_window::tail_of;
+use super::run::BashCall;
 
 /// Lines of output that a result shows of a command that goes on, and their most bytes.
 pub(super) const LINES_SO_FAR: usize = 20;
@@ -28,11 +28,11 @@ const QUIET_AFTER_QUESTION: Duration = Duration::from_secs(45);
 const LIFE_IN_AGENT: Duration = Duration::from_secs(60 * 60);
 
 /// Hands a command over to the session.
-pub(super) fn carry(call: &Call<'_>, command: Foreground) -> Arc<Task> {
+pub(super) fn move_to_background(call: &BashCall<'_>, command: ForegroundCommand) -> Arc<Task> {
     let command = Arc::new(command.into_background());
     let stoppable = Arc::downgrade(&command);
     let (looked_after, over) = watch::channel(());
-    let stop: Stop = Box::new(move || {
+    let stop: TaskStopFn = Box::new(move || {
         let (command, mut over) = (stoppable.upgrade(), over.clone());
         Box::pin(async move {
             if let Some(command) = command {
@@ -55,35 +55,35 @@ pub(super) fn carry(call: &Call<'_>, command: Foreground) -> Arc<Task> {
         output_file: call.output_file.clone(),
         stop,
     });
-    services.task_changed(&task, None);
-    let life = (!call.cx.agent.0.is_empty()).then(|| life_in_agent(&services.env));
+    services.publish_task_change(&task, None);
+    let life = (!call.cx.agent.0.is_empty()).then(|| agent_command_lifetime(&services.env));
     let watched = call.take_watch().map(|watch| (watch, call.started_in.dir.clone()));
-    let (task_again, lasting) = (task.clone(), services.lasting());
-    let keeper = Keeper { command, task: task_again, watched, services: lasting, _over: looked_after };
-    services.spawn(keeper.keep(QUIET_AFTER_QUESTION, life));
+    let (task_again, lasting) = (task.clone(), services.session_lifetime());
+    let keeper = BackgroundSupervisor { command, task: task_again, watched, services: lasting, _over: looked_after };
+    services.spawn(keeper.supervise(QUIET_AFTER_QUESTION, life));
     task
 }
 
 /// How long a command that an agent started may go on.
-fn life_in_agent(env: &Env) -> Duration {
+fn agent_command_lifetime(env: &Env) -> Duration {
     let chosen = env.integer("CLAUDE_SUBAGENT_BG_SHELL_MAX_MS").filter(|ms| *ms > 0);
     chosen.map_or(LIFE_IN_AGENT, Duration::from_millis)
 }
 
 /// Owns a background command until it ends; dropped with the session, which ends the command.
-struct Keeper {
+struct BackgroundSupervisor {
     command: Arc<BackgroundCommand>,
     task: Arc<Task>,
     /// What looks after a command behind walls, and the folder that the command began in.
-    watched: Option<(Watch, PathBuf)>,
+    watched: Option<(CommandGuard, PathBuf)>,
     /// Weak, because the services own this.
-    services: Weak<Services>,
+    services: Weak<SessionServices>,
     /// Gone when all is done.
     _over: watch::Sender<()>,
 }
 
-impl Keeper {
-    async fn keep(mut self, quiet: Duration, life: Option<Duration>) {
+impl BackgroundSupervisor {
+    async fn supervise(mut self, quiet: Duration, life: Option<Duration>) {
         let begun = Instant::now();
         let finished = tokio::select! {
             finished = self.command.wait() => finished,
@@ -91,45 +91,47 @@ impl Keeper {
             () = sleep_if(life) => self.command.kill(STOP_GRACE).await,
         };
         let Some(finished) = finished else { return };
-        let refused = self.refusals(&finished).await;
-        let (state, code, how) = end_of(&finished);
-        let by_itself = self.task.settle(state, code);
+        let refused = self.sandbox_refusals(&finished).await;
+        let (state, code, how) = describe_end(&finished);
+        let by_itself = self.task.record_end(state, code);
         match (by_itself, refused) {
             (true, refused) => {
                 let notice = ended_notice(&self.task, &finished, &how, begun.elapsed());
-                self.tell(Some([Some(notice), refused].into_iter().flatten().collect::<Vec<_>>().join("\n")));
+                self.publish_task_change(Some(
+                    [Some(notice), refused].into_iter().flatten().collect::<Vec<_>>().join("\n"),
+                ));
             }
             // Whoever stopped it is not waiting for words about it; people should know all the same.
             (false, refused) => {
-                self.tell(None);
-                self.warn(refused);
+                self.publish_task_change(None);
+                self.warn_of_refusal(refused);
             }
         }
     }
 
     /// What the sandbox did not let the command do.
-    async fn refusals(&mut self, finished: &Finished) -> Option<String> {
+    async fn sandbox_refusals(&mut self, finished: &FinishedCommand) -> Option<String> {
         let (watch, cwd) = self.watched.take()?;
-        let exit = match finished.ended {
-            Ended::Exited(exit) => Some(exit),
-            Ended::Killed(exit) => exit,
-            Ended::OutputLimit { .. } | Ended::KeeperDied(_) => None,
+        let exit = match finished.end {
+            CommandEnd::Exited(exit) => Some(exit),
+            CommandEnd::Killed(exit) => exit,
+            CommandEnd::OutputLimit { .. } | CommandEnd::KeeperDied(_) => None,
         };
         let command = self.task.command.as_deref().unwrap_or_default();
         let output = String::from_utf8_lossy(&finished.output.tail);
-        watch.after(WatchedEnd { command, cwd: &cwd, exit, output: &output }).await
+        watch.finish(GuardedCommandEnd { command, cwd: &cwd, exit, output: &output }).await
     }
 
-    fn warn(&self, refused: Option<String>) {
+    fn warn_of_refusal(&self, refused: Option<String>) {
         if let (Some(text), Some(services)) = (refused, self.services.upgrade()) {
             let text = format!("background task {}: {text}", self.task.id);
-            services.publish(&AgentPath::default(), Body::Notice(Notice { level: Level::Warning, text }));
+            services.publish(&AgentPath::default(), EventBody::Notice(Notice { level: NoticeLevel::Warning, text }));
         }
     }
 
-    fn tell(&self, for_model: Option<String>) {
+    fn publish_task_change(&self, for_model: Option<String>) {
         if let Some(services) = self.services.upgrade() {
-            services.task_changed(&self.task, for_model);
+            services.publish_task_change(&self.task, for_model);
         }
     }
 
@@ -143,7 +145,7 @@ impl Keeper {
             let is_quiet = before.replace(progress.total_bytes) == Some(progress.total_bytes);
             let question = progress.last_lines.last().filter(|line| is_quiet && looks_like_question(line));
             if let Some(line) = question.filter(|_| told.replace(progress.total_bytes) != Some(progress.total_bytes)) {
-                self.tell(Some(question_notice(&self.task, line)));
+                self.publish_task_change(Some(question_notice(&self.task, line)));
             }
         }
     }
@@ -156,21 +158,21 @@ async fn sleep_if(duration: Option<Duration>) {
     }
 }
 
-fn end_of(finished: &Finished) -> (TaskState, Option<i32>, String) {
-    match &finished.ended {
-        Ended::Exited(exit) => {
-            let state = if exit.success() { TaskState::Completed } else { TaskState::Failed };
+fn describe_end(finished: &FinishedCommand) -> (TaskState, Option<i32>, String) {
+    match &finished.end {
+        CommandEnd::Exited(exit) => {
+            let state = if exit.is_success() { TaskState::Completed } else { TaskState::Failed };
             (state, Some(exit.shell_code()), format!("ended with exit code {}", exit.shell_code()))
         }
-        Ended::Killed(_) => (TaskState::Killed, None, "was killed: it ran for too long".to_owned()),
-        Ended::OutputLimit { limit_bytes } => {
+        CommandEnd::Killed(_) => (TaskState::Killed, None, "was killed: it ran for too long".to_owned()),
+        CommandEnd::OutputLimit { limit_bytes } => {
             (TaskState::Failed, None, format!("was killed: it printed more than {limit_bytes} bytes"))
         }
-        Ended::KeeperDied(error) => (TaskState::Failed, None, format!("was lost ({error})")),
+        CommandEnd::KeeperDied(error) => (TaskState::Failed, None, format!("was lost ({error})")),
     }
 }
 
-fn ended_notice(task: &Task, finished: &Finished, how: &str, after: Duration) -> String {
+fn ended_notice(task: &Task, finished: &FinishedCommand, how: &str, after: Duration) -> String {
     let Task { id, description, output_file, .. } = task;
     let output = match (&finished.output.file_error, finished.output.total_lines) {
         (Some(error), _) => format!("Its output could not be saved ({error})."),
@@ -202,41 +204,41 @@ fn looks_like_question(line: &str) -> bool {
 }
 
 /// The result of a call that asked for the background.
-pub(super) fn begun(call: &Call<'_>, task: Arc<Task>) -> ToolResult<BashOutput> {
+pub(super) fn started_result(call: &BashCall<'_>, task: Arc<Task>) -> ToolResult<BashOutput> {
     let what = format!("Running in the background as task {}.", task.id);
-    ToolResult::new(going_on(call, &task, &what))
+    ToolResult::new(background_output(call, &task, &what))
 }
 
 /// The result of a call whose command outlived its time.
-pub(super) fn overdue(call: &Call<'_>, task: Arc<Task>, so_far: Progress) -> ToolResult<BashOutput> {
+pub(super) fn timed_out_result(call: &BashCall<'_>, task: Arc<Task>, so_far: OutputProgress) -> ToolResult<BashOutput> {
     let after = seconds(call.limits.timeout.as_millis());
     let what = format!("Not finished after {after} s, so it goes on in the background as task {}.", task.id);
-    let mut output = going_on(call, &task, &what);
+    let mut output = background_output(call, &task, &what);
     output.stdout = tail_of(&so_far.last_lines.join("\n"), BYTES_SO_FAR).to_owned();
     output.timed_out_after_ms = Some(millis(call));
     ToolResult::new(output)
 }
 
 /// The result of a call that a person did not want to wait for any longer.
-pub(super) fn moved(call: &Call<'_>, task: Arc<Task>, so_far: Progress) -> ToolResult<BashOutput> {
+pub(super) fn moved_result(call: &BashCall<'_>, task: Arc<Task>, so_far: OutputProgress) -> ToolResult<BashOutput> {
     let what = format!("The user moved it to the background, where it goes on as task {}.", task.id);
-    let mut output = going_on(call, &task, &what);
+    let mut output = background_output(call, &task, &what);
     output.stdout = tail_of(&so_far.last_lines.join("\n"), BYTES_SO_FAR).to_owned();
     output.backgrounded_by_user = true;
     ToolResult::new(output)
 }
 
 /// Whether the call is an agent's that somebody waits for; what it leaves behind ends with it.
-fn is_awaited_agent(call: &Call<'_>) -> bool {
+fn is_awaited_agent(call: &BashCall<'_>) -> bool {
     let tasks = &call.cx.services.tasks;
     let agent = tasks.agent_id(&call.cx.agent).and_then(|id| tasks.find(&id));
     agent.is_some_and(|agent| !agent.is_backgrounded())
 }
 
-fn going_on(call: &Call<'_>, task: &Task, what: &str) -> BashOutput {
+fn background_output(call: &BashCall<'_>, task: &Task, what: &str) -> BashOutput {
     let file = task.output_file.display().to_string();
     let moves = call.analysis.changes_directory;
-    let notice = call.started_in.instead_of.as_ref().map(|wanted| {
+    let notice = call.started_in.missing_dir.as_ref().map(|wanted| {
         let (wanted, dir) = (wanted.display(), call.started_in.dir.display());
         format!("The working directory {wanted} no longer exists; the command runs in {dir}.")
     });
@@ -244,7 +246,7 @@ fn going_on(call: &Call<'_>, task: &Task, what: &str) -> BashOutput {
     let its_end = if ends_with_agent { " At the latest it ends with your final answer." } else { "" };
     BashOutput {
         stderr: notice.unwrap_or_default(),
-        goes_on: Some(format!(
+        background_notice: Some(format!(
             "{what} Its output goes to {file} (use Read). You will be told when it ends; TaskStop ends it.{its_end}"
         )),
         background_ends_with_final_response: ends_with_agent,
@@ -264,7 +266,7 @@ mod tests {
     use gimlet_exec::{CaptureLimits, ShellCommand};
 
     use super::*;
-    use crate::bash::harness::{Bench, alive, eventually, unique_sleep};
+    use crate::bash::command_harness::{CommandBench, pids_with_argument, unique_sleep_seconds, wait_until};
 
     const NEVER: Duration = Duration::from_secs(600);
 
@@ -282,18 +284,18 @@ mod tests {
 
     #[test]
     fn the_life_of_an_agents_command_is_an_hour_unless_the_person_says_otherwise() {
-        let life = |value: &str| life_in_agent(&Env::default().with("CLAUDE_SUBAGENT_BG_SHELL_MAX_MS", value));
+        let life = |value: &str| agent_command_lifetime(&Env::default().with("CLAUDE_SUBAGENT_BG_SHELL_MAX_MS", value));
         assert_eq!(life("1500"), Duration::from_millis(1_500));
         assert_eq!([life("0"), life("soon"), life("")], [LIFE_IN_AGENT; 3]);
     }
 
     /// Keeps a command with limits that a test can wait for.
-    async fn keep(bench: &mut Bench, text: &str, quiet: Duration, life: Option<Duration>) {
+    async fn keep(bench: &mut CommandBench, text: &str, quiet: Duration, life: Option<Duration>) {
         let cx = bench.context("Bash");
         let (exec, shell) = cx.services.processes().unwrap();
         let run = shell.start(exec, ShellCommand { text, cwd: &cx.paths.cwd, env: Vec::new() }).await.unwrap();
         let output_file = cx.services.results_dir.join("kept.output");
-        let command = Foreground::new(run.running, CaptureLimits::foreground(1_000, output_file.clone()));
+        let command = ForegroundCommand::new(run.running, CaptureLimits::for_foreground(1_000, output_file.clone()));
         let task = cx.services.tasks.add(NewTask {
             id: None,
             kind: "local_bash",
@@ -308,17 +310,17 @@ mod tests {
         });
         let (services, (over, _)) = (Arc::downgrade(&cx.services), watch::channel(()));
         let command = Arc::new(command.into_background());
-        let keeper = Keeper { command, task, watched: None, services, _over: over };
-        cx.services.spawn(keeper.keep(quiet, life));
+        let keeper = BackgroundSupervisor { command, task, watched: None, services, _over: over };
+        cx.services.spawn(keeper.supervise(quiet, life));
     }
 
     #[tokio::test(flavor = "current_thread")]
     async fn a_question_that_nobody_can_answer_is_told_once() {
-        let mut bench = Bench::new();
+        let mut bench = CommandBench::new();
         keep(&mut bench, "echo 'Overwrite? [y/N]'; sleep 0.3", Duration::from_millis(20), None).await;
         let mut said = Vec::new();
-        eventually("the end is told", || {
-            said.extend(bench.said_to_model());
+        wait_until("the end is told", || {
+            said.extend(bench.take_model_messages());
             said.last().is_some_and(|text| text.contains("ended with exit code 0"))
         })
         .await;
@@ -328,12 +330,13 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn a_command_with_a_limited_life_is_ended_and_told() {
-        let mut bench = Bench::new();
-        let sleep = unique_sleep();
+        let mut bench = CommandBench::new();
+        let sleep = unique_sleep_seconds();
         keep(&mut bench, &format!("sleep {sleep}"), NEVER, Some(Duration::from_millis(50))).await;
         let task = bench.services.tasks.find("b1").unwrap();
-        assert_eq!(task.finished().await, (TaskState::Killed, None));
-        assert_eq!(alive(&sleep), Vec::<i32>::new());
-        eventually("it is told", || bench.said_to_model().iter().any(|text| text.contains("ran for too long"))).await;
+        assert_eq!(task.wait_finished().await, (TaskState::Killed, None));
+        assert_eq!(pids_with_argument(&sleep), Vec::<i32>::new());
+        wait_until("it is told", || bench.take_model_messages().iter().any(|text| text.contains("ran for too long")))
+            .await;
     }
 }

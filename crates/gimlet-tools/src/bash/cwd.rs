@@ -6,36 +6,36 @@ use gimlet_core::tool::{PathContext, ToolContext};
 
 /// Where a command began.
 #[derive(Debug)]
-pub(super) struct StartedIn {
+pub(super) struct StartDir {
     pub(super) dir: PathBuf,
     /// The directory that it should have begun in, when that was gone.
-    pub(super) instead_of: Option<PathBuf>,
+    pub(super) missing_dir: Option<PathBuf>,
 }
 
 /// What a command did to the session's working directory.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Landing {
+pub(super) struct CwdUpdate {
     /// Where the session stands from now on, if that changes.
-    pub(super) moved_to: Option<PathBuf>,
+    pub(super) new_dir: Option<PathBuf>,
     pub(super) notices: Vec<String>,
 }
 
 /// Decides where the session stands after a command that reported to have ended in `ended_in`.
-pub(super) fn land(started: &StartedIn, ended_in: Option<PathBuf>, cx: &ToolContext) -> Landing {
+pub(super) fn cwd_after_command(started: &StartDir, ended_in: Option<PathBuf>, cx: &ToolContext) -> CwdUpdate {
     let is_main = cx.agent.0.is_empty();
     // Whatever was reported counts as the directory that it really is, and only if it is one.
     let ended_in = ended_in.and_then(|end| end.canonicalize().ok()).filter(|end| end.is_dir());
-    land_in(started, ended_in, is_main, &cx.paths)
+    cwd_update_for(started, ended_in, is_main, &cx.paths)
 }
 
-fn land_in(started: &StartedIn, ended_in: Option<PathBuf>, is_main: bool, paths: &PathContext) -> Landing {
-    let mut landing = Landing::default();
-    if let Some(wanted) = &started.instead_of {
+fn cwd_update_for(started: &StartDir, ended_in: Option<PathBuf>, is_main: bool, paths: &PathContext) -> CwdUpdate {
+    let mut landing = CwdUpdate::default();
+    if let Some(wanted) = &started.missing_dir {
         let (wanted, dir) = (wanted.display(), started.dir.display());
         landing.notices.push(format!("The working directory {wanted} no longer exists; the command ran in {dir}."));
     }
     let stayed = ended_in.as_deref().is_none_or(|end| is_same(end, &started.dir));
-    if stayed && started.instead_of.is_none() {
+    if stayed && started.missing_dir.is_none() {
         return landing;
     }
     let end = if stayed { started.dir.clone() } else { ended_in.unwrap_or_else(|| started.dir.clone()) };
@@ -49,7 +49,7 @@ fn land_in(started: &StartedIn, ended_in: Option<PathBuf>, is_main: bool, paths:
         }
         back.clone()
     });
-    landing.moved_to = (is_main && stands != paths.cwd).then_some(stands);
+    landing.new_dir = (is_main && stands != paths.cwd).then_some(stands);
     landing
 }
 
@@ -96,19 +96,19 @@ mod tests {
         std::fs::create_dir_all(base.join("real/sub")).unwrap();
         std::os::unix::fs::symlink(base.join("real"), base.join("link")).unwrap();
         let link = base.join("link");
-        let started = StartedIn { dir: link.clone(), instead_of: None };
+        let started = StartDir { dir: link.clone(), missing_dir: None };
         let paths = paths(&link, &link);
-        assert_eq!(land_in(&started, Some(base.join("real")), true, &paths), Landing::default());
-        let inside = land_in(&started, Some(base.join("real/sub")), true, &paths);
-        assert_eq!((inside.moved_to, inside.notices), (Some(link.join("sub")), vec![]));
+        assert_eq!(cwd_update_for(&started, Some(base.join("real")), true, &paths), CwdUpdate::default());
+        let inside = cwd_update_for(&started, Some(base.join("real/sub")), true, &paths);
+        assert_eq!((inside.new_dir, inside.notices), (Some(link.join("sub")), vec![]));
     }
 
     #[test]
     fn a_sibling_with_the_same_beginning_is_outside() {
-        let started = StartedIn { dir: "/p/app/src".into(), instead_of: None };
+        let started = StartDir { dir: "/p/app/src".into(), missing_dir: None };
         let paths = paths(Path::new("/p/app"), Path::new("/p/app/src"));
-        let landing = land_in(&started, Some("/p/app2".into()), true, &paths);
-        assert_eq!(landing.moved_to, Some("/p/app".into()));
+        let landing = cwd_update_for(&started, Some("/p/app2".into()), true, &paths);
+        assert_eq!(landing.new_dir, Some("/p/app".into()));
         assert_eq!(landing.notices, ["Shell cwd was reset to /p/app"]);
     }
 
@@ -117,9 +117,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let gone = root.join("gone");
-        let started = StartedIn { dir: root.clone(), instead_of: Some(gone.clone()) };
-        let landing = land_in(&started, Some(root.clone()), true, &paths(&root, &gone));
-        assert_eq!(landing.moved_to, Some(root));
+        let started = StartDir { dir: root.clone(), missing_dir: Some(gone.clone()) };
+        let landing = cwd_update_for(&started, Some(root.clone()), true, &paths(&root, &gone));
+        assert_eq!(landing.new_dir, Some(root));
         assert!(landing.notices[0].contains("no longer exists"));
     }
 }

@@ -3,29 +3,29 @@
 //! A picture that a provider refuses would spoil every later request of the conversation, so anything doubtful stays
 //! text. Nothing is made smaller.
 
-use gimlet_exec::Captured;
+use gimlet_exec::CapturedOutput;
 use gimlet_proto::ContentPart;
 
 /// Longest URI that is looked at; larger pictures are refused by providers.
 const LARGEST_URI: u64 = 5_000_000;
 
 /// The picture that a text consists of, as what its bytes say that it is.
-pub(super) fn in_text(text: &str) -> Option<ContentPart> {
+pub(super) fn parse_image_uri(text: &str) -> Option<ContentPart> {
     let (_, base64) = text.trim().strip_prefix("data:image/")?.split_once(";base64,")?;
-    ContentPart::picture(base64).ok()
+    ContentPart::image_from_base64(base64).ok()
 }
 
 /// The URI of the picture that a command printed, if that is all it printed.
-pub(super) async fn printed(captured: &Captured) -> Option<String> {
+pub(super) async fn printed_image_uri(captured: &CapturedOutput) -> Option<String> {
     if !captured.head.trim_ascii_start().starts_with(b"data:image/") || captured.total_bytes > LARGEST_URI {
         return None;
     }
     let bytes = match &captured.file {
-        Some(file) if !captured.is_whole() => tokio::fs::read(file).await.ok()?,
+        Some(file) if !captured.is_complete() => tokio::fs::read(file).await.ok()?,
         Some(_) | None => captured.head.clone(),
     };
     let text = String::from_utf8(bytes).ok()?.trim().to_owned();
-    in_text(&text).map(|_| text)
+    parse_image_uri(&text).map(|_| text)
 }
 
 #[cfg(test)]
@@ -56,12 +56,12 @@ mod tests {
             // What its bytes say counts.
             (uri("jpeg", &png(10)), "image/png"),
         ] {
-            let Some(ContentPart::Image { source }) = in_text(&text) else { panic!("{text}") };
+            let Some(ContentPart::Image { source }) = parse_image_uri(&text) else { panic!("{text}") };
             assert_eq!(source.media_type(), is, "{text}");
         }
         let (large, text) = (uri("png", &png(8_001)), uri("png", b"hello"));
         for text in [large.as_str(), &text, "data:image/png;base64,***", "data:image/svg+xml;base64,AA==", "hi"] {
-            assert_eq!(in_text(text), None, "{text}");
+            assert_eq!(parse_image_uri(text), None, "{text}");
         }
     }
 }

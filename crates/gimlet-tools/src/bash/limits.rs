@@ -15,7 +15,7 @@ const LONGEST_CHARACTER: usize = 4;
 
 /// The limits of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(super) struct BashLimits {
     pub(super) timeout: Duration,
     /// Characters of output that a result holds; more goes to a file.
     pub(super) output_chars: usize,
@@ -23,7 +23,7 @@ pub(super) struct Limits {
     pub(super) background: bool,
 }
 
-impl Limits {
+impl BashLimits {
     pub(super) fn new(env: &Env, wanted_ms: Option<u64>) -> Self {
         let set = |name: &str| env.integer(name).filter(|value| *value > 0);
         let default = set("BASH_DEFAULT_TIMEOUT_MS").unwrap_or(DEFAULT_TIMEOUT_MS);
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     fn timeout_ms(env: &Env, wanted: Option<u64>) -> u128 {
-        Limits::new(env, wanted).timeout.as_millis()
+        BashLimits::new(env, wanted).timeout.as_millis()
     }
 
     #[test]
@@ -75,7 +75,8 @@ mod tests {
 
     #[test]
     fn output_may_be_set_up_to_a_bound() {
-        let output = |text: &str| Limits::new(&Env::default().with("BASH_MAX_OUTPUT_LENGTH", text), None).output_chars;
+        let output =
+            |text: &str| BashLimits::new(&Env::default().with("BASH_MAX_OUTPUT_LENGTH", text), None).output_chars;
         assert_eq!(
             [output("1000"), output("150_000"), output("1e9"), output("much")],
             [1_000, 150_000, 150_000, 30_000]

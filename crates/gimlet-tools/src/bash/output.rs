@@ -4,7 +4,7 @@
 use gimlet_proto::{ContentPart, ResultContent, View};
 use serde::{Deserialize, Serialize};
 
-use super::git::GitOperation;
+use super::git_operation::GitOperation;
 use super::image;
 
 /// The structured output. Members that are not set are absent.
@@ -50,13 +50,13 @@ pub(crate) struct BashOutput {
     pub(super) exit_code: Option<i32>,
     /// What the model is told about a command that goes on.
     #[serde(skip)]
-    pub(super) goes_on: Option<String>,
+    pub(super) background_notice: Option<String>,
 }
 
 /// An output that somebody else wrote: what every command's output has.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct GivenOutput {
+struct ForeignBashOutput {
     stdout: String,
     stderr: String,
     interrupted: bool,
@@ -70,13 +70,13 @@ fn is_false(value: &bool) -> bool {
 
 impl BashOutput {
     /// Reads an output that somebody else wrote.
-    pub(super) fn read(json: &str) -> Option<Self> {
-        let GivenOutput { stdout, stderr, interrupted, is_image } = serde_json::from_str(json).ok()?;
+    pub(super) fn parse_foreign(json: &str) -> Option<Self> {
+        let ForeignBashOutput { stdout, stderr, interrupted, is_image } = serde_json::from_str(json).ok()?;
         Some(Self { stdout, stderr, interrupted, is_image, ..Self::default() })
     }
 
     pub(super) fn for_model(&self) -> ResultContent {
-        if let Some(picture) = self.is_image.then(|| image::in_text(&self.stdout)).flatten() {
+        if let Some(picture) = self.is_image.then(|| image::parse_image_uri(&self.stdout)).flatten() {
             let mut parts = vec![picture];
             if !self.stderr.is_empty() {
                 parts.push(ContentPart::Text { text: self.stderr.clone() });
@@ -88,7 +88,7 @@ impl BashOutput {
         let parts = [
             Some(self.stdout.as_str()),
             answer.as_deref(),
-            self.goes_on.as_deref(),
+            self.background_notice.as_deref(),
             self.background_cwd_hint.as_deref(),
             Some(self.stderr.as_str()),
             self.stale_read_file_state_hint.as_deref(),
@@ -100,7 +100,7 @@ impl BashOutput {
 
     pub(super) fn for_people(&self, command: &str) -> View {
         let printed = if self.is_image { "[image]" } else { self.stdout.as_str() };
-        let remarks = [self.goes_on.as_deref(), Some(self.stderr.as_str())];
+        let remarks = [self.background_notice.as_deref(), Some(self.stderr.as_str())];
         let said = std::iter::once(printed).chain(remarks.into_iter().flatten()).filter(|part| !part.is_empty());
         View::Terminal {
             command: command.to_owned(),

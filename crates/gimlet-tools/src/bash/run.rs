@@ -6,17 +6,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gimlet_core::tool::{ToolContext, ToolError, ToolResult};
-use gimlet_core::{Moving, Watch, WatchedEnd};
-use gimlet_exec::{CaptureLimits, Exit, Finished, Foreground, Progress, ShellCommand, ShellError, ShellRun};
-use gimlet_policy::shell::{Analysis, Word};
-use gimlet_proto::{Body, Level, Notice};
+use gimlet_core::{BackgroundingGuard, CommandGuard, GuardedCommandEnd};
+use gimlet_exec::{
+    CaptureLimits, CommandExit, FinishedCommand, ForegroundCommand, OutputProgress, ShellCommand, ShellError, ShellRun,
+};
+use gimlet_policy::shell::{ShellAnalysis, Word};
+use gimlet_proto::{EventBody, Notice, NoticeLevel};
 use tokio::time::Instant;
 
-use super::caps::Calls;
-use super::cwd::StartedIn;
-use super::limits::Limits;
+use super::cwd::StartDir;
+use super::limits::BashLimits;
 use super::output::BashOutput;
-use super::{BashInput, background, own_process, report};
+use super::script_caps::ScriptCallCounts;
+use super::{BashInput, background, command_result, self_kill};
 
 /// How long output that is on its way is waited for when a command is moved.
 const LAST_WORDS: Duration = Duration::from_millis(20);
@@ -33,20 +35,20 @@ const START_GRACE: Duration = Duration::from_millis(250);
 const INTERRUPT_GRACE: Duration = Duration::from_millis(1_500);
 
 /// A call whose command has started.
-pub(super) struct Call<'a> {
+pub(super) struct BashCall<'a> {
     pub(super) input: &'a BashInput,
     pub(super) cx: &'a ToolContext,
-    pub(super) analysis: Arc<Analysis>,
-    pub(super) limits: Limits,
-    pub(super) started_in: StartedIn,
+    pub(super) analysis: Arc<ShellAnalysis>,
+    pub(super) limits: BashLimits,
+    pub(super) started_in: StartDir,
     /// Where output goes that is too long or nobody waits for. Not made yet.
     pub(super) output_file: PathBuf,
     /// Looks after a command behind walls, until somebody has.
-    watch: Mutex<Option<Watch>>,
+    watch: Mutex<Option<CommandGuard>>,
 }
 
-enum Waited {
-    Ended(Box<Finished>),
+enum WaitOutcome {
+    Ended(Box<FinishedCommand>),
     TimedOut,
     /// A person wants it to go on in the background.
     Moved,
@@ -57,31 +59,33 @@ enum Waited {
 pub(super) async fn run(input: &BashInput, cx: &ToolContext) -> Result<ToolResult<BashOutput>, ToolError> {
     if input.wants_background() {
         let (call, command) = start(input, cx).await?;
-        return Ok(background::begun(&call, background::carry(&call, command)));
+        return Ok(background::started_result(&call, background::move_to_background(&call, command)));
     }
     // A wish to move it counts from here: the first command of a session may take a while to start.
-    let moving = cx.movable();
+    let moving = cx.allow_backgrounding();
     let (call, mut command) = start(input, cx).await?;
     match wait(&call, &mut command, &moving).await {
-        Waited::Ended(finished) => report::ended(&call, *finished).await,
-        Waited::Moved => {
+        WaitOutcome::Ended(finished) => command_result::report_ended(&call, *finished).await,
+        WaitOutcome::Moved => {
             let so_far = command.progress(background::LINES_SO_FAR);
-            Ok(background::moved(&call, background::carry(&call, command), so_far))
+            Ok(background::moved_result(&call, background::move_to_background(&call, command), so_far))
         }
-        Waited::TimedOut if call.may_outlive_its_timeout() => {
+        WaitOutcome::TimedOut if call.may_outlive_its_timeout() => {
             let so_far = command.progress(background::LINES_SO_FAR);
-            Ok(background::overdue(&call, background::carry(&call, command), so_far))
+            Ok(background::timed_out_result(&call, background::move_to_background(&call, command), so_far))
         }
-        Waited::TimedOut => Err(report::timed_out(&call, command.kill(TIMEOUT_GRACE).await).await),
-        Waited::Interrupted => Err(report::interrupted(&call, command.kill(INTERRUPT_GRACE).await).await),
+        WaitOutcome::TimedOut => Err(command_result::report_timed_out(&call, command.kill(TIMEOUT_GRACE).await).await),
+        WaitOutcome::Interrupted => {
+            Err(command_result::report_interrupted(&call, command.kill(INTERRUPT_GRACE).await).await)
+        }
     }
 }
 
-async fn start<'a>(input: &'a BashInput, cx: &'a ToolContext) -> Result<(Call<'a>, Foreground), ToolError> {
-    cx.state::<Calls>().count(&input.command, &cx.paths.env)?;
+async fn start<'a>(input: &'a BashInput, cx: &'a ToolContext) -> Result<(BashCall<'a>, ForegroundCommand), ToolError> {
+    cx.state::<ScriptCallCounts>().count(&input.command, &cx.paths.env)?;
     let analysis = input.analysis(&cx.paths).clone();
     let (exec, shell) = cx.services.processes()?;
-    own_process::refuse_self_kill(&analysis, exec, shell).await?;
+    self_kill::refuse_self_kill(&analysis, exec, shell).await?;
     let command = ShellCommand { text: &input.command, cwd: &cx.paths.cwd, env: Vec::new() };
     let (run, watch) = match (cx.sandbox(), cx.confinement()) {
         (None, None) => (start_or_interrupt(shell.start(exec, command), cx).await?, None),
@@ -89,20 +93,20 @@ async fn start<'a>(input: &'a BashInput, cx: &'a ToolContext) -> Result<(Call<'a
             (start_or_interrupt(shell.start_confined(exec, command, confinement), cx).await?, None)
         }
         (Some(walls), _) => {
-            let watch = walls.watch(&cx.services).await?;
-            (start_or_interrupt(shell.start_in(exec, command, watch.sandbox()), cx).await?, Some(watch))
+            let watch = walls.guard_command(&cx.services).await?;
+            (start_or_interrupt(shell.start_sandboxed(exec, command, watch.sandbox()), cx).await?, Some(watch))
         }
     };
-    if let Some(text) = shell.take_trouble() {
-        cx.services.publish(&cx.agent, Body::Notice(Notice { level: Level::Debug, text }));
+    if let Some(text) = shell.take_snapshot_error() {
+        cx.services.publish(&cx.agent, EventBody::Notice(Notice { level: NoticeLevel::Debug, text }));
     }
-    let limits = Limits::new(&cx.paths.env, input.timeout);
-    let output_file = free_name(cx);
-    let capture = CaptureLimits::foreground(limits.inline_bytes(), output_file.clone());
-    let started_in = StartedIn { dir: run.cwd, instead_of: run.vanished_cwd };
+    let limits = BashLimits::new(&cx.paths.env, input.timeout);
+    let output_file = unused_output_path(cx);
+    let capture = CaptureLimits::for_foreground(limits.inline_bytes(), output_file.clone());
+    let started_in = StartDir { dir: run.cwd, missing_dir: run.vanished_cwd };
     let watch = Mutex::new(watch);
-    let call = Call { input, cx, analysis, limits, started_in, output_file, watch };
-    Ok((call, Foreground::new(run.running, capture)))
+    let call = BashCall { input, cx, analysis, limits, started_in, output_file, watch };
+    Ok((call, ForegroundCommand::new(run.running, capture)))
 }
 
 /// Waits for the start. The first command of a session may wait for the user's start-up file, so an interrupt counts
@@ -126,10 +130,10 @@ async fn start_or_interrupt(
             }
         },
     };
-    started.map_err(|error| not_started(&error))
+    started.map_err(|error| start_error(&error))
 }
 
-fn not_started(error: &ShellError) -> ToolError {
+fn start_error(error: &ShellError) -> ToolError {
     let mut text = format!("The command was not started: {error}");
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -140,7 +144,7 @@ fn not_started(error: &ShellError) -> ToolError {
 }
 
 /// A file name that no other call's output has: the call's id, which not every provider keeps unique.
-fn free_name(cx: &ToolContext) -> PathBuf {
+fn unused_output_path(cx: &ToolContext) -> PathBuf {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let stem: String = cx.call.as_str().chars().take(100).map(|c| if is_plain(c) { c } else { '-' }).collect();
     let first = cx.services.results_dir.join(format!("{stem}.output"));
@@ -153,14 +157,14 @@ fn free_name(cx: &ToolContext) -> PathBuf {
 }
 
 /// A command that is to go on in the background: what it has printed by now is still taken in, to be told with the move.
-async fn moved(command: &mut Foreground) -> Waited {
+async fn drain_before_move(command: &mut ForegroundCommand) -> WaitOutcome {
     tokio::select! {
-        finished = command.finish() => Waited::Ended(Box::new(finished)),
-        () = tokio::time::sleep(LAST_WORDS) => Waited::Moved,
+        finished = command.finish() => WaitOutcome::Ended(Box::new(finished)),
+        () = tokio::time::sleep(LAST_WORDS) => WaitOutcome::Moved,
     }
 }
 
-async fn wait(call: &Call<'_>, command: &mut Foreground, moving: &Moving) -> Waited {
+async fn wait(call: &BashCall<'_>, command: &mut ForegroundCommand, moving: &BackgroundingGuard) -> WaitOutcome {
     let begun = Instant::now();
     let deadline = begun + call.limits.timeout;
     let mut progress_at = begun + FIRST_PROGRESS;
@@ -168,39 +172,39 @@ async fn wait(call: &Call<'_>, command: &mut Foreground, moving: &Moving) -> Wai
         tokio::select! {
             // A command that prints without pause must not keep the others from being heard, so it comes last.
             biased;
-            () = call.cx.cancel.cancelled() => return Waited::Interrupted,
-            () = moving.wanted() => return moved(command).await,
+            () = call.cx.cancel.cancelled() => return WaitOutcome::Interrupted,
+            () = moving.wait_for_request() => return drain_before_move(command).await,
             () = tokio::time::sleep_until(progress_at.min(deadline)) => {}
-            finished = command.finish() => return Waited::Ended(Box::new(finished)),
+            finished = command.finish() => return WaitOutcome::Ended(Box::new(finished)),
         }
         if Instant::now() >= deadline {
-            return Waited::TimedOut;
+            return WaitOutcome::TimedOut;
         }
-        call.cx.progress(progress_text(&command.progress(PROGRESS_LINES), begun.elapsed(), call.limits.timeout));
+        call.cx.report_progress(progress_text(&command.progress(PROGRESS_LINES), begun.elapsed(), call.limits.timeout));
         progress_at += PROGRESS_EVERY;
     }
 }
 
-fn progress_text(progress: &Progress, elapsed: Duration, timeout: Duration) -> String {
+fn progress_text(progress: &OutputProgress, elapsed: Duration, timeout: Duration) -> String {
     let (lines, bytes) = (progress.total_lines, progress.total_bytes);
     let head = format!("{} s of {} s, {lines} lines, {bytes} bytes", elapsed.as_secs(), timeout.as_secs());
     std::iter::once(head.as_str()).chain(progress.last_lines.iter().map(String::as_str)).collect::<Vec<_>>().join("\n")
 }
 
-impl Call<'_> {
+impl BashCall<'_> {
     /// What the sandbox did not let the command do, for whoever reads its output.
-    pub(super) async fn refusals(&self, exit: Option<Exit>, output: &str) -> Option<String> {
+    pub(super) async fn refusals(&self, exit: Option<CommandExit>, output: &str) -> Option<String> {
         let (command, cwd) = (self.input.command.as_str(), self.started_in.dir.as_path());
-        self.take_watch()?.after(WatchedEnd { command, cwd, exit, output }).await
+        self.take_watch()?.finish(GuardedCommandEnd { command, cwd, exit, output }).await
     }
 
     /// Whoever has it looks after the command.
-    pub(super) fn take_watch(&self) -> Option<Watch> {
+    pub(super) fn take_watch(&self) -> Option<CommandGuard> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Why a command that is out of time must end: nobody can want it to go on unseen.
-    pub(super) fn must_end_because(&self) -> Option<&'static str> {
+    pub(super) fn kill_reason(&self) -> Option<&'static str> {
         let first = self.analysis.commands.first().and_then(|words| words.first()).and_then(Word::value);
         if !self.limits.background {
             Some("background commands are switched off")
@@ -216,6 +220,6 @@ impl Call<'_> {
     }
 
     fn may_outlive_its_timeout(&self) -> bool {
-        self.must_end_because().is_none()
+        self.kill_reason().is_none()
     }
 }

@@ -1,27 +1,27 @@
 //! Calls of the tool with real commands.
 
-mod background;
+mod background_commands;
+mod command_output;
 mod contract;
-mod output;
-mod session;
+mod session_changes;
 
 use gimlet_core::tool::ToolError;
 use serde_json::json;
 
 use super::Bash;
-use super::harness::{Bench, Given};
+use super::command_harness::{CommandBench, CommandCallResult};
 
 /// Runs a command as a call without further wishes.
-async fn run(bench: &mut Bench, command: &str) -> Result<Given, ToolError> {
+async fn run(bench: &mut CommandBench, command: &str) -> Result<CommandCallResult, ToolError> {
     bench.call(Bash, json!({ "command": command })).await
 }
 
 /// What the model reads of a command that succeeds.
-async fn say(bench: &mut Bench, command: &str) -> String {
+async fn run_for_text(bench: &mut CommandBench, command: &str) -> String {
     run(bench, command).await.unwrap().text
 }
 
 /// What the model reads of a command that fails.
-async fn fail(bench: &mut Bench, command: &str) -> String {
+async fn run_for_error(bench: &mut CommandBench, command: &str) -> String {
     run(bench, command).await.unwrap_err().model_text
 }

@@ -6,22 +6,22 @@ use gimlet_core::tool::AnyTool;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::harness::{Bench, Given};
+use crate::harness::{ToolBench, ToolCallResult};
 use crate::read::Read;
 
-async fn read(bench: &mut Bench, name: &str) {
+async fn read(bench: &mut ToolBench, name: &str) {
     let path = bench.path(name);
     bench.call(&Read, json!({"file_path": path})).await.unwrap();
 }
 
-async fn edit(bench: &mut Bench, name: &str, old: &str, new: &str) -> Result<Given, ToolError> {
+async fn edit(bench: &mut ToolBench, name: &str, old: &str, new: &str) -> Result<ToolCallResult, ToolError> {
     let path = bench.path(name);
     bench.call(&Edit, json!({"file_path": path, "old_string": old, "new_string": new})).await
 }
 
 /// A file that was read.
-async fn known(content: impl AsRef<[u8]>) -> Bench {
-    let mut bench = Bench::new();
+async fn known(content: impl AsRef<[u8]>) -> ToolBench {
+    let mut bench = ToolBench::new();
     bench.file("f", content);
     read(&mut bench, "f").await;
     bench
@@ -29,10 +29,10 @@ async fn known(content: impl AsRef<[u8]>) -> Bench {
 
 #[test]
 fn inputs_tell_what_they_need() {
-    let bench = Bench::new();
+    let bench = ToolBench::new();
     let input = json!({"path": "a.rs", "oldString": "x", "newString": "y", "replace_all": "true"});
     let (needs, description) = bench.prepare(&Edit, input).unwrap();
-    assert_eq!((needs, description.as_str()), (vec![Need::Write(bench.path("a.rs"))], "a.rs"));
+    assert_eq!((needs, description.as_str()), (vec![AccessNeed::Write(bench.path("a.rs"))], "a.rs"));
     let refused = |path: &str, old: &str, new: &str| {
         bench.prepare(&Edit, json!({"file_path": path, "old_string": old, "new_string": new})).unwrap_err().model_text
     };
@@ -40,7 +40,7 @@ fn inputs_tell_what_they_need() {
     assert!(bench.prepare(&Edit, json!({"file_path": "a", "old_string": "\"", "new_string": "\u{201C}"})).is_ok());
     assert!(refused("a.ipynb", "x", "y").contains("NotebookEdit"));
     assert!(refused("/dev/null", "x", "y").contains("device"));
-    assert_eq!(AnyTool::on_interrupt(&Edit), OnInterrupt::FinishAtomically);
+    assert_eq!(AnyTool::on_interrupt(&Edit), InterruptBehavior::FinishAtomically);
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn an_edit_has_the_public_shape() {
 
 #[tokio::test]
 async fn a_file_must_be_known_and_a_first_page_is_not_enough() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     bench.env = bench.env.clone().with("GIMLET_FILE_READ_MAX_OUTPUT_TOKENS", "100");
     bench.file("f", (1..=500).map(|n| format!("line {n}\n")).collect::<String>());
     assert!(edit(&mut bench, "f", "line 7\n", "x").await.unwrap_err().model_text.contains("has not been read"));
@@ -112,7 +112,7 @@ async fn a_touched_file_with_equal_content_is_not_changed() {
 
 #[tokio::test]
 async fn line_ends_marks_and_encodings_survive() {
-    let utf16 = |text: &str| crate::text_file::Encoding::Utf16Le.encode(text).into_owned();
+    let utf16 = |text: &str| crate::text_file::TextEncoding::Utf16Le.encode(text).into_owned();
     for (before, old, new, after) in [
         (b"a\r\nb\r\n".to_vec(), "a\nb", "a\nx\nb", b"a\r\nx\r\nb\r\n".to_vec()),
         (b"a\r\nb\r\n".to_vec(), "a\r\nb", "c\r\nd", b"c\r\nd\r\n".to_vec()),
@@ -167,7 +167,7 @@ async fn leniency_is_off_unless_asked_for() {
 
 #[tokio::test]
 async fn an_empty_old_string_creates_or_fills_and_nothing_else() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     let given = edit(&mut bench, "new/f", "", "a\n").await.unwrap();
     assert_eq!((bench.text("new/f").as_str(), &given.output["originalFile"]), ("a\n", &Value::Null));
     bench.file("blank", " \n\n");
@@ -180,7 +180,7 @@ async fn an_empty_old_string_creates_or_fills_and_nothing_else() {
 
 #[tokio::test]
 async fn missing_files_and_folders_are_explained() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     bench.file("main.rs", "x");
     assert!(edit(&mut bench, "mian.rs", "a", "b").await.unwrap_err().model_text.contains("Did you mean"));
     std::fs::create_dir(bench.path("folder")).unwrap();

@@ -7,14 +7,14 @@ use gimlet_core::tool::{ErrorClass, Tool};
 use gimlet_proto::View;
 use serde_json::json;
 
-use super::{Glob, GlobInput, find};
-use crate::search_harness::{Found, Tree};
+use super::{Glob, GlobInput, find_files};
+use crate::search_harness::{SearchCallResult, SearchTree};
 
-async fn glob(tree: &Tree, pattern: &str) -> Found {
+async fn glob(tree: &SearchTree, pattern: &str) -> SearchCallResult {
     tree.call(Glob, json!({"pattern": pattern})).await.unwrap()
 }
 
-async fn names(tree: &Tree, pattern: &str) -> Vec<String> {
+async fn names(tree: &SearchTree, pattern: &str) -> Vec<String> {
     let found = glob(tree, pattern).await;
     let mut names: Vec<String> = serde_json::from_value(found.output["filenames"].clone()).unwrap();
     names.sort();
@@ -23,7 +23,7 @@ async fn names(tree: &Tree, pattern: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn the_hundred_newest_of_many_are_listed_with_the_total() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     for n in 0..150u64 {
         tree.aged_file(&format!("d{}/f{n:03}.txt", n % 7), "", n);
     }
@@ -44,7 +44,7 @@ async fn the_hundred_newest_of_many_are_listed_with_the_total() {
 
 #[tokio::test]
 async fn equal_times_are_ordered_by_path() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     let now = std::time::SystemTime::now();
     for name in ["b", "c/a", "a"] {
         let path = tree.file(name, "");
@@ -55,13 +55,13 @@ async fn equal_times_are_ordered_by_path() {
 
 #[tokio::test]
 async fn a_search_that_runs_out_of_time_says_so_and_keeps_what_it_has() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     for n in 0..5_000 {
         tree.file(format!("d{}/f{n}", n % 100), "");
     }
     let cx = tree.context(Glob::NAME);
     let input = GlobInput { pattern: "**/*".to_owned(), path: None };
-    let output = find(input, &cx, Duration::ZERO).await.unwrap();
+    let output = find_files(input, &cx, Duration::ZERO).await.unwrap();
     assert!(!output.count_is_complete && output.truncated);
     assert!(output.total_matches < 5_000);
     let text = Glob.to_blocks(&output).to_text();
@@ -70,7 +70,7 @@ async fn a_search_that_runs_out_of_time_says_so_and_keeps_what_it_has() {
 
 #[tokio::test]
 async fn the_glob_language_is_understood() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     for path in ["a.rs", "b.ts", "src/c.rs", "src/deep/d.rs", "src/x1.js", "src/x2.js", "src/[y].js"] {
         tree.file(path, "");
     }
@@ -90,7 +90,7 @@ async fn the_glob_language_is_understood() {
 
 #[tokio::test]
 async fn hidden_and_ignored_files_are_listed_unless_the_environment_says_otherwise() {
-    let write = |tree: &Tree| {
+    let write = |tree: &SearchTree| {
         tree.file(".gitignore", "*.log\n");
         tree.file(".git/config", "");
         tree.file("a.log", "");
@@ -98,10 +98,10 @@ async fn hidden_and_ignored_files_are_listed_unless_the_environment_says_otherwi
         tree.file(".jj/x", "");
         tree.file("sub/.hg/x", "");
     };
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     write(&tree);
     assert_eq!(names(&tree, "**/*").await, [".env", ".gitignore", "a.log"]);
-    let tree = Tree::new().env("CLAUDE_CODE_GLOB_NO_IGNORE", "false").env("CLAUDE_CODE_GLOB_HIDDEN", "0");
+    let tree = SearchTree::new().env("CLAUDE_CODE_GLOB_NO_IGNORE", "false").env("CLAUDE_CODE_GLOB_HIDDEN", "0");
     write(&tree);
     tree.file("b.txt", "");
     assert_eq!(names(&tree, "**/*").await, ["b.txt"]);
@@ -109,7 +109,7 @@ async fn hidden_and_ignored_files_are_listed_unless_the_environment_says_otherwi
 
 #[tokio::test]
 async fn heavy_directories_are_entered_only_when_named() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("node_modules/a/index.js", "");
     tree.file("target/debug/index.js", "");
     tree.file("pkg/.venv/index.js", "");
@@ -123,7 +123,7 @@ async fn heavy_directories_are_entered_only_when_named() {
 
 #[tokio::test]
 async fn no_match_names_directory_and_pattern() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("src/a.rs", "");
     let found = glob(&tree, "*.rs").await;
     assert!(found.text.contains(&tree.root().display().to_string()) && found.text.contains("`*.rs`"), "{}", found.text);
@@ -134,7 +134,7 @@ async fn no_match_names_directory_and_pattern() {
 
 #[tokio::test]
 async fn bad_inputs_are_refused_with_a_way_out() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("f", "");
     let refused = async |input| tree.call(Glob, input).await.err().expect("refused");
     for word in ["undefined", "null"] {
@@ -153,7 +153,7 @@ async fn bad_inputs_are_refused_with_a_way_out() {
 
 #[tokio::test]
 async fn links_are_listed_when_they_lead_to_a_file_and_never_followed() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("d/a.txt", "");
     symlink("a.txt", tree.root().join("d/link.txt")).unwrap();
     symlink("nowhere", tree.root().join("d/dead.txt")).unwrap();
@@ -166,14 +166,14 @@ async fn links_are_listed_when_they_lead_to_a_file_and_never_followed() {
 
 #[tokio::test]
 async fn names_that_are_no_utf8_are_listed() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file(b"caf\xe9.txt", "");
     assert_eq!(names(&tree, "*.txt").await, ["caf\u{fffd}.txt"]);
 }
 
 #[tokio::test]
 async fn a_cancelled_call_ends_as_interrupted() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("a", "");
     tree.cancel.cancel();
     let error = tree.call(Glob, json!({"pattern": "*"})).await.err().expect("interrupted");
@@ -183,9 +183,9 @@ async fn a_cancelled_call_ends_as_interrupted() {
 #[test]
 fn the_permission_asked_for_is_the_directory_that_is_searched() {
     use gimlet_core::tool::AnyTool;
-    use gimlet_proto::Need;
-    let cx = Tree::new().context(Glob::NAME);
+    use gimlet_proto::AccessNeed;
+    let cx = SearchTree::new().context(Glob::NAME);
     let prepared = AnyTool::prepare(&Glob, json!({"pattern": "/etc/ssl/**/*.pem", "path": "src"}), &cx.paths).unwrap();
-    assert_eq!(prepared.needs, [Need::Read("/etc/ssl".into())]);
+    assert_eq!(prepared.needs, [AccessNeed::Read("/etc/ssl".into())]);
     assert!(prepared.read_only && prepared.concurrency_safe);
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use gimlet_core::files::open_to_read;
+use gimlet_core::files::open_for_reading;
 use grep_matcher::{LineTerminator, Matcher};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use ignore::DirEntry;
@@ -19,9 +19,9 @@ use ignore::overrides::Override;
 use ignore::types::Types;
 
 use super::OutputMode;
-use super::pattern::Engine;
-use super::sink::{FileSink, Hits, Taking};
-use crate::walk::{self, Base, IgnoreFiles, Page, Stop, Unread};
+use super::file_sink::{FileHits, FileSink, SinkOptions};
+use super::regex_engine::RegexEngine;
+use crate::walk::{self, IgnoreFiles, SearchBase, SortedPage, StopFlag, UnreadFiles};
 
 /// A file up to this size is read at once; larger ones stream through the searcher.
 const READ_AT_ONCE: usize = 64 * 1024;
@@ -31,18 +31,18 @@ const MOST_FILE_MEMORY: usize = 32 * 1024 * 1024;
 pub(super) const MOST_TEXT: usize = 2 * 1024 * 1024;
 
 /// What to search and how.
-pub(super) struct Request {
-    pub(super) base: Base,
-    pub(super) engine: Engine,
+pub(super) struct GrepRequest {
+    pub(super) base: SearchBase,
+    pub(super) engine: RegexEngine,
     pub(super) globs: Option<Override>,
     pub(super) types: Option<Types>,
-    pub(super) taking: Taking,
+    pub(super) taking: SinkOptions,
     pub(super) multiline: bool,
     pub(super) before: usize,
     pub(super) after: usize,
 }
 
-impl Request {
+impl GrepRequest {
     /// How many lines separate the groups of two files.
     pub(super) fn separators(&self) -> usize {
         usize::from(self.before + self.after > 0)
@@ -50,54 +50,54 @@ impl Request {
 }
 
 /// Files with matches come newest first, everything else by path (the time is then the same for all).
-pub(super) type Order = (Reverse<SystemTime>, PathBuf);
+pub(super) type GrepSortKey = (Reverse<SystemTime>, PathBuf);
 
 /// What a search has found.
-pub(super) struct Findings {
-    pub(super) page: Page<Order, Hits>,
+pub(super) struct GrepFindings {
+    pub(super) page: SortedPage<GrepSortKey, FileHits>,
     /// All matches of all files.
     pub(super) matches: u64,
     pub(super) remarks: Vec<String>,
 }
 
 /// Runs the search.
-pub(super) fn run(request: &Request, stop: &Stop) -> io::Result<Findings> {
+pub(super) fn run(request: &GrepRequest, stop: &StopFlag) -> io::Result<GrepFindings> {
     match &request.engine {
-        Engine::Rust { matcher, line_end } => run_with(request, matcher, *line_end, stop),
-        Engine::Pcre2(matcher) => run_with(request, matcher, LineTerminator::crlf(), stop),
+        RegexEngine::Rust { matcher, line_end } => run_with(request, matcher, *line_end, stop),
+        RegexEngine::Pcre2(matcher) => run_with(request, matcher, LineTerminator::crlf(), stop),
     }
 }
 
 fn run_with<M: Matcher + Clone + Send + Sync>(
-    request: &Request,
+    request: &GrepRequest,
     matcher: &M,
     line_end: LineTerminator,
-    stop: &Stop,
-) -> io::Result<Findings> {
-    let shared = Shared {
+    stop: &StopFlag,
+) -> io::Result<GrepFindings> {
+    let shared = SharedSearch {
         request,
         stop,
-        page: Mutex::new(Page::new(request.taking.most_lines.saturating_add(request.separators()), MOST_TEXT)),
+        page: Mutex::new(SortedPage::new(request.taking.most_lines.saturating_add(request.separators()), MOST_TEXT)),
         matches: AtomicU64::new(0),
-        unread: Unread::default(),
+        unread: UnreadFiles::default(),
     };
     let mut remarks = Vec::new();
-    let new_worker = || Worker::new(&shared, matcher.clone(), line_end);
-    let metadata = std::fs::metadata(&request.base.real)?;
+    let new_worker = || SearchWorker::new(&shared, matcher.clone(), line_end);
+    let metadata = std::fs::metadata(&request.base.real_path)?;
     if metadata.is_dir() {
         search_tree(&shared, new_worker);
     } else if metadata.is_file() {
-        let binary_at = new_worker().search_named(&request.base.real)?;
+        let binary_at = new_worker().search_named(&request.base.real_path)?;
         remarks.extend(binary_at.map(|at| format!("This is a binary file (NUL byte at offset {at}).")));
     } else {
         return Err(io::Error::other("it is neither a directory nor a regular file"));
     }
-    remarks.extend(shared.unread.sentence());
+    remarks.extend(shared.unread.summary());
     let page = shared.page.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(Findings { page, matches: shared.matches.into_inner(), remarks })
+    Ok(GrepFindings { page, matches: shared.matches.into_inner(), remarks })
 }
 
-fn search_tree<'s, M: Matcher + Send + 's>(shared: &'s Shared<'s>, new_worker: impl Fn() -> Worker<'s, M>) {
+fn search_tree<'s, M: Matcher + Send + 's>(shared: &'s SharedSearch<'s>, new_worker: impl Fn() -> SearchWorker<'s, M>) {
     let mut walk = walk::builder(&shared.request.base, IgnoreFiles::Obey, |_| true);
     if let Some(globs) = &shared.request.globs {
         walk.overrides(globs.clone());
@@ -116,20 +116,20 @@ fn search_tree<'s, M: Matcher + Send + 's>(shared: &'s Shared<'s>, new_worker: i
 }
 
 /// What the threads of one search share.
-struct Shared<'s> {
-    request: &'s Request,
-    stop: &'s Stop,
-    page: Mutex<Page<Order, Hits>>,
+struct SharedSearch<'s> {
+    request: &'s GrepRequest,
+    stop: &'s StopFlag,
+    page: Mutex<SortedPage<GrepSortKey, FileHits>>,
     matches: AtomicU64,
-    unread: Unread,
+    unread: UnreadFiles,
 }
 
-impl Shared<'_> {
-    fn page(&self) -> MutexGuard<'_, Page<Order, Hits>> {
+impl SharedSearch<'_> {
+    fn page(&self) -> MutexGuard<'_, SortedPage<GrepSortKey, FileHits>> {
         self.page.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep(&self, path: &Path, file: &File, hits: Hits) {
+    fn keep(&self, path: &Path, file: &File, hits: FileHits) {
         self.matches.fetch_add(hits.matches, Ordering::Relaxed);
         let modified = match self.request.taking.mode {
             OutputMode::FilesWithMatches => file.metadata().and_then(|metadata| metadata.modified()).ok(),
@@ -144,25 +144,25 @@ impl Shared<'_> {
         let collected = memchr::memchr_iter(b'\n', hits.text.as_bytes()).count();
         // Every line is shown with the path before it.
         let bytes = hits.text.len() + (collected + 1) * relative.as_os_str().len();
-        self.page().add(order(modified, relative), hits, entries, bytes);
+        self.page().add(sort_key(modified, relative), hits, entries, bytes);
     }
 }
 
-fn order(modified: Option<SystemTime>, relative: PathBuf) -> Order {
+fn sort_key(modified: Option<SystemTime>, relative: PathBuf) -> GrepSortKey {
     (Reverse(modified.unwrap_or(SystemTime::UNIX_EPOCH)), relative)
 }
 
 /// One thread's tools, used for one file after the other.
-struct Worker<'s, M> {
-    shared: &'s Shared<'s>,
+struct SearchWorker<'s, M> {
+    shared: &'s SharedSearch<'s>,
     matcher: M,
     searcher: Searcher,
     buffer: Vec<u8>,
 }
 
-impl<'s, M: Matcher> Worker<'s, M> {
-    fn new(shared: &'s Shared<'s>, matcher: M, line_end: LineTerminator) -> Self {
-        let Request { taking, multiline, before, after, .. } = shared.request;
+impl<'s, M: Matcher> SearchWorker<'s, M> {
+    fn new(shared: &'s SharedSearch<'s>, matcher: M, line_end: LineTerminator) -> Self {
+        let GrepRequest { taking, multiline, before, after, .. } = shared.request;
         let searcher = SearcherBuilder::new()
             .line_terminator(line_end)
             .line_number(taking.mode == OutputMode::Content && taking.numbers)
@@ -180,21 +180,22 @@ impl<'s, M: Matcher> Worker<'s, M> {
         if let Err(error) = self.try_search_found(path)
             && !self.shared.stop.is_raised()
         {
-            self.shared.unread.note(&format!("{}: {error}", path.display()));
+            self.shared.unread.record_error(&format!("{}: {error}", path.display()));
         }
     }
 
     fn try_search_found(&mut self, path: &Path) -> io::Result<()> {
-        let file = open_to_read(path)?;
-        let filled = fill(&mut self.buffer, &file)?;
-        let is_wanted = || self.shared.page().admits(&order(None, self.shared.request.base.relative(path).to_owned()));
+        let file = open_for_reading(path)?;
+        let filled = fill_buffer(&mut self.buffer, &file)?;
+        let is_wanted =
+            || self.shared.page().admits(&sort_key(None, self.shared.request.base.relative(path).to_owned()));
         let mut sink = FileSink::new(&self.matcher, self.shared.request.taking, path, &is_wanted);
         let start = &self.buffer[..filled];
         if filled < self.buffer.len() {
             // Most files are small: with the text at hand the searcher neither copies nor reads again.
             self.searcher.search_slice(&self.matcher, up_to_nul(start), &mut sink)?;
         } else {
-            let rest = Interruptible { file: &file, stop: self.shared.stop };
+            let rest = InterruptibleFile { file: &file, stop: self.shared.stop };
             self.searcher.search_reader(&self.matcher, start.chain(rest), &mut sink)?;
         }
         let hits = sink.hits;
@@ -207,9 +208,9 @@ impl<'s, M: Matcher> Worker<'s, M> {
     /// Searches the file that the call names, all of it. Says where a NUL byte was.
     fn search_named(&mut self, path: &Path) -> io::Result<Option<u64>> {
         self.searcher.set_binary_detection(BinaryDetection::convert(0));
-        let file = open_to_read(path)?;
+        let file = open_for_reading(path)?;
         let mut sink = FileSink::new(&self.matcher, self.shared.request.taking, path, &|| true);
-        let reader = Interruptible { file: &file, stop: self.shared.stop };
+        let reader = InterruptibleFile { file: &file, stop: self.shared.stop };
         self.searcher.search_reader(&self.matcher, reader, &mut sink)?;
         let hits = sink.hits;
         let binary_at = hits.binary_at;
@@ -221,7 +222,7 @@ impl<'s, M: Matcher> Worker<'s, M> {
 }
 
 /// Reads until the buffer is full or the file ends; says how much was read.
-fn fill(buffer: &mut [u8], mut file: &File) -> io::Result<usize> {
+fn fill_buffer(buffer: &mut [u8], mut file: &File) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match file.read(&mut buffer[filled..]) {
@@ -243,12 +244,12 @@ fn up_to_nul(text: &[u8]) -> &[u8] {
 }
 
 /// A file that ends with an error once the search is to stop, so that a huge file does not hold up an interrupt.
-struct Interruptible<'a> {
+struct InterruptibleFile<'a> {
     file: &'a File,
-    stop: &'a Stop,
+    stop: &'a StopFlag,
 }
 
-impl Read for Interruptible<'_> {
+impl Read for InterruptibleFile<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.stop.is_raised() {
             true => Err(io::Error::other("the search was stopped")),

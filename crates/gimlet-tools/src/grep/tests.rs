@@ -6,30 +6,30 @@ use std::time::{Duration, Instant};
 
 use gimlet_core::tool::{AnyTool, ErrorClass, PromptContext, Tool, ToolError};
 use gimlet_proto::{Env, View};
-use gimlet_testkit::eventually;
+use gimlet_testkit::wait_until;
 use serde_json::{Value, json};
 
 use super::Grep;
 use crate::glob::Glob;
-use crate::search_harness::{Found, Tree};
+use crate::search_harness::{SearchCallResult, SearchTree};
 
-async fn grep(tree: &Tree, input: Value) -> Found {
+async fn grep(tree: &SearchTree, input: Value) -> SearchCallResult {
     tree.call(Grep, input).await.unwrap()
 }
 
-async fn refused(tree: &Tree, input: Value) -> ToolError {
+async fn refused(tree: &SearchTree, input: Value) -> ToolError {
     tree.call(Grep, input).await.err().expect("refused")
 }
 
 /// The lines of content mode.
-async fn lines(tree: &Tree, mut input: Value) -> Vec<String> {
+async fn lines(tree: &SearchTree, mut input: Value) -> Vec<String> {
     input["output_mode"] = json!("content");
     let found = grep(tree, input).await;
     found.output["content"].as_str().unwrap().lines().map(str::to_owned).collect()
 }
 
 /// The files of files_with_matches mode, sorted by name.
-async fn files(tree: &Tree, input: Value) -> Vec<String> {
+async fn files(tree: &SearchTree, input: Value) -> Vec<String> {
     let found = grep(tree, input).await;
     let mut names: Vec<String> = serde_json::from_value(found.output["filenames"].clone()).unwrap();
     names.sort();
@@ -38,7 +38,7 @@ async fn files(tree: &Tree, input: Value) -> Vec<String> {
 
 #[tokio::test]
 async fn files_with_matches_come_newest_first() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.aged_file("old.txt", "needle", 30);
     tree.aged_file("new.txt", "needle", 10);
     tree.aged_file("sub/middle.txt", "x\nneedle\nneedle", 20);
@@ -55,7 +55,7 @@ async fn files_with_matches_come_newest_first() {
 
 #[tokio::test]
 async fn content_is_sorted_by_path_and_numbered() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("b.txt", "one\nneedle 1\n");
     tree.file("a/c.txt", "needle 2");
     tree.file("a.txt", "x needle\ny\nneedle z\n");
@@ -73,7 +73,7 @@ async fn content_is_sorted_by_path_and_numbered() {
 
 #[tokio::test]
 async fn context_lines_look_as_rg_prints_them() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("a.txt", "1\n2\nhit\n4\n5\n6\n7\nhit\n-\n");
     tree.file("b.txt", "hit\n");
     let expected =
@@ -94,7 +94,7 @@ async fn context_lines_look_as_rg_prints_them() {
 
 #[tokio::test]
 async fn pages_fit_together_and_totals_cover_everything() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     for n in 0..40 {
         tree.file(format!("d{}/f{n:02}.txt", n % 3), "hit a\nmiss\nhit b\n");
     }
@@ -126,7 +126,7 @@ async fn pages_fit_together_and_totals_cover_everything() {
 
 #[tokio::test]
 async fn an_offset_past_the_end_is_not_taken_for_no_match() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("a.txt", "hit\nhit\n");
     for mode in ["content", "count", "files_with_matches"] {
         let past = grep(&tree, json!({"pattern": "hit", "output_mode": mode, "offset": 5})).await;
@@ -138,7 +138,7 @@ async fn an_offset_past_the_end_is_not_taken_for_no_match() {
 
 #[tokio::test]
 async fn the_default_limit_is_250_and_zero_lifts_it() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("a.txt", "hit\n".repeat(300));
     assert_eq!(lines(&tree, json!({"pattern": "hit"})).await.len(), 250);
     assert_eq!(lines(&tree, json!({"pattern": "hit", "head_limit": 0})).await.len(), 300);
@@ -147,7 +147,7 @@ async fn the_default_limit_is_250_and_zero_lifts_it() {
 
 #[tokio::test]
 async fn an_unlimited_result_is_cut_at_two_mebibytes_and_says_so() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     for n in 0..6 {
         tree.file(format!("f{n}.txt"), format!("hit {}\n", "x".repeat(400)).repeat(2_000));
     }
@@ -168,7 +168,7 @@ async fn an_unlimited_result_is_cut_at_two_mebibytes_and_says_so() {
 
 #[tokio::test]
 async fn bad_patterns_give_the_engine_s_words_and_a_hint() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("a.go", "interface{} \n foo(\n");
     let error = refused(&tree, json!({"pattern": "foo("})).await;
     assert_eq!(error.class, ErrorClass::InputInvalid);
@@ -196,7 +196,7 @@ async fn bad_patterns_give_the_engine_s_words_and_a_hint() {
 
 #[tokio::test]
 async fn look_around_and_backreferences_use_the_other_engine() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("a.txt", "foobar\r\nfoobaz\r\nabab\r\nÄrger ärger\r\n");
     assert_eq!(lines(&tree, json!({"pattern": "foo(?!bar)"})).await, ["a.txt:2:foobaz"]);
     assert_eq!(lines(&tree, json!({"pattern": "(?<=foo)ba.$", "-o": true})).await, ["a.txt:1:bar", "a.txt:2:baz"]);
@@ -208,7 +208,7 @@ async fn look_around_and_backreferences_use_the_other_engine() {
 
 #[tokio::test]
 async fn patterns_that_look_like_flags_are_patterns() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("a.txt", "run -v now\n--help\n");
     assert_eq!(lines(&tree, json!({"pattern": "-v"})).await, ["a.txt:1:run -v now"]);
     assert_eq!(lines(&tree, json!({"pattern": "--help"})).await, ["a.txt:2:--help"]);
@@ -216,7 +216,7 @@ async fn patterns_that_look_like_flags_are_patterns() {
 
 #[tokio::test]
 async fn ignore_files_are_obeyed_except_for_a_file_that_is_named() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file(".git/config", "hit");
     tree.file(".gitignore", "*.log\nbuild/\n");
     tree.file("a.log", "hit");
@@ -233,7 +233,7 @@ async fn ignore_files_are_obeyed_except_for_a_file_that_is_named() {
 
 #[tokio::test]
 async fn globs_and_types_choose_files() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     for path in ["a.ts", "b.tsx", "c.rs", "src/d.ts", "src/e.d.ts", "src/deep/f.ts"] {
         tree.file(path, "hit");
     }
@@ -254,7 +254,7 @@ async fn globs_and_types_choose_files() {
 
 #[tokio::test]
 async fn binary_files_are_searched_up_to_the_first_nul_unless_named() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("a.bin", b"hit one\n\0\nhit two\n");
     tree.file("b.bin", b"\x7fELF\0\0hit\n");
     let mut large = b"hit one\n".repeat(20_000);
@@ -270,7 +270,7 @@ async fn binary_files_are_searched_up_to_the_first_nul_unless_named() {
 
 #[tokio::test]
 async fn line_ends_and_encodings_do_not_hide_matches() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("crlf.txt", "one end\r\ntwo\r\n");
     assert_eq!(lines(&tree, json!({"pattern": "end$"})).await, ["crlf.txt:1:one end"]);
     assert_eq!(lines(&tree, json!({"pattern": r"end\r$"})).await, ["crlf.txt:1:one end"]);
@@ -287,7 +287,7 @@ async fn line_ends_and_encodings_do_not_hide_matches() {
 
 #[tokio::test]
 async fn large_files_stream_and_long_lines_are_clipped_around_the_match() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     let mut text = "filler line\n".repeat(50_000);
     text.push_str(&format!("{}needle{}\n", "a".repeat(100_000), "b".repeat(100_000)));
     tree.file("large.txt", text);
@@ -299,7 +299,7 @@ async fn large_files_stream_and_long_lines_are_clipped_around_the_match() {
 
 #[tokio::test]
 async fn multiline_patterns_span_lines_and_parts_are_shown_alone() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("a.rs", "fn a(\n    x: u8,\n) {}\nfn b() {}\n");
     assert_eq!(files(&tree, json!({"pattern": r"fn a\(.*\) \{"})).await, Vec::<String>::new());
     let spanning = lines(&tree, json!({"pattern": r"fn a\(.*?\) \{", "multiline": true})).await;
@@ -317,7 +317,7 @@ async fn multiline_patterns_span_lines_and_parts_are_shown_alone() {
 
 #[tokio::test]
 async fn parameters_of_another_mode_are_ignored_with_a_note() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("a.txt", "hit\n");
     let found = grep(&tree, json!({"pattern": "hit", "-A": 2, "-o": true, "-n": true})).await;
     assert!(found.text.starts_with("a.txt\n"), "{}", found.text);
@@ -326,7 +326,7 @@ async fn parameters_of_another_mode_are_ignored_with_a_note() {
 
 #[tokio::test]
 async fn links_are_not_followed_and_odd_files_are_not_opened() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("d/a.txt", "hit");
     symlink("..", tree.root().join("d/loop")).unwrap();
     symlink("a.txt", tree.root().join("d/link.txt")).unwrap();
@@ -341,7 +341,7 @@ async fn links_are_not_followed_and_odd_files_are_not_opened() {
 #[tokio::test]
 async fn whoever_swaps_a_folder_for_a_link_shows_nothing_from_outside() {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
-    let (tree, outside) = (Tree::new(), tempfile::tempdir().unwrap());
+    let (tree, outside) = (SearchTree::new(), tempfile::tempdir().unwrap());
     tree.file("d/f.txt", "needle inside\n");
     std::fs::write(outside.path().join("f.txt"), "needle canary\n").unwrap();
     symlink(outside.path(), tree.root().join("link")).unwrap();
@@ -363,7 +363,7 @@ async fn whoever_swaps_a_folder_for_a_link_shows_nothing_from_outside() {
 
 #[tokio::test]
 async fn what_could_not_be_searched_is_said() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("a.txt", "hit");
     // Longer than the memory that one file may take, and all one line.
     let long = std::fs::File::create(tree.root().join("long.txt")).unwrap();
@@ -374,7 +374,7 @@ async fn what_could_not_be_searched_is_said() {
 }
 
 /// A file of zeros that takes far longer to search than any test may run, and no space.
-fn endless(tree: &Tree) -> PathBuf {
+fn endless(tree: &SearchTree) -> PathBuf {
     let path = tree.root().join("endless");
     std::fs::File::create(&path).unwrap().set_len(1 << 38).unwrap();
     path.canonicalize().unwrap()
@@ -388,11 +388,11 @@ fn holds_open(file: &Path) -> bool {
 
 #[tokio::test]
 async fn an_interrupt_ends_a_search_in_the_middle_of_a_file() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     let file = endless(&tree);
     let call = tree.call(Grep, json!({"pattern": "hit", "path": "endless"}));
     let interrupt = async {
-        eventually("the file is being searched", || holds_open(&file)).await;
+        wait_until("the file is being searched", || holds_open(&file)).await;
         tree.cancel.cancel();
         Instant::now()
     };
@@ -404,7 +404,7 @@ async fn an_interrupt_ends_a_search_in_the_middle_of_a_file() {
 
 #[tokio::test]
 async fn a_timeout_is_an_error_that_names_it() {
-    let tree = Tree::new().env("CLAUDE_CODE_GLOB_TIMEOUT_SECONDS", "1");
+    let tree = SearchTree::new().env("CLAUDE_CODE_GLOB_TIMEOUT_SECONDS", "1");
     drop(endless(&tree));
     let error = refused(&tree, json!({"pattern": "hit", "path": "endless"})).await;
     assert_eq!(error.class, ErrorClass::TimedOut);
@@ -448,12 +448,12 @@ fn schemas_and_prompts_are_small_and_strict() {
 
 #[tokio::test]
 async fn an_output_that_a_hook_wrote_is_told_like_our_own_if_it_has_the_form() {
-    let tree = Tree::new();
+    let tree = SearchTree::new();
     tree.file("a.txt", "needle\n");
     let raw = |json: &Value| serde_json::value::to_raw_value(json).unwrap();
     let found = grep(&tree, json!({"pattern": "needle", "output_mode": "content"})).await;
-    assert_eq!(AnyTool::content_of(&Grep, &raw(&found.output)).unwrap().to_text(), found.text);
+    assert_eq!(AnyTool::content_from_output(&Grep, &raw(&found.output)).unwrap().to_text(), found.text);
     let listed = tree.call(Glob, json!({"pattern": "*.txt"})).await.unwrap();
-    assert_eq!(AnyTool::content_of(&Glob, &raw(&listed.output)).unwrap().to_text(), listed.text);
-    assert!(AnyTool::content_of(&Grep, &raw(&listed.output)).is_none());
+    assert_eq!(AnyTool::content_from_output(&Glob, &raw(&listed.output)).unwrap().to_text(), listed.text);
+    assert!(AnyTool::content_from_output(&Grep, &raw(&listed.output)).is_none());
 }

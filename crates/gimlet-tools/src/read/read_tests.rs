@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use gimlet_core::files::{FileStates, hash};
+use gimlet_core::files::{FileStates, hash_content};
 use gimlet_core::tool::AnyTool;
 use gimlet_proto::Env;
 use serde_json::json;
 
 use super::*;
-use crate::harness::{Bench, Given, age};
-use crate::text_file::standing::{Memory, Standing};
+use crate::harness::{ToolBench, ToolCallResult, backdate};
+use crate::text_file::read_state::{FileKnowledge, ReadState};
 
-async fn read(bench: &mut Bench, name: &str) -> Given {
+async fn read(bench: &mut ToolBench, name: &str) -> ToolCallResult {
     let path = bench.path(name);
     bench.call(&Read, json!({"file_path": path})).await.unwrap()
 }
 
-async fn range(bench: &mut Bench, name: &str, offset: u64, limit: u64) -> Result<Given, ToolError> {
+async fn range(bench: &mut ToolBench, name: &str, offset: u64, limit: u64) -> Result<ToolCallResult, ToolError> {
     let path = bench.path(name);
     bench.call(&Read, json!({"file_path": path, "offset": offset, "limit": limit})).await
 }
 
-async fn refusal(bench: &mut Bench, path: &Path) -> String {
+async fn refusal(bench: &mut ToolBench, path: &Path) -> String {
     let call = bench.call(&Read, json!({"file_path": path}));
     tokio::time::timeout(Duration::from_secs(5), call).await.expect("a read must not block").unwrap_err().model_text
 }
@@ -32,7 +32,7 @@ fn numbered(lines: u64) -> String {
 
 #[test]
 fn inputs_tell_what_they_need() {
-    let bench = Bench::new();
+    let bench = ToolBench::new();
     let home = bench.services().home.clone().unwrap();
     let examples = [
         (json!({"file_path": "/a/b.rs"}), PathBuf::from("/a/b.rs")),
@@ -40,7 +40,7 @@ fn inputs_tell_what_they_need() {
         (json!({"path": "~/b.rs", "offset": null}), home.join("b.rs")),
     ];
     for (input, path) in examples {
-        assert_eq!(bench.prepare(&Read, input).unwrap().0, [Need::Read(path)]);
+        assert_eq!(bench.prepare(&Read, input).unwrap().0, [AccessNeed::Read(path)]);
     }
     let prepared = AnyTool::prepare(&Read, json!({"file_path": "/a"}), &bench.services().paths()).unwrap();
     assert!(prepared.read_only && prepared.concurrency_safe && !prepared.destructive);
@@ -48,7 +48,7 @@ fn inputs_tell_what_they_need() {
 
 #[tokio::test]
 async fn unknown_fields_are_named_and_lenient_numbers_work() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     bench.file("a.txt", numbered(12));
     let path = bench.path("a.txt");
     let wrong = bench.call(&Read, json!({"file_path": path, "offset": " +10 ", "foo": 1})).await.unwrap_err();
@@ -62,7 +62,7 @@ async fn unknown_fields_are_named_and_lenient_numbers_work() {
 
 #[tokio::test]
 async fn a_small_file_comes_whole_with_numbers_and_the_public_shape() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     let path = bench.file("a.rs", "fn main() {\n\n}\n");
     let given = read(&mut bench, "a.rs").await;
     assert_eq!(given.text, "1\tfn main() {\n2\t\n3\t}");
@@ -76,7 +76,7 @@ async fn a_small_file_comes_whole_with_numbers_and_the_public_shape() {
 
 #[tokio::test]
 async fn empty_and_past_the_end_are_told_and_are_no_errors() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     bench.file("empty", "");
     bench.file("two", "a\nb");
     assert!(read(&mut bench, "empty").await.text.ends_with("exists and is empty."));
@@ -90,7 +90,7 @@ async fn empty_and_past_the_end_are_told_and_are_no_errors() {
 
 #[tokio::test]
 async fn an_empty_line_is_a_line() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     bench.file("a", "x\n\ny\n");
     let given = range(&mut bench, "a", 2, 1).await.unwrap();
     assert_eq!(given.text, "2\t\n\n[PARTIAL view: lines=2-2 total=3 next_offset=3 reason=range]");
@@ -98,7 +98,7 @@ async fn an_empty_line_is_a_line() {
 
 #[tokio::test]
 async fn an_over_budget_file_comes_as_parts_with_its_first_page() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     let content: String = (1..=9_000).map(|n| format!("{n:05} {}\n", "word ".repeat(6))).collect();
     let path = bench.file("big.txt", &content);
     let given = read(&mut bench, "big.txt").await;
@@ -128,7 +128,7 @@ async fn an_over_budget_file_comes_as_parts_with_its_first_page() {
 
 #[tokio::test]
 async fn a_named_range_comes_in_full_or_not_at_all() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     bench.env = bench.env.clone().with("CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS", "100");
     bench.file("a.txt", numbered(500));
     let error = range(&mut bench, "a.txt", 10, 400).await.unwrap_err().model_text;
@@ -140,7 +140,7 @@ async fn a_named_range_comes_in_full_or_not_at_all() {
 
 #[tokio::test]
 async fn json_and_east_asian_text_count_double() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     bench.env = bench.env.clone().with("GIMLET_FILE_READ_MAX_OUTPUT_TOKENS", "1000");
     let line = "x".repeat(99) + "\n";
     for (name, lines, kind) in
@@ -155,7 +155,7 @@ async fn json_and_east_asian_text_count_double() {
 
 #[tokio::test]
 async fn an_unchanged_file_is_not_sent_twice() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     let path = bench.file("a.txt", "one\ntwo\n");
     read(&mut bench, "a.txt").await;
     let again = read(&mut bench, "a.txt").await;
@@ -167,7 +167,7 @@ async fn an_unchanged_file_is_not_sent_twice() {
 
 #[tokio::test]
 async fn what_the_model_cannot_have_seen_is_sent_again() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     let path = bench.file("a.txt", "one\n");
     let time = path.metadata().unwrap().modified().unwrap();
     read(&mut bench, "a.txt").await;
@@ -181,14 +181,14 @@ async fn what_the_model_cannot_have_seen_is_sent_again() {
     std::fs::write(&path, "two\n").unwrap();
     assert_eq!(read(&mut bench, "a.txt").await.text, "1\ttwo", "a file just written is always sent");
     assert_eq!(read(&mut bench, "a.txt").await.text, "1\ttwo", "and again while it is young");
-    age(&path);
+    backdate(&path);
     read(&mut bench, "a.txt").await;
     assert_eq!(read(&mut bench, "a.txt").await.output["type"], "file_unchanged");
 }
 
 #[tokio::test]
 async fn what_is_not_a_file_is_refused_without_blocking() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     let fifo = bench.path("fifo");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(bench.path("socket")).unwrap();
@@ -208,12 +208,12 @@ async fn what_is_not_a_file_is_refused_without_blocking() {
 
 #[tokio::test]
 async fn a_link_that_appears_after_the_gate_looked_is_not_followed() {
-    let bench = Bench::new();
+    let bench = ToolBench::new();
     bench.file("secret", "s");
     std::os::unix::fs::symlink("secret", bench.path("link")).unwrap();
     let services = bench.services();
     // A context in which the gate took the link for a file.
-    let cx = services.context(
+    let cx = services.tool_context(
         "Read",
         gimlet_proto::ToolUseId::new("t"),
         Default::default(),
@@ -228,7 +228,7 @@ async fn a_link_that_appears_after_the_gate_looked_is_not_followed() {
 
 #[tokio::test]
 async fn a_missing_file_names_the_working_directory_and_close_names() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     bench.file("main.rs", "");
     bench.file("Makefile", "");
     let path = bench.path("mian.rs");
@@ -241,7 +241,7 @@ async fn a_missing_file_names_the_working_directory_and_close_names() {
 
 #[tokio::test]
 async fn kinds_are_recognised_by_content() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     bench.file("photo.txt", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
     bench.file("paper", b"%PDF-1.7 ...");
     bench.file("book.ipynb", "{\"cells\": [], \"nbformat\": 4}");
@@ -266,7 +266,7 @@ async fn kinds_are_recognised_by_content() {
 
 #[tokio::test]
 async fn encodings_and_line_ends_are_understood_and_broken_text_is_told() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     bench.file("dos", "a\r\nb\r\n");
     bench.file("marked", b"\xEF\xBB\xBFa\n");
     let wide: Vec<u8> =
@@ -283,33 +283,33 @@ async fn encodings_and_line_ends_are_understood_and_broken_text_is_told() {
 
 #[tokio::test]
 async fn a_long_line_is_cut_and_told_and_leaves_the_file_editable_only() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     let path = bench.file("a.js", format!("short\n{}\n", "é".repeat(30_000)));
     let given = read(&mut bench, "a.js").await;
     assert!(given.text.contains("[line cut: 2000 of 30000 characters]"));
     assert!(given.text.ends_with("[PARTIAL view: lines=1-2 total=2 reason=long_lines]"), "{}", &given.text[3900..]);
     let known = bench.state.files.get(&path).unwrap();
-    assert!(!known.whole && known.views == [standing::GLIMPSE]);
+    assert!(!known.whole && known.views == [read_state::GLIMPSE]);
     assert_eq!(read(&mut bench, "a.js").await.output["type"], "text", "a cut view is never called unchanged");
 }
 
 #[tokio::test]
 async fn a_range_of_a_large_file_is_streamed() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     let path = bench.file("big.log", numbered(600_000));
     let given = range(&mut bench, "big.log", 599_999, 10).await.unwrap();
     assert!(given.text.starts_with(
         "599999\tline 599999\n600000\tline 600000\n\n[PARTIAL view: lines=599999-600000 total=600000 reason=range]"
     ));
     let stamp = bench.state.files.get(&path).unwrap().stamp;
-    assert_eq!(stamp.hash, hash(&std::fs::read(&path).unwrap()), "the streamed hash is the file's");
+    assert_eq!(stamp.hash, hash_content(&std::fs::read(&path).unwrap()), "the streamed hash is the file's");
     let whole = read(&mut bench, "big.log").await;
     assert_eq!(whole.output["type"], "parts");
 }
 
 #[tokio::test]
 async fn a_file_that_is_not_stored_as_parts_says_why() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     let line = format!("{}\n", "x".repeat(999));
     bench.file("big.log", line.repeat(9_000));
     let given = read(&mut bench, "big.log").await;
@@ -323,7 +323,7 @@ async fn a_file_that_is_not_stored_as_parts_says_why() {
 
 #[tokio::test]
 async fn a_sparse_terabyte_is_refused_at_once_and_an_interrupt_stops_a_scan() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     let path = bench.path("sparse");
     File::create(&path).unwrap().set_len(1 << 40).unwrap();
     assert!(refusal(&mut bench, &path).await.contains("not text"));
@@ -335,10 +335,10 @@ async fn a_sparse_terabyte_is_refused_at_once_and_an_interrupt_stops_a_scan() {
 
 #[tokio::test]
 async fn the_end_of_text_above_the_counted_size_is_left_open() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     let path = bench.path("huge.txt");
     let mut head = "line\n".repeat(10_000).into_bytes();
-    head.truncate(kind::HEAD + 100);
+    head.truncate(file_kind::HEAD + 100);
     std::fs::write(&path, head).unwrap();
     File::options().write(true).open(&path).unwrap().set_len(300 << 20).unwrap();
     let given = range(&mut bench, "huge.txt", 1, 2).await.unwrap();
@@ -348,7 +348,7 @@ async fn the_end_of_text_above_the_counted_size_is_left_open() {
 
 #[tokio::test]
 async fn pages_of_a_text_file_are_refused() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     let path = bench.file("a.txt", "x");
     let error = bench.call(&Read, json!({"file_path": path, "pages": "1"})).await.unwrap_err();
     assert!(error.model_text.contains("`offset` and `limit`"), "{error}");
@@ -371,36 +371,38 @@ fn the_description_stays_short() {
 
 #[tokio::test]
 async fn an_output_that_a_hook_wrote_reads_like_our_own_and_nothing_else_does() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     std::fs::write(bench.path("a"), numbered(3)).unwrap();
     let given = read(&mut bench, "a").await;
     let raw = |json: &serde_json::Value| serde_json::value::to_raw_value(json).unwrap();
-    let content = AnyTool::content_of(&Read, &raw(&given.output)).expect("its own output has its form");
+    let content = AnyTool::content_from_output(&Read, &raw(&given.output)).expect("its own output has its form");
     assert_eq!(content.to_text(), given.text);
     for odd in [json!("text"), json!({"type": "text"}), json!({"type": "parts", "file": {}}), json!(null)] {
-        assert!(AnyTool::content_of(&Read, &raw(&odd)).is_none(), "{odd}");
+        assert!(AnyTool::content_from_output(&Read, &raw(&odd)).is_none(), "{odd}");
     }
 }
 
 #[tokio::test]
 async fn a_default_page_is_told_like_every_cut_and_adds_up_to_the_whole() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     bench.habits.default_lines = NonZeroU64::new(3);
     let path = bench.file("a.txt", numbered(7));
-    let whole = |bench: &Bench| Memory::of(&path, &context(bench)).judge(&hash(numbered(7).as_bytes()), &numbered(7));
+    let whole = |bench: &ToolBench| {
+        FileKnowledge::for_file(&path, &context(bench)).read_state(&hash_content(numbered(7).as_bytes()), &numbered(7))
+    };
     let first = read(&mut bench, "a.txt").await;
     assert!(
         first.text.ends_with("3\tline 3\n\n[PARTIAL view: lines=1-3 total=7 next_offset=4 reason=default_lines]"),
         "{}",
         first.text
     );
-    assert_eq!(whole(&bench), Standing::Parts);
+    assert_eq!(whole(&bench), ReadState::Parts);
     assert!(read(&mut bench, "a.txt").await.text.contains("unchanged"), "the same page again");
     let next = bench.call(&Read, json!({"file_path": path, "offset": 4})).await.unwrap();
     assert!(next.text.contains("lines=4-6 total=7 next_offset=7 reason=default_lines"), "{}", next.text);
     let last = bench.call(&Read, json!({"file_path": path, "offset": 7})).await.unwrap();
     assert!(last.text.ends_with("[PARTIAL view: lines=7-7 total=7 reason=range]"), "{}", last.text);
-    assert_eq!(whole(&bench), Standing::Whole);
+    assert_eq!(whole(&bench), ReadState::Whole);
     let asked = bench.call(&Read, json!({"file_path": path, "limit": 5})).await.unwrap();
     assert!(asked.text.contains("lines=1-5 total=7 next_offset=6 reason=range"), "{}", asked.text);
     bench.file("short.txt", numbered(3));
@@ -409,7 +411,7 @@ async fn a_default_page_is_told_like_every_cut_and_adds_up_to_the_whole() {
 
 #[tokio::test]
 async fn a_default_page_that_does_not_fit_is_cut_by_the_budget_and_stored_in_parts() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     bench.habits.default_lines = NonZeroU64::new(5_000);
     bench.env = Env::default().with("CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS", "100");
     bench.file("a.txt", numbered(9_000));
@@ -417,7 +419,7 @@ async fn a_default_page_that_does_not_fit_is_cut_by_the_budget_and_stored_in_par
     assert!(given.text.contains("reason=token_budget]") && given.text.contains("parts in"), "{}", given.text);
 }
 
-fn context(bench: &Bench) -> ToolContext {
+fn context(bench: &ToolBench) -> ToolContext {
     let (call, agent) = (gimlet_proto::ToolUseId::new("toolu_1"), gimlet_proto::AgentPath::default());
-    bench.services().context(Read::NAME, call, agent, bench.cancel.clone(), String::new(), Vec::new())
+    bench.services().tool_context(Read::NAME, call, agent, bench.cancel.clone(), String::new(), Vec::new())
 }

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use gimlet_core::tool::{InputProblem, PathContext, nearest};
+use gimlet_core::tool::{InputProblem, PathContext, nearest_name};
 
-use crate::special::{is_special, special_text};
+use crate::special_files::{is_special, special_text};
 
 /// Codes of the refusals, stable for programs.
 pub(crate) const NO_PATH: u32 = 1;
@@ -19,7 +19,7 @@ pub(crate) fn check(file_path: &str, cx: &PathContext) -> Result<(), InputProble
     if is_no_path(file_path) {
         return Err(InputProblem::new(NO_PATH, format!("`file_path` must be the path of a file, not {file_path:?}.")));
     }
-    match is_special(&cx.expand(Path::new(file_path))) {
+    match is_special(&cx.expand_path(Path::new(file_path))) {
         true => Err(InputProblem::new(SPECIAL_PATH, special_text(file_path))),
         false => Ok(()),
     }
@@ -40,7 +40,7 @@ pub(crate) fn expand(file_path: &mut String, cx: &PathContext) {
     if is_no_path(file_path) {
         return;
     }
-    *file_path = cx.expand(Path::new(file_path.as_str())).display().to_string();
+    *file_path = cx.expand_path(Path::new(file_path.as_str())).display().to_string();
 }
 
 /// What to say when there is no file at `path`: where we are, and names that are close.
@@ -85,7 +85,7 @@ fn similar_names<'a>(wanted: &str, names: &'a [String]) -> Vec<&'a str> {
         take(&mut found, &mut rest, name);
     }
     while found.len() < MOST_SUGGESTIONS
-        && let Some(name) = nearest(wanted, rest.iter().copied())
+        && let Some(name) = nearest_name(wanted, rest.iter().copied())
     {
         take(&mut found, &mut rest, name);
     }

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use gimlet_core::files::Place;
+use gimlet_core::files::FileLocation;
 use gimlet_core::tool::ToolError;
 use gimlet_proto::Env;
 use rustix::fs::{AtFlags, FileType, OFlags};
@@ -26,7 +26,7 @@ pub(crate) enum OpenError {
     Missing(PathBuf),
     #[error("{0} is a directory. List it with Glob or `ls`.")]
     Directory(PathBuf),
-    #[error("{}", crate::special::special_text(&format!("{} ({})", path.display(), kind)))]
+    #[error("{}", crate::special_files::special_text(&format!("{} ({})", path.display(), kind)))]
     Special { path: PathBuf, kind: &'static str },
     #[error("{0} became a symbolic link after it was checked, so it was left alone. Try again.")]
     Link(PathBuf),
@@ -40,7 +40,7 @@ pub(crate) enum OpenError {
 
 /// A path as one word of a shell command.
 fn quoted(path: &Path) -> String {
-    gimlet_proto::shell_word(&path.display().to_string()).into_owned()
+    gimlet_proto::quote_shell_word(&path.display().to_string()).into_owned()
 }
 
 impl From<OpenError> for ToolError {
@@ -61,12 +61,12 @@ impl OpenError {
 
 /// Opens the regular file at a link-free path for reading.
 pub(crate) fn open_regular(path: &Path) -> Result<(File, Metadata), OpenError> {
-    let place = Place::of(path).map_err(|source| OpenError::new(path, source))?;
+    let place = FileLocation::for_path(path).map_err(|source| OpenError::new(path, source))?;
     open_regular_at(&place, path)
 }
 
 /// Opens the regular file at a place; `path` is only for words.
-pub(crate) fn open_regular_at(place: &Place, path: &Path) -> Result<(File, Metadata), OpenError> {
+pub(crate) fn open_regular_at(place: &FileLocation, path: &Path) -> Result<(File, Metadata), OpenError> {
     // Looking first keeps devices from being opened at all; looking again at the open file closes the gap between.
     let problem = |source| OpenError::new(path, source);
     let seen = rustix::fs::statat(&place.folder, &place.name, AtFlags::SYMLINK_NOFOLLOW).map_err(problem)?;
@@ -94,13 +94,13 @@ fn check_type(path: &Path, kind: FileType) -> Result<(), OpenError> {
 
 /// A file read whole, and how it stood then.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedFile {
     pub(crate) bytes: Vec<u8>,
     pub(crate) metadata: Metadata,
 }
 
 /// Loads a regular file for a change.
-pub(crate) fn load(path: &Path) -> Result<Loaded, OpenError> {
+pub(crate) fn load(path: &Path) -> Result<LoadedFile, OpenError> {
     let (file, metadata) = open_regular(path)?;
     let too_large = |size| OpenError::TooLarge { path: path.to_owned(), size };
     if metadata.len() > MOST_BYTES {
@@ -113,14 +113,14 @@ pub(crate) fn load(path: &Path) -> Result<Loaded, OpenError> {
     if bytes.len() as u64 > MOST_BYTES {
         return Err(too_large(bytes.len() as u64));
     }
-    Ok(Loaded { bytes, metadata })
+    Ok(LoadedFile { bytes, metadata })
 }
 
 /// Loads a regular file that is about to change, or `None` when there is nothing at the path. Under Perforce, a file
 /// without the owner's write permission is one that was not opened yet; writing it would leave the server unaware.
-pub(crate) fn load_for_change(path: &Path, env: &Env) -> Result<Option<Loaded>, OpenError> {
+pub(crate) fn load_for_change(path: &Path, env: &Env) -> Result<Option<LoadedFile>, OpenError> {
     let loaded = load_if_there(path)?;
-    let is_closed = |loaded: &Loaded| loaded.metadata.mode() & OWNER_WRITES == 0;
+    let is_closed = |loaded: &LoadedFile| loaded.metadata.mode() & OWNER_WRITES == 0;
     if env.flag(PERFORCE) && loaded.as_ref().is_some_and(is_closed) {
         return Err(OpenError::NotOpened(path.to_owned()));
     }
@@ -128,7 +128,7 @@ pub(crate) fn load_for_change(path: &Path, env: &Env) -> Result<Option<Loaded>, 
 }
 
 /// Loads a regular file, or `None` when there is nothing at the path.
-pub(crate) fn load_if_there(path: &Path) -> Result<Option<Loaded>, OpenError> {
+pub(crate) fn load_if_there(path: &Path) -> Result<Option<LoadedFile>, OpenError> {
     match load(path) {
         Ok(loaded) => Ok(Some(loaded)),
         Err(OpenError::Missing(_)) => Ok(None),

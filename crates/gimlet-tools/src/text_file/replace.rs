@@ -11,13 +11,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use gimlet_core::files::Place;
+use gimlet_core::files::FileLocation;
 use gimlet_core::tool::ToolError;
-use gimlet_core::{NotRecorded, Recorded};
+use gimlet_core::{DurableBarrier, NotDurableError};
 use rustix::fs::{Access, AtFlags, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
-use super::open::{Loaded, open_regular_at};
+use super::open::{LoadedFile, open_regular_at};
 
 /// File times move in ticks; a file that is younger than this may have changed without its time showing it.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -30,7 +30,7 @@ pub(crate) enum ReplaceError {
     #[error("{0} is read-only, so nothing was written. Ask before you change its mode.")]
     ReadOnly(PathBuf),
     #[error("{path} was not written: {source}")]
-    Stopped { path: PathBuf, source: NotRecorded },
+    Stopped { path: PathBuf, source: NotDurableError },
     #[error("the folder {path} could not be created: {source}")]
     Parent { path: PathBuf, source: io::Error },
     #[error("{path} could not be created: {source}")]
@@ -38,7 +38,7 @@ pub(crate) enum ReplaceError {
     #[error("{path} could not be written: {source}. It still has its old content.")]
     Write { path: PathBuf, source: io::Error },
     #[error("{path} could not be written completely: {source}. Its old content is in {backup}.")]
-    Torn { path: PathBuf, backup: PathBuf, source: io::Error },
+    PartialWrite { path: PathBuf, backup: PathBuf, source: io::Error },
 }
 
 impl From<ReplaceError> for ToolError {
@@ -48,14 +48,14 @@ impl From<ReplaceError> for ToolError {
 }
 
 /// Creates `path` with its missing parents; a file that appears meanwhile is not overwritten.
-pub(crate) fn create(path: &Path, bytes: &[u8], recorded: &Recorded) -> Result<Metadata, ReplaceError> {
+pub(crate) fn create(path: &Path, bytes: &[u8], recorded: &DurableBarrier) -> Result<Metadata, ReplaceError> {
     recorded.wait().map_err(|source| ReplaceError::Stopped { path: path.to_owned(), source })?;
     let failed = |source| ReplaceError::Create { path: path.to_owned(), source };
     let parent = path.parent().unwrap_or(path);
-    let made = std::fs::create_dir_all(parent).and_then(|()| Ok(Place::of(path)?));
+    let made = std::fs::create_dir_all(parent).and_then(|()| Ok(FileLocation::for_path(path)?));
     let place = made.map_err(|source| ReplaceError::Parent { path: parent.to_owned(), source })?;
     // The final mode from the start: the person's umask decides, and the kernel knows it.
-    let mut temporary = Temporary::create(&place.folder, 0o666).map_err(failed)?;
+    let mut temporary = TemporaryFile::create(&place.folder, 0o666).map_err(failed)?;
     let metadata = temporary.fill(bytes).map_err(failed)?;
     match temporary.rename(&place, RenameFlags::NOREPLACE) {
         Ok(()) => {}
@@ -69,7 +69,7 @@ pub(crate) fn create(path: &Path, bytes: &[u8], recorded: &Recorded) -> Result<M
         }
         Err(source) => return Err(failed(source.into())),
     }
-    temporary.keep();
+    temporary.persist();
     sync_folder(place.folder);
     Ok(metadata)
 }
@@ -78,14 +78,14 @@ pub(crate) fn create(path: &Path, bytes: &[u8], recorded: &Recorded) -> Result<M
 /// somebody wants that, there is only a temporary file.
 pub(crate) fn replace(
     path: &Path,
-    old: &Loaded,
+    old: &LoadedFile,
     new: &[u8],
     backups: &Path,
-    recorded: &Recorded,
+    recorded: &DurableBarrier,
 ) -> Result<Metadata, ReplaceError> {
-    let place =
-        Place::of(path).map_err(|source| ReplaceError::Write { path: path.to_owned(), source: source.into() })?;
-    let target = Target { place, path, old, backups, recorded };
+    let place = FileLocation::for_path(path)
+        .map_err(|source| ReplaceError::Write { path: path.to_owned(), source: source.into() })?;
+    let target = ReplaceTarget { place, path, old, backups, recorded };
     if !target.is_writable() {
         return Err(ReplaceError::ReadOnly(path.to_owned()));
     }
@@ -102,20 +102,20 @@ pub(crate) fn replace(
 }
 
 /// A file about to be replaced.
-struct Target<'a> {
-    place: Place,
+struct ReplaceTarget<'a> {
+    place: FileLocation,
     path: &'a Path,
-    old: &'a Loaded,
+    old: &'a LoadedFile,
     backups: &'a Path,
-    recorded: &'a Recorded,
+    recorded: &'a DurableBarrier,
 }
 
-impl Target<'_> {
+impl ReplaceTarget<'_> {
     fn wait_for_record(&self) -> Result<(), ReplaceError> {
         self.recorded.wait().map_err(|source| ReplaceError::Stopped { path: self.path.to_owned(), source })
     }
 
-    fn failed(&self, source: impl Into<io::Error>) -> ReplaceError {
+    fn write_error(&self, source: impl Into<io::Error>) -> ReplaceError {
         ReplaceError::Write { path: self.path.to_owned(), source: source.into() }
     }
 
@@ -126,18 +126,18 @@ impl Target<'_> {
 
     /// The rename way; `None` when this place does not allow it.
     fn replace_by_rename(&self, new: &[u8]) -> Result<Option<Metadata>, ReplaceError> {
-        let mut temporary = match Temporary::create(&self.place.folder, 0o600) {
+        let mut temporary = match TemporaryFile::create(&self.place.folder, 0o600) {
             Ok(temporary) => temporary,
             Err(error) if forbids_renaming(&error) => return Ok(None),
-            Err(error) => return Err(self.failed(error)),
+            Err(error) => return Err(self.write_error(error)),
         };
         let Ok((model, _)) = open_regular_at(&self.place, self.path) else {
             return Err(ReplaceError::Changed(self.path.to_owned()));
         };
-        if !temporary.adopt(&model, &self.old.metadata) {
+        if !temporary.copy_owner_and_mode(&model, &self.old.metadata) {
             return Ok(None);
         }
-        let metadata = temporary.fill(new).map_err(|error| self.failed(error))?;
+        let metadata = temporary.fill(new).map_err(|error| self.write_error(error))?;
         self.wait_for_record()?;
         if !self.is_unchanged() {
             return Err(ReplaceError::Changed(self.path.to_owned()));
@@ -145,31 +145,31 @@ impl Target<'_> {
         match temporary.rename(&self.place, RenameFlags::empty()).map_err(io::Error::from) {
             Ok(()) => {}
             Err(error) if forbids_renaming(&error) => return Ok(None),
-            Err(error) => return Err(self.failed(error)),
+            Err(error) => return Err(self.write_error(error)),
         }
-        temporary.keep();
+        temporary.persist();
         Ok(Some(metadata))
     }
 
     /// Writes into the file itself. The old bytes are stored first and put back when the write fails.
     fn write_in_place(&self, new: &[u8]) -> Result<Metadata, ReplaceError> {
         self.wait_for_record()?;
-        gimlet_store::create_private_dirs(self.backups).map_err(|error| self.failed(error))?;
-        let backups = File::open(self.backups).map_err(|error| self.failed(error))?.into();
-        let mut backup = Temporary::create(&backups, 0o600).map_err(|error| self.failed(error))?;
-        backup.fill(&self.old.bytes).map_err(|error| self.failed(error))?;
-        let mut file = self.place.open(OFlags::RDWR).map_err(|error| self.failed(error))?;
+        gimlet_store::create_private_dirs(self.backups).map_err(|error| self.write_error(error))?;
+        let backups = File::open(self.backups).map_err(|error| self.write_error(error))?.into();
+        let mut backup = TemporaryFile::create(&backups, 0o600).map_err(|error| self.write_error(error))?;
+        backup.fill(&self.old.bytes).map_err(|error| self.write_error(error))?;
+        let mut file = self.place.open(OFlags::RDWR).map_err(|error| self.write_error(error))?;
         if !self.is_unchanged() {
             return Err(ReplaceError::Changed(self.path.to_owned()));
         }
         let Err(source) = overwrite(&mut file, new) else {
-            return file.metadata().map_err(|error| self.failed(error));
+            return file.metadata().map_err(|error| self.write_error(error));
         };
         match overwrite(&mut file, &self.old.bytes) {
-            Ok(()) => Err(self.failed(source)),
+            Ok(()) => Err(self.write_error(source)),
             Err(_) => {
-                let backup = self.backups.join(backup.keep());
-                Err(ReplaceError::Torn { path: self.path.to_owned(), backup, source })
+                let backup = self.backups.join(backup.persist());
+                Err(ReplaceError::PartialWrite { path: self.path.to_owned(), backup, source })
             }
         }
     }
@@ -178,15 +178,15 @@ impl Target<'_> {
     fn is_unchanged(&self) -> bool {
         let Ok((_, now)) = open_regular_at(&self.place, self.path) else { return false };
         let identity = |m: &Metadata| (m.dev(), m.ino(), m.len(), m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec());
-        if identity(&now) == identity(&self.old.metadata) && now.modified().is_ok_and(has_settled) {
+        if identity(&now) == identity(&self.old.metadata) && now.modified().is_ok_and(is_old_enough) {
             return true;
         }
-        open_regular_at(&self.place, self.path).is_ok_and(|(now, _)| holds(now, &self.old.bytes))
+        open_regular_at(&self.place, self.path).is_ok_and(|(now, _)| has_content(now, &self.old.bytes))
     }
 }
 
 /// Whether a file holds exactly these bytes. Reads piece by piece: nothing of its size is kept.
-fn holds(mut file: File, mut expected: &[u8]) -> bool {
+fn has_content(mut file: File, mut expected: &[u8]) -> bool {
     let mut piece = vec![0; 64 * 1024];
     loop {
         match file.read(&mut piece) {
@@ -219,7 +219,7 @@ fn overwrite(file: &mut File, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Whether a file time is old enough to be trusted.
-pub(crate) fn has_settled(modified: SystemTime) -> bool {
+pub(crate) fn is_old_enough(modified: SystemTime) -> bool {
     SystemTime::now().duration_since(modified).is_ok_and(|age| age >= SETTLED)
 }
 
@@ -239,14 +239,14 @@ fn sync_folder(folder: OwnedFd) {
 }
 
 /// A file under an unguessable name that is removed again unless it is kept.
-struct Temporary<'a> {
+struct TemporaryFile<'a> {
     folder: &'a OwnedFd,
     name: String,
     file: File,
     kept: bool,
 }
 
-impl<'a> Temporary<'a> {
+impl<'a> TemporaryFile<'a> {
     fn create(folder: &'a OwnedFd, mode: u32) -> io::Result<Self> {
         let name = format!(".gimlet-{}.tmp", uuid::Uuid::new_v4().simple());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -254,7 +254,7 @@ impl<'a> Temporary<'a> {
         Ok(Self { folder, name, file, kept: false })
     }
 
-    fn rename(&self, to: &Place, flags: RenameFlags) -> rustix::io::Result<()> {
+    fn rename(&self, to: &FileLocation, flags: RenameFlags) -> rustix::io::Result<()> {
         if flags.is_empty() {
             return rustix::fs::renameat(self.folder, &self.name, &to.folder, &to.name);
         }
@@ -269,7 +269,7 @@ impl<'a> Temporary<'a> {
     }
 
     /// Takes over owner, extended attributes (access lists among them) and mode. `false` when the owner would change.
-    fn adopt(&self, model: &File, metadata: &Metadata) -> bool {
+    fn copy_owner_and_mode(&self, model: &File, metadata: &Metadata) -> bool {
         let Ok(own) = self.file.metadata() else { return false };
         if (own.uid(), own.gid()) != (metadata.uid(), metadata.gid())
             && std::os::unix::fs::fchown(&self.file, Some(metadata.uid()), Some(metadata.gid())).is_err()
@@ -282,13 +282,13 @@ impl<'a> Temporary<'a> {
     }
 
     /// Lets the file live on, or says that it has another name now; gives the name it was made with.
-    fn keep(mut self) -> String {
+    fn persist(mut self) -> String {
         self.kept = true;
         std::mem::take(&mut self.name)
     }
 }
 
-impl Drop for Temporary<'_> {
+impl Drop for TemporaryFile<'_> {
     fn drop(&mut self) {
         if !self.kept {
             let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());

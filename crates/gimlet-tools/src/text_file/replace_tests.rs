@@ -3,14 +3,14 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use gimlet_core::Recording;
+use gimlet_core::DurableSignal;
 
 use super::super::open::load;
 use super::*;
 
-struct Folder(tempfile::TempDir);
+struct ReplaceFolder(tempfile::TempDir);
 
-impl Folder {
+impl ReplaceFolder {
     fn new() -> Self {
         let folder = Self(tempfile::tempdir().unwrap());
         fs::create_dir(folder.path("in")).unwrap();
@@ -21,7 +21,7 @@ impl Folder {
         self.0.path().canonicalize().unwrap().join(name)
     }
 
-    fn file(&self, name: &str, content: &str, mode: u32) -> (PathBuf, Loaded) {
+    fn file(&self, name: &str, content: &str, mode: u32) -> (PathBuf, LoadedFile) {
         let path = self.path("in").join(name);
         fs::write(&path, content).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
@@ -29,8 +29,8 @@ impl Folder {
         (path, loaded)
     }
 
-    fn replace(&self, path: &Path, old: &Loaded, new: &str) -> Result<Metadata, ReplaceError> {
-        replace(path, old, new.as_bytes(), &self.path("backups"), &Recorded::default())
+    fn replace(&self, path: &Path, old: &LoadedFile, new: &str) -> Result<Metadata, ReplaceError> {
+        replace(path, old, new.as_bytes(), &self.path("backups"), &DurableBarrier::default())
     }
 
     /// All names in the folder of the files and in that of the backups.
@@ -45,7 +45,7 @@ impl Folder {
 
 #[test]
 fn mode_is_kept_and_set_id_bits_are_not() {
-    let folder = Folder::new();
+    let folder = ReplaceFolder::new();
     for (mode, kept) in [(0o644, 0o644), (0o755, 0o755), (0o600, 0o600), (0o4755, 0o755)] {
         let (path, old) = folder.file("f", "old", mode);
         folder.replace(&path, &old, "new").unwrap();
@@ -58,7 +58,7 @@ fn mode_is_kept_and_set_id_bits_are_not() {
 
 #[test]
 fn extended_attributes_are_kept() {
-    let folder = Folder::new();
+    let folder = ReplaceFolder::new();
     let (path, old) = folder.file("f", "old", 0o644);
     if rustix::fs::setxattr(&path, "user.note", b"kept", XattrFlags::empty()).is_err() {
         return; // this file system has none
@@ -71,7 +71,7 @@ fn extended_attributes_are_kept() {
 
 #[test]
 fn hard_links_stay_linked_and_the_backup_goes_when_the_write_is_done() {
-    let folder = Folder::new();
+    let folder = ReplaceFolder::new();
     let (path, _) = folder.file("f", "old content", 0o644);
     let other = folder.path("in").join("other");
     fs::hard_link(&path, &other).unwrap();
@@ -84,7 +84,7 @@ fn hard_links_stay_linked_and_the_backup_goes_when_the_write_is_done() {
 
 #[test]
 fn a_read_only_file_is_left_alone() {
-    let folder = Folder::new();
+    let folder = ReplaceFolder::new();
     let (path, old) = folder.file("f", "old", 0o444);
     assert!(matches!(folder.replace(&path, &old, "new"), Err(ReplaceError::ReadOnly(_))));
     assert_eq!((fs::read_to_string(&path).unwrap().as_str(), folder.names()), ("old", vec!["f".to_owned()]));
@@ -92,7 +92,7 @@ fn a_read_only_file_is_left_alone() {
 
 #[test]
 fn a_file_in_a_read_only_folder_is_written_in_place() {
-    let folder = Folder::new();
+    let folder = ReplaceFolder::new();
     let (path, old) = folder.file("f", "old", 0o644);
     fs::set_permissions(folder.path("in"), Permissions::from_mode(0o555)).unwrap();
     let result = folder.replace(&path, &old, "new");
@@ -115,7 +115,7 @@ fn errors_that_forbid_a_rename_lead_to_writing_in_place() {
 
 #[test]
 fn a_change_in_between_is_noticed_even_with_the_same_time_and_size() {
-    let folder = Folder::new();
+    let folder = ReplaceFolder::new();
     let (path, old) = folder.file("f", "old", 0o644);
     fs::write(&path, "abc").unwrap();
     let time = old.metadata.modified().unwrap();
@@ -125,7 +125,7 @@ fn a_change_in_between_is_noticed_even_with_the_same_time_and_size() {
 
     let other = folder.path("in").join("other");
     fs::hard_link(&path, &other).unwrap();
-    let old = Loaded { bytes: b"old".to_vec(), metadata: path.metadata().unwrap() };
+    let old = LoadedFile { bytes: b"old".to_vec(), metadata: path.metadata().unwrap() };
     assert!(matches!(folder.replace(&path, &old, "new"), Err(ReplaceError::Changed(_))));
     assert_eq!(
         (fs::read_to_string(&path).unwrap().as_str(), folder.names()),
@@ -135,7 +135,7 @@ fn a_change_in_between_is_noticed_even_with_the_same_time_and_size() {
 
 #[test]
 fn a_touched_file_with_the_same_content_is_no_change() {
-    let folder = Folder::new();
+    let folder = ReplaceFolder::new();
     let (path, old) = folder.file("f", "old", 0o644);
     File::options().write(true).open(&path).unwrap().set_modified(SystemTime::now()).unwrap();
     folder.replace(&path, &old, "new").unwrap();
@@ -144,7 +144,7 @@ fn a_touched_file_with_the_same_content_is_no_change() {
 
 #[test]
 fn a_link_that_took_the_place_of_the_file_is_not_written_through() {
-    let folder = Folder::new();
+    let folder = ReplaceFolder::new();
     let (path, old) = folder.file("f", "old", 0o644);
     let (victim, _) = folder.file("victim", "old", 0o644);
     fs::remove_file(&path).unwrap();
@@ -156,44 +156,44 @@ fn a_link_that_took_the_place_of_the_file_is_not_written_through() {
 
 #[test]
 fn a_folder_that_became_a_link_is_not_written_through() {
-    let folder = Folder::new();
+    let folder = ReplaceFolder::new();
     let (path, old) = folder.file("f", "old", 0o644);
     fs::rename(folder.path("in"), folder.path("elsewhere")).unwrap();
     symlink(folder.path("elsewhere"), folder.path("in")).unwrap();
     assert!(folder.replace(&path, &old, "new").is_err());
-    assert!(create(&path.with_file_name("other"), b"x", &Recorded::default()).is_err());
+    assert!(create(&path.with_file_name("other"), b"x", &DurableBarrier::default()).is_err());
     assert_eq!(fs::read_to_string(&path).unwrap(), "old");
     assert_eq!(folder.names(), ["f"]);
 }
 
 #[test]
 fn creating_makes_parents_and_never_overwrites() {
-    let folder = Folder::new();
+    let folder = ReplaceFolder::new();
     let path = folder.path("in/a/b/new.txt");
-    create(&path, b"x", &Recorded::default()).unwrap();
+    create(&path, b"x", &DurableBarrier::default()).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"x");
-    assert!(matches!(create(&path, b"y", &Recorded::default()), Err(ReplaceError::Changed(_))));
+    assert!(matches!(create(&path, b"y", &DurableBarrier::default()), Err(ReplaceError::Changed(_))));
     assert_eq!(fs::read(&path).unwrap(), b"x");
     let (file, _) = folder.file("f", "old", 0o644);
-    assert!(matches!(create(&file.join("below"), b"y", &Recorded::default()), Err(ReplaceError::Parent { .. })));
+    assert!(matches!(create(&file.join("below"), b"y", &DurableBarrier::default()), Err(ReplaceError::Parent { .. })));
     assert_eq!(fs::read_dir(folder.path("in/a/b")).unwrap().count(), 1);
     assert_eq!(folder.names(), ["a", "f"]);
 }
 
 #[test]
 fn a_new_file_has_the_mode_that_the_umask_gives() {
-    let folder = Folder::new();
+    let folder = ReplaceFolder::new();
     let (plain, new) = (folder.path("in/plain"), folder.path("in/new"));
     fs::write(&plain, "").unwrap();
-    create(&new, b"", &Recorded::default()).unwrap();
+    create(&new, b"", &DurableBarrier::default()).unwrap();
     assert_eq!(new.metadata().unwrap().mode(), plain.metadata().unwrap().mode());
 }
 
 #[test]
 fn a_temporary_file_that_takes_nobodys_place_is_removed() {
-    let folder = Folder::new();
+    let folder = ReplaceFolder::new();
     let handle = File::open(folder.path("in")).unwrap().into();
-    let temporary = Temporary::create(&handle, 0o600).unwrap();
+    let temporary = TemporaryFile::create(&handle, 0o600).unwrap();
     assert_eq!(temporary.file.metadata().unwrap().mode() & 0o777, 0o600);
     assert_eq!(folder.names().len(), 1);
     drop(temporary);
@@ -204,13 +204,13 @@ fn a_temporary_file_that_takes_nobodys_place_is_removed() {
 #[tokio::test]
 async fn nothing_is_replaced_before_it_is_recorded_that_somebody_wants_it() {
     for (is_recorded, is_linked) in [(true, false), (true, true), (false, false), (false, true)] {
-        let folder = Folder::new();
+        let folder = ReplaceFolder::new();
         let (path, _) = folder.file("a", "old", 0o644);
         if is_linked {
             fs::hard_link(&path, folder.path("in").join("b")).unwrap();
         }
         let (loaded, backups, new) = (load(&path).unwrap(), folder.path("backups"), folder.path("in").join("new"));
-        let (recording, recorded) = Recording::pair();
+        let (recording, recorded) = DurableSignal::pair();
         let (target, created) = (path.clone(), new.clone());
         let work = tokio::task::spawn_blocking(move || {
             let replaced = replace(&target, &loaded, b"changed", &backups, &recorded);
@@ -224,7 +224,7 @@ async fn nothing_is_replaced_before_it_is_recorded_that_somebody_wants_it() {
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         assert!(!work.is_finished() && !new.exists());
         if is_recorded {
-            recording.is_done();
+            recording.mark_durable();
         } else {
             drop(recording);
         }

@@ -7,12 +7,12 @@ use super::*;
 fn edited(bytes: &[u8], old: &str, new: &str) -> Vec<u8> {
     let file = TextFile::decode(bytes).unwrap();
     let at = file.text().find(old).unwrap();
-    let splice = Splice { range: at..at + old.len(), with: new.to_owned() };
+    let splice = TextSplice { range: at..at + old.len(), with: new.to_owned() };
     file.encoding().encode(&file.spliced(&[splice])).into_owned()
 }
 
 fn utf16le(text: &str) -> Vec<u8> {
-    Encoding::Utf16Le.encode(text).into_owned()
+    TextEncoding::Utf16Le.encode(text).into_owned()
 }
 
 #[test]
@@ -34,13 +34,13 @@ fn every_untouched_line_of_a_mixed_file_keeps_its_own_ending() {
 fn marks_and_utf16_survive() {
     assert_eq!(edited(b"\xEF\xBB\xBFa\nb\n", "a", "\u{e9}"), b"\xEF\xBB\xBF\xC3\xA9\nb\n");
     assert_eq!(edited(&utf16le("a\r\n\u{1F600}b\r\n"), "b", "c\nd"), utf16le("a\r\n\u{1F600}c\r\nd\r\n"));
-    let big_endian = Encoding::Utf16Be.encode("x y");
-    assert_eq!(edited(&big_endian, "x", "z"), Encoding::Utf16Be.encode("z y").into_owned());
+    let big_endian = TextEncoding::Utf16Be.encode("x y");
+    assert_eq!(edited(&big_endian, "x", "z"), TextEncoding::Utf16Be.encode("z y").into_owned());
 }
 
 #[test]
 fn what_is_not_text_in_its_encoding_is_refused() {
-    assert_eq!(TextFile::decode(b"caf\xE9").unwrap_err(), NotText(Encoding::Utf8));
+    assert_eq!(TextFile::decode(b"caf\xE9").unwrap_err(), NotTextError(TextEncoding::Utf8));
     assert!(TextFile::decode(b"\xFF\xFEa\0b").is_err(), "odd length");
     assert!(TextFile::decode(b"\xFF\xFE\x00\xD8a\0").is_err(), "lone surrogate");
 }
@@ -73,7 +73,7 @@ proptest! {
         let text = file.text();
         let boundary = |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap();
         let (start, end) = (boundary(a.min(b)), boundary(a.max(b)));
-        let after = file.spliced(&[Splice { range: start..end, with: new.clone() }]);
+        let after = file.spliced(&[TextSplice { range: start..end, with: new.clone() }]);
         let (head, tail) = (&file.raw()[..file.raw_offset(start)], &file.raw()[file.raw_offset(end)..]);
         prop_assert!(after.starts_with(head) && after.ends_with(tail) && after.len() >= head.len() + tail.len());
         let middle = &after[head.len()..after.len() - tail.len()];

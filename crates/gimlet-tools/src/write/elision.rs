@@ -6,7 +6,7 @@ use std::collections::HashSet;
 const MOST_WORDS: usize = 14;
 
 /// The first placeholder line of `new`, if `old` had content that `new` leaves out.
-pub(super) fn find<'a>(old: &str, new: &'a str) -> Option<&'a str> {
+pub(super) fn find_placeholder<'a>(old: &str, new: &'a str) -> Option<&'a str> {
     let placeholder = new.lines().map(str::trim).find(|line| is_placeholder(line))?;
     let in_old: HashSet<&str> = old.lines().map(str::trim).collect();
     // A file that is about placeholders, or that already had this one, may say so.
@@ -93,9 +93,9 @@ mod tests {
     #[test]
     fn a_placeholder_matters_only_where_something_is_lost() {
         let new = "fn a() {}\n// ... rest of the code unchanged\n";
-        assert_eq!(find("fn a() {}\nfn b() {}\n", new), Some("// ... rest of the code unchanged"));
-        assert_eq!(find("fn a() {}\n", new), None);
-        assert_eq!(find("// ... rest of the code unchanged\nfn b() {}\n", new), None);
-        assert_eq!(find("fn a() {}\nfn b() {}\n", "fn a() {}\n"), None);
+        assert_eq!(find_placeholder("fn a() {}\nfn b() {}\n", new), Some("// ... rest of the code unchanged"));
+        assert_eq!(find_placeholder("fn a() {}\n", new), None);
+        assert_eq!(find_placeholder("// ... rest of the code unchanged\nfn b() {}\n", new), None);
+        assert_eq!(find_placeholder("fn a() {}\nfn b() {}\n", "fn a() {}\n"), None);
     }
 }

@@ -8,35 +8,35 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::edit::Edit;
-use crate::harness::{Bench, Given, age};
+use crate::harness::{ToolBench, ToolCallResult, backdate};
 use crate::read::Read;
 
-async fn read(bench: &mut Bench, name: &str) {
+async fn read(bench: &mut ToolBench, name: &str) {
     let path = bench.path(name);
     bench.call(&Read, json!({"file_path": path})).await.unwrap();
 }
 
-async fn write(bench: &mut Bench, name: &str, content: &str) -> Result<Given, ToolError> {
+async fn write(bench: &mut ToolBench, name: &str, content: &str) -> Result<ToolCallResult, ToolError> {
     let path = bench.path(name);
     bench.call(&Write, json!({"file_path": path, "content": content})).await
 }
 
 #[test]
 fn inputs_tell_what_they_need() {
-    let bench = Bench::new();
+    let bench = ToolBench::new();
     let (needs, description) = bench.prepare(&Write, json!({"file_path": "a/b.rs", "content": ""})).unwrap();
-    assert_eq!((needs, description.as_str()), (vec![Need::Write(bench.path("a/b.rs"))], "a/b.rs"));
+    assert_eq!((needs, description.as_str()), (vec![AccessNeed::Write(bench.path("a/b.rs"))], "a/b.rs"));
     let prepared =
         AnyTool::prepare(&Write, json!({"file_path": "/a", "content": ""}), &bench.services().paths()).unwrap();
     assert!(!prepared.read_only && !prepared.concurrency_safe);
     assert!(bench.prepare(&Write, json!({"file_path": "/dev/sda", "content": ""})).is_err());
     assert!(bench.prepare(&Write, json!({"file_path": "undefined", "content": ""})).is_err());
-    assert_eq!(AnyTool::on_interrupt(&Write), OnInterrupt::FinishAtomically);
+    assert_eq!(AnyTool::on_interrupt(&Write), InterruptBehavior::FinishAtomically);
 }
 
 #[tokio::test]
 async fn a_new_file_is_created_with_its_folders_and_can_be_overwritten_at_once() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     let path = bench.path("a/b/new.txt");
     let given = write(&mut bench, "a/b/new.txt", "one\r\ntwo  \n").await.unwrap();
     assert_eq!(
@@ -56,9 +56,9 @@ async fn a_new_file_is_created_with_its_folders_and_can_be_overwritten_at_once()
 
 #[tokio::test]
 async fn nothing_unseen_is_overwritten() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     bench.file("a.txt", (1..=50).map(|n| format!("{n}\n")).collect::<String>());
-    let refused = |result: Result<Given, ToolError>| result.unwrap_err().model_text;
+    let refused = |result: Result<ToolCallResult, ToolError>| result.unwrap_err().model_text;
     assert!(refused(write(&mut bench, "a.txt", "x").await).contains("have not read"));
     let path = bench.path("a.txt");
     bench.call(&Read, json!({"file_path": path, "limit": 20})).await.unwrap();
@@ -73,7 +73,7 @@ async fn nothing_unseen_is_overwritten() {
 
 #[tokio::test]
 async fn ranges_without_gaps_are_a_whole_and_a_touch_is_no_change() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     let path = bench.file("a.txt", "1\n2\n3\n");
     bench.call(&Read, json!({"file_path": path, "limit": 2})).await.unwrap();
     bench.call(&Read, json!({"file_path": path, "offset": 3})).await.unwrap();
@@ -84,7 +84,7 @@ async fn ranges_without_gaps_are_a_whole_and_a_touch_is_no_change() {
 
 #[tokio::test]
 async fn an_empty_file_needs_no_read_and_a_file_that_is_no_text_is_kept() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     bench.file("empty", "");
     write(&mut bench, "empty", "x").await.unwrap();
     bench.file("latin", b"caf\xE9");
@@ -96,7 +96,7 @@ async fn an_empty_file_needs_no_read_and_a_file_that_is_no_text_is_kept() {
 
 #[tokio::test]
 async fn encoding_and_mark_are_kept() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     bench.file("wide", b"\xFF\xFEa\0\n\0");
     bench.file("marked", b"\xEF\xBB\xBFa\n");
     for name in ["wide", "marked"] {
@@ -109,7 +109,7 @@ async fn encoding_and_mark_are_kept() {
 
 #[tokio::test]
 async fn placeholders_for_lost_code_are_refused() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     bench.file("a.rs", "fn a() {}\nfn b() {}\n");
     read(&mut bench, "a.rs").await;
     let error = write(&mut bench, "a.rs", "fn a() { 1 }\n// ... rest of the code unchanged\n").await.unwrap_err();
@@ -119,7 +119,7 @@ async fn placeholders_for_lost_code_are_refused() {
 
 #[tokio::test]
 async fn a_link_stays_and_its_target_is_written() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     bench.file("target", "old");
     symlink("target", bench.path("link")).unwrap();
     symlink("nowhere", bench.path("dangling")).unwrap();
@@ -133,7 +133,7 @@ async fn a_link_stays_and_its_target_is_written() {
 
 #[tokio::test]
 async fn what_is_not_a_file_is_refused_and_the_same_content_is_not_written_again() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     std::fs::create_dir(bench.path("folder")).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, bench.path("fifo"), rustix::fs::Mode::RUSR).unwrap();
     assert!(write(&mut bench, "folder", "x").await.unwrap_err().model_text.contains("directory"));
@@ -143,12 +143,12 @@ async fn what_is_not_a_file_is_refused_and_the_same_content_is_not_written_again
     let before = path.metadata().unwrap();
     write(&mut bench, "same", "x").await.unwrap();
     assert_eq!(path.metadata().unwrap().ino(), before.ino());
-    age(&path);
+    backdate(&path);
 }
 
 #[tokio::test]
 async fn rewriting_ten_megabytes_ends_in_time() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     bench.env = bench.env.clone().with("GIMLET_FILE_READ_MAX_OUTPUT_TOKENS", "1e9");
     bench.file("big", "some old line of text\n".repeat(450_000));
     read(&mut bench, "big").await;
@@ -164,7 +164,7 @@ fn the_description_stays_short() {
 
 #[tokio::test]
 async fn under_perforce_a_file_that_is_not_opened_is_refused_with_the_command_that_opens_it() {
-    let mut bench = Bench::new();
+    let mut bench = ToolBench::new();
     for (name, word) in [("a.txt", "a.txt"), ("it's here.txt", r"it'\''s here.txt'")] {
         let path = bench.file(name, "old\n");
         // The group may write it; Perforce looks at the owner.

@@ -1,4 +1,4 @@
 //! What holds for the table of tools as a whole.
 
-mod reference;
-mod table;
+mod tool_docs;
+mod tool_table;

@@ -8,7 +8,7 @@ use gimlet_proto::PermissionMode;
 use super::SessionsCommand;
 
 #[derive(Subcommand, Debug)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Watch gimlet find a bug, fix it and run the tests; needs no key and no network
     Demo,
     /// Show why each call of a session was allowed or refused
@@ -112,7 +112,7 @@ pub(crate) struct SimulateArgs {
     pub(crate) mode: Option<PermissionMode>,
     /// What to compare with: what was decided then, where that is known, or what the settings of now decide
     #[arg(long, value_enum, default_value = "then")]
-    pub(crate) against: Against,
+    pub(crate) against: ComparisonBase,
     /// The sessions of every folder
     #[arg(long)]
     pub(crate) all: bool,
@@ -129,7 +129,7 @@ pub(crate) struct SimulateArgs {
 
 /// What simulated decisions are compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Against {
+pub(crate) enum ComparisonBase {
     Then,
     Now,
 }
@@ -173,7 +173,7 @@ pub(crate) enum SandboxCommand {
 #[derive(Args, Debug)]
 pub(crate) struct SandboxRunArgs {
     #[command(flatten)]
-    pub(crate) walls: SandboxWalls,
+    pub(crate) limits: SandboxLimitArgs,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<std::ffi::OsString>,
@@ -182,14 +182,14 @@ pub(crate) struct SandboxRunArgs {
 #[derive(Args, Debug)]
 pub(crate) struct SandboxExplainArgs {
     #[command(flatten)]
-    pub(crate) walls: SandboxWalls,
+    pub(crate) limits: SandboxLimitArgs,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct SandboxWalls {
+pub(crate) struct SandboxLimitArgs {
     /// A further folder that may be written
     #[arg(long, value_name = "DIR")]
     pub(crate) allow_write: Vec<PathBuf>,

@@ -13,67 +13,72 @@ use std::process::ExitCode;
 
 use gimlet_core::Redactor;
 use gimlet_proto::Env;
-use gimlet_store::{Moment, SessionFiles, SessionSummary, Story, give_name, peek, read_story};
+use gimlet_store::{
+    SessionFiles, SessionSummary, TranscriptItem, TranscriptView, open_transcript_view, read_summary,
+    rename_without_replacing,
+};
 
-use super::Desk;
+use super::SessionsContext;
 use crate::args::{ExportArgs, ExportFormat};
 use crate::report::Report;
-use crate::start::teach;
+use crate::start::register_secrets;
 
-pub(super) fn run(args: &ExportArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> {
-    let files = desk.named(&args.session)?;
-    let session = Session::open(&files)?;
-    let redactor = redactor(&desk.around.env);
+pub(super) fn run(args: &ExportArgs, desk: &SessionsContext<'_>) -> Result<ExitCode, Report> {
+    let files = desk.find_session(&args.session)?;
+    let session = ExportSession::open(&files)?;
+    let redactor = env_redactor(&desk.around.env);
     // By custom a dash is standard output.
     let output = args.output.as_ref().filter(|path| path.as_os_str() != "-").map(|path| desk.around.cwd.join(path));
-    let format = args.format.map_or_else(|| format_of(output.as_deref()), Ok)?;
+    let format = args.format.map_or_else(|| format_from_extension(output.as_deref()), Ok)?;
     let Some(path) = output else {
-        let mut out = Masked { out: BufWriter::new(io::stdout()), redactor };
-        return match session.write(format, &mut out) {
+        let mut out = MaskedWriter { out: BufWriter::new(io::stdout()), redactor };
+        return match session.write_as(format, &mut out) {
             // Nobody reading any more is no failure of what was asked.
-            Err(Trouble::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-            done => done.map(|()| ExitCode::SUCCESS).map_err(|trouble| trouble.report(Path::new("standard output"))),
+            Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+            done => {
+                done.map(|()| ExitCode::SUCCESS).map_err(|trouble| trouble.into_report(Path::new("standard output")))
+            }
         };
     };
-    match Place::of(&path, args.force).map_err(|error| unwritable(&path, &error))? {
-        Place::Stream(file) => {
-            let mut out = Masked { out: BufWriter::new(file), redactor };
-            session.write(format, &mut out).map_err(|trouble| trouble.report(&path))?;
+    match ExportTarget::for_path(&path, args.force).map_err(|error| write_error_report(&path, &error))? {
+        ExportTarget::Stream(file) => {
+            let mut out = MaskedWriter { out: BufWriter::new(file), redactor };
+            session.write_as(format, &mut out).map_err(|trouble| trouble.into_report(&path))?;
         }
-        Place::Name(place) => {
-            let file = NewFile::beside(&place, args.force)?;
-            let mut out = Masked { out: BufWriter::new(&file.file), redactor };
-            session.write(format, &mut out).map_err(|trouble| trouble.report(&path))?;
+        ExportTarget::Name(place) => {
+            let file = ExportFile::create_beside(&place, args.force)?;
+            let mut out = MaskedWriter { out: BufWriter::new(&file.file), redactor };
+            session.write_as(format, &mut out).map_err(|trouble| trouble.into_report(&path))?;
             drop(out);
-            file.put_in_place(args.force)?;
+            file.commit(args.force)?;
         }
     }
-    crate::say_on_stderr(&format!("wrote {}", path.display()));
+    crate::print_error_line(&format!("wrote {}", path.display()));
     Ok(ExitCode::SUCCESS)
 }
 
 /// What the name of the file promises.
-fn format_of(path: Option<&Path>) -> Result<ExportFormat, Report> {
+fn format_from_extension(path: Option<&Path>) -> Result<ExportFormat, Report> {
     match path.and_then(Path::extension).and_then(|extension| extension.to_str()) {
         Some("json") => Ok(ExportFormat::Json),
         Some("html" | "htm") => Ok(ExportFormat::Html),
         None | Some("md" | "markdown" | "txt") => Ok(ExportFormat::Markdown),
         Some(other) => Err(Report::new(format!("a session cannot be written as {other}"))
-            .hint("Name the file .md, .json or .html, or add --format markdown, json or html")),
+            .with_hint("Name the file .md, .json or .html, or add --format markdown, json or html")),
     }
 }
 
 /// Where a document with a name goes.
-enum Place {
+enum ExportTarget {
     /// A plain file, there or not.
     Name(PathBuf),
     /// A device or a pipe: it is written to, and stays what it is.
     Stream(File),
 }
 
-impl Place {
+impl ExportTarget {
     /// What `--force` may replace is a plain file alone; a link to one stays, and so does whatever is no file.
-    fn of(path: &Path, force: bool) -> io::Result<Self> {
+    fn for_path(path: &Path, force: bool) -> io::Result<Self> {
         match path.metadata() {
             Ok(found) if force && found.is_file() => path.canonicalize().map(Self::Name),
             Ok(_) if force => OpenOptions::new().write(true).open(path).map(Self::Stream),
@@ -85,111 +90,111 @@ impl Place {
 
 /// A document on its way to its place. Until it is whole it has another name in the same folder, and goes away when it is
 /// not finished: a full disk leaves neither an empty file nor half of one.
-struct NewFile<'a> {
+struct ExportFile<'a> {
     file: File,
     path: &'a Path,
     unfinished: PathBuf,
 }
 
-impl<'a> NewFile<'a> {
+impl<'a> ExportFile<'a> {
     /// Begins a file that only its owner may read.
-    fn beside(path: &'a Path, force: bool) -> Result<Self, Report> {
+    fn create_beside(path: &'a Path, force: bool) -> Result<Self, Report> {
         if !force && path.symlink_metadata().is_ok() {
-            return Err(is_there(path));
+            return Err(exists_report(path));
         }
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.unfinished", std::process::id()));
         let unfinished = path.with_file_name(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished);
-        let file = file.map_err(|error| unwritable(path, &error))?;
+        let file = file.map_err(|error| write_error_report(path, &error))?;
         Ok(Self { file, path, unfinished })
     }
 
     /// One that is there is replaced only when that was asked for.
-    fn put_in_place(self, force: bool) -> Result<(), Report> {
+    fn commit(self, force: bool) -> Result<(), Report> {
         let name = || match force {
             true => std::fs::rename(&self.unfinished, self.path),
-            false => give_name(&self.unfinished, self.path),
+            false => rename_without_replacing(&self.unfinished, self.path),
         };
         self.file.sync_all().and_then(|()| name()).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => is_there(self.path),
-            _ => unwritable(self.path, &error),
+            io::ErrorKind::AlreadyExists => exists_report(self.path),
+            _ => write_error_report(self.path, &error),
         })
     }
 }
 
-impl Drop for NewFile<'_> {
+impl Drop for ExportFile<'_> {
     fn drop(&mut self) {
         // A file that was renamed is not there any more.
         drop(std::fs::remove_file(&self.unfinished));
     }
 }
 
-fn is_there(path: &Path) -> Report {
+fn exists_report(path: &Path) -> Report {
     if path.is_dir() {
-        return Report::new(format!("{} is a folder", path.display())).hint("Name a file in it");
+        return Report::new(format!("{} is a folder", path.display())).with_hint("Name a file in it");
     }
-    Report::new(format!("{} is there already", path.display())).hint("--force replaces it")
+    Report::new(format!("{} is there already", path.display())).with_hint("--force replaces it")
 }
 
-fn unwritable(path: &Path, error: &io::Error) -> Report {
+fn write_error_report(path: &Path, error: &io::Error) -> Report {
     Report::new(format!("{} cannot be written: {error}", path.display()))
 }
 
 /// The credentials of this environment, in every spelling that a format gives them.
-pub(super) fn redactor(env: &Env) -> Redactor {
+pub(super) fn env_redactor(env: &Env) -> Redactor {
     let redactor = Redactor::default();
-    teach(&redactor, env);
-    redactor.learn_spelling(html::escaped);
+    register_secrets(&redactor, env);
+    redactor.add_encoding(html::escape_html);
     redactor
 }
 
 /// Why a document was not finished.
-enum Trouble {
+enum ExportError {
     Read(gimlet_store::LoadError),
     Write(io::Error),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for ExportError {
     fn from(error: io::Error) -> Self {
-        Trouble::Write(error)
+        ExportError::Write(error)
     }
 }
 
-impl Trouble {
-    fn report(self, out: &Path) -> Report {
+impl ExportError {
+    fn into_report(self, out: &Path) -> Report {
         match self {
-            Trouble::Read(error) => Report::new(error.to_string()),
-            Trouble::Write(error) => unwritable(out, &error),
+            ExportError::Read(error) => Report::new(error.to_string()),
+            ExportError::Write(error) => write_error_report(out, &error),
         }
     }
 }
 
 /// A session, open for being written down.
-struct Session {
+struct ExportSession {
     summary: SessionSummary,
-    story: Story,
+    view: TranscriptView,
 }
 
-impl Session {
+impl ExportSession {
     fn open(files: &SessionFiles) -> Result<Self, Report> {
         let path: PathBuf = files.transcript();
-        let summary = peek(&path)
+        let summary = read_summary(&path)
             .map_err(|error| Report::new(format!("{} cannot be read: {error}", path.display())))?
             .ok_or_else(|| Report::new(format!("{} is empty", path.display())))?;
-        let story = read_story(&path).map_err(|error| Report::new(error.to_string()))?;
-        Ok(Self { summary, story })
+        let story = open_transcript_view(&path).map_err(|error| Report::new(error.to_string()))?;
+        Ok(Self { summary, view: story })
     }
 
     fn title(&self) -> String {
         self.summary.headline().unwrap_or("A session").to_owned()
     }
 
-    fn moments(&self) -> impl Iterator<Item = Result<Moment, Trouble>> {
-        self.story.moments().map(|moment| moment.map_err(Trouble::Read))
+    fn items(&self) -> impl Iterator<Item = Result<TranscriptItem, ExportError>> {
+        self.view.items().map(|moment| moment.map_err(ExportError::Read))
     }
 
-    fn write<W: Write>(&self, format: ExportFormat, out: &mut Masked<W>) -> Result<(), Trouble> {
+    fn write_as<W: Write>(&self, format: ExportFormat, out: &mut MaskedWriter<W>) -> Result<(), ExportError> {
         match format {
             ExportFormat::Markdown => markdown::write(self, out)?,
             ExportFormat::Json => json::write(self, out)?,
@@ -200,13 +205,13 @@ impl Session {
 }
 
 /// Where a document goes; nothing gets there without being searched for credentials.
-struct Masked<W> {
+struct MaskedWriter<W> {
     out: W,
     redactor: Redactor,
 }
 
-impl<W: Write> Masked<W> {
-    fn put(&mut self, text: &str) -> Result<(), Trouble> {
+impl<W: Write> MaskedWriter<W> {
+    fn write_masked(&mut self, text: &str) -> Result<(), ExportError> {
         Ok(self.out.write_all(self.redactor.mask(text).as_bytes())?)
     }
 }

@@ -4,26 +4,27 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use gimlet_store::{Checkup, Finding, Mended, SessionFiles, Severity, check_session, mend};
+use gimlet_store::{
+    CheckFinding, CheckReport, FindingSeverity, RepairedCopy, SessionFiles, check_session, write_repaired_copy,
+};
 use serde_json::json;
 
-use super::{Desk, words};
+use super::{SessionsContext, humanize};
 use crate::args::FsckArgs;
-use crate::lookup;
 use crate::report::Report;
+use crate::session_lookup;
 
 /// Findings of one kind that are shown of a transcript; a program gets all of them.
 const SHOWN_OF_A_KIND: usize = 5;
 
-pub(super) fn run(args: &FsckArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> {
-    let (chosen, mut failed) = choose(args, desk)?;
+pub(super) fn run(args: &FsckArgs, desk: &SessionsContext<'_>) -> Result<ExitCode, Report> {
+    let (chosen, mut failed) = select_sessions(args, desk)?;
     let repair = match (&args.repair, chosen.as_slice()) {
         (None, _) => None,
-        (Some(out), [one]) => Some(target(&desk.around.cwd.join(out), one)),
+        (Some(out), [one]) => Some(repair_path(&desk.around.cwd.join(out), one)),
         (Some(_), _) => {
-            return Err(
-                Report::new("--repair takes one session").hint("Name it: gimlet sessions fsck SESSION --repair OUT")
-            );
+            return Err(Report::new("--repair takes one session")
+                .with_hint("Name it: gimlet sessions fsck SESSION --repair OUT"));
         }
     };
     let mut damaged = 0;
@@ -34,51 +35,54 @@ pub(super) fn run(args: &FsckArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> 
                 Ok(checkup) => checkup,
                 Err(error) => {
                     failed = true;
-                    crate::say_on_stderr(&format!("gimlet: {error}"));
+                    crate::print_error_line(&format!("gimlet: {error}"));
                     continue;
                 }
             };
             is_damaged |= checkup.is_damaged();
             let agent = agent.as_deref();
             if args.json {
-                crate::say(&as_json(files, agent, &checkup).to_string());
+                crate::print_line(&checkup_json(files, agent, &checkup).to_string());
             } else if !checkup.findings.is_empty() || (chosen.len() == 1 && agent.is_none()) {
-                crate::say(&gimlet_serve::sanitise(&page(args, files, agent, &checkup)));
+                crate::print_line(&gimlet_serve::sanitise(&render_text(args, files, agent, &checkup)));
             }
         }
         damaged += usize::from(is_damaged);
     }
     if let (Some(out), [one]) = (&repair, chosen.as_slice()) {
-        let mended = mend(&one.transcript(), one.id().as_str(), out)
-            .map_err(|error| Report::new(error.to_string()).hint("Name a file that is not there yet"))?;
-        crate::say_on_stderr(&about_copy(&mended, out));
-        if SessionFiles::of_transcript(out).is_none() {
+        let mended = write_repaired_copy(&one.transcript(), one.id().as_str(), out)
+            .map_err(|error| Report::new(error.to_string()).with_hint("Name a file that is not there yet"))?;
+        crate::print_error_line(&describe_copy(&mended, out));
+        if SessionFiles::from_transcript(out).is_none() {
             let name = format!("{}.jsonl", one.id());
-            crate::say_on_stderr(&format!(
+            crate::print_error_line(&format!(
                 "note: only under the name {name} is it a session; a folder as OUT gives it that"
             ));
         }
     }
     if !args.json && chosen.len() != 1 {
-        crate::say(&format!("{} checked, {damaged} damaged", words::count(chosen.len(), "session", "sessions")));
+        crate::print_line(&format!(
+            "{} checked, {damaged} damaged",
+            humanize::pluralize(chosen.len(), "session", "sessions")
+        ));
     }
     Ok(ExitCode::from(u8::from(damaged > 0 || failed)))
 }
 
 /// The sessions to check; and whether some cannot even be looked at.
-fn choose(args: &FsckArgs, desk: &Desk<'_>) -> Result<(Vec<SessionFiles>, bool), Report> {
+fn select_sessions(args: &FsckArgs, desk: &SessionsContext<'_>) -> Result<(Vec<SessionFiles>, bool), Report> {
     if !args.sessions.is_empty() {
-        let named: Result<Vec<_>, _> = args.sessions.iter().map(|name| desk.named(name)).collect();
+        let named: Result<Vec<_>, _> = args.sessions.iter().map(|name| desk.find_session(name)).collect();
         return Ok((named?, false));
     }
-    let looked = if args.all { desk.near.everywhere() } else { desk.near.oldest_first() };
+    let looked = if args.all { desk.nearby.list_everywhere() } else { desk.nearby.list_oldest_first() };
     let (mut chosen, mut failed) = (Vec::new(), false);
     for session in looked {
         match session {
-            Ok(session) => chosen.push(lookup::of_summary(&session)?),
+            Ok(session) => chosen.push(session_lookup::session_for_summary(&session)?),
             Err(error) => {
                 failed = true;
-                crate::say_on_stderr(&format!("gimlet: {error}"));
+                crate::print_error_line(&format!("gimlet: {error}"));
             }
         }
     }
@@ -86,12 +90,12 @@ fn choose(args: &FsckArgs, desk: &Desk<'_>) -> Result<(Vec<SessionFiles>, bool),
 }
 
 /// The new file: under the session's own name when a folder is given.
-fn target(out: &Path, files: &SessionFiles) -> PathBuf {
+fn repair_path(out: &Path, files: &SessionFiles) -> PathBuf {
     let is_folder = out.is_dir() || out.as_os_str().to_string_lossy().ends_with('/');
     if is_folder { out.join(format!("{}.jsonl", files.id())) } else { out.to_owned() }
 }
 
-fn page(args: &FsckArgs, files: &SessionFiles, agent: Option<&str>, checkup: &Checkup) -> String {
+fn render_text(args: &FsckArgs, files: &SessionFiles, agent: Option<&str>, checkup: &CheckReport) -> String {
     let only_cut_off = checkup.findings.iter().all(|finding| finding.kind == "cut-off-turn");
     let state = match (checkup.is_damaged(), checkup.findings.is_empty()) {
         (true, _) => "damaged",
@@ -103,12 +107,12 @@ fn page(args: &FsckArgs, files: &SessionFiles, agent: Option<&str>, checkup: &Ch
     let mut page = format!(
         "{}{of_agent}: {state} ({}, {}, {})\n  {}\n",
         files.id(),
-        words::size(checkup.bytes),
-        words::count(checkup.entries, "entry", "entries"),
-        words::count(checkup.messages, "live message", "live messages"),
+        humanize::format_size(checkup.bytes),
+        humanize::pluralize(checkup.entries, "entry", "entries"),
+        humanize::pluralize(checkup.messages, "live message", "live messages"),
         checkup.path.display(),
     );
-    page += &findings(&checkup.findings);
+    page += &render_findings(&checkup.findings);
     if checkup.total > checkup.findings.len() {
         page += &format!("  … and {} more\n", checkup.total - checkup.findings.len());
     }
@@ -122,7 +126,7 @@ fn page(args: &FsckArgs, files: &SessionFiles, agent: Option<&str>, checkup: &Ch
 }
 
 /// The first few of each kind, by line; a broken disk breaks thousands of lines in the same way.
-fn findings(findings: &[Finding]) -> String {
+fn render_findings(findings: &[CheckFinding]) -> String {
     let mut of_kind: BTreeMap<&str, usize> = BTreeMap::new();
     let mut page = String::new();
     for finding in findings {
@@ -139,12 +143,12 @@ fn findings(findings: &[Finding]) -> String {
     page
 }
 
-fn as_json(files: &SessionFiles, agent: Option<&str>, checkup: &Checkup) -> serde_json::Value {
-    let finding = |finding: &Finding| {
+fn checkup_json(files: &SessionFiles, agent: Option<&str>, checkup: &CheckReport) -> serde_json::Value {
+    let finding = |finding: &CheckFinding| {
         json!({
             "line": finding.line,
             "kind": finding.kind,
-            "severity": match finding.severity { Severity::Note => "note", Severity::Damage => "damage" },
+            "severity": match finding.severity { FindingSeverity::Note => "note", FindingSeverity::Damage => "damage" },
             "what": finding.what,
             "consequence": finding.consequence,
         })
@@ -162,13 +166,13 @@ fn as_json(files: &SessionFiles, agent: Option<&str>, checkup: &Checkup) -> serd
     })
 }
 
-fn about_copy(mended: &Mended, out: &Path) -> String {
-    let Mended { copied, live, made_up } = mended;
+fn describe_copy(mended: &RepairedCopy, out: &Path) -> String {
+    let RepairedCopy { copied, live, synthetic: made_up } = mended;
     let mut text = format!("wrote {}: {live} live entries, {copied} other records", out.display());
     if *made_up > 0 {
         text += &format!(", {made_up} made up in place of lost ones");
     }
-    if SessionFiles::of_transcript(out).is_some() {
+    if SessionFiles::from_transcript(out).is_some() {
         text += &format!("\ngo on with it: gimlet --resume {}", out.display());
     }
     text

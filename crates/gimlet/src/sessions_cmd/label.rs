@@ -2,43 +2,43 @@
 
 use std::process::ExitCode;
 
-use gimlet_store::{FindError, SessionFiles, title_from};
+use gimlet_store::{FindError, SessionFiles, derive_title};
 
-use super::Desk;
+use super::SessionsContext;
 use crate::args::{RenameArgs, TagArgs};
 use crate::report::Report;
 
-pub(super) fn rename(args: &RenameArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> {
-    let files = desk.named(&args.session)?;
+pub(super) fn rename_session(args: &RenameArgs, desk: &SessionsContext<'_>) -> Result<ExitCode, Report> {
+    let files = desk.find_session(&args.session)?;
     let title = match args.title.as_deref().filter(|title| !title.is_empty()) {
         Some(title) => title.to_owned(),
-        None => made_up(&files)?,
+        None => generate_title(&files)?,
     };
-    let title = gimlet_store::rename(&files, &title).map_err(|error| Report::new(error.to_string()))?;
-    crate::say(&gimlet_serve::sanitise(&format!("{} is now called '{title}'", files.id())));
-    if let Err(error @ FindError::AmbiguousTitle { .. }) = desk.near.by_title(&title) {
-        crate::say_on_stderr(&format!("note: {error}; the title finds none of them now"));
+    let title = gimlet_store::rename_session(&files, &title).map_err(|error| Report::new(error.to_string()))?;
+    crate::print_line(&gimlet_serve::sanitise(&format!("{} is now called '{title}'", files.id())));
+    if let Err(error @ FindError::AmbiguousTitle { .. }) = desk.nearby.find_by_title(&title) {
+        crate::print_error_line(&format!("note: {error}; the title finds none of them now"));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// A title from what was said first.
-fn made_up(files: &SessionFiles) -> Result<String, Report> {
-    let seen = gimlet_store::peek(&files.transcript()).map_err(|error| Report::new(error.to_string()))?;
+fn generate_title(files: &SessionFiles) -> Result<String, Report> {
+    let seen = gimlet_store::read_summary(&files.transcript()).map_err(|error| Report::new(error.to_string()))?;
     let prompt = seen.and_then(|session| session.first_prompt.or(session.last_prompt));
-    prompt.as_deref().and_then(title_from).ok_or_else(|| {
-        Report::new("nothing in the session makes a title").hint("Say one: gimlet sessions rename SESSION TITLE")
+    prompt.as_deref().and_then(derive_title).ok_or_else(|| {
+        Report::new("nothing in the session makes a title").with_hint("Say one: gimlet sessions rename SESSION TITLE")
     })
 }
 
-pub(super) fn tag(args: &TagArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> {
-    let files = desk.named(&args.session)?;
-    let tag = gimlet_store::tag(&files, args.tag.as_deref())
-        .map_err(|error| Report::new(error.to_string()).hint("--clear takes a tag away"))?;
+pub(super) fn tag_session(args: &TagArgs, desk: &SessionsContext<'_>) -> Result<ExitCode, Report> {
+    let files = desk.find_session(&args.session)?;
+    let tag = gimlet_store::tag_session(&files, args.tag.as_deref())
+        .map_err(|error| Report::new(error.to_string()).with_hint("--clear takes a tag away"))?;
     let text = match tag.as_str() {
         "" => format!("{} has no tag any more", files.id()),
         tag => format!("{} is now tagged '{tag}'", files.id()),
     };
-    crate::say(&gimlet_serve::sanitise(&text));
+    crate::print_line(&gimlet_serve::sanitise(&text));
     Ok(ExitCode::SUCCESS)
 }

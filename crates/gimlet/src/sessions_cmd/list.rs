@@ -6,11 +6,11 @@ use std::time::SystemTime;
 use gimlet_store::{SessionSummary, UnreadableSession, count_turns};
 use serde_json::{Value, json};
 
-use super::{Desk, words};
+use super::{SessionsContext, humanize};
 use crate::args::ListArgs;
-use crate::lookup;
-use crate::page::{in_one_line, page_width};
 use crate::report::Report;
+use crate::session_lookup;
+use crate::terminal_text::{page_width, truncate_to_line};
 
 /// Columns of a page that nobody watches in a terminal.
 const PAGE_WIDTH: usize = 120;
@@ -23,15 +23,15 @@ const NARROW_PROJECT: usize = 16;
 const BESIDE_TITLE: usize = 38;
 const LEAST_TITLE: usize = 20;
 
-pub(super) fn run(args: &ListArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> {
+pub(super) fn run(args: &ListArgs, desk: &SessionsContext<'_>) -> Result<ExitCode, Report> {
     let looked = match (&args.project, args.all) {
-        (Some(dir), _) => desk.folder(dir).oldest_first(),
-        (None, true) => desk.near.everywhere(),
-        (None, false) => desk.near.oldest_first(),
+        (Some(dir), _) => desk.sessions_in(dir).list_oldest_first(),
+        (None, true) => desk.nearby.list_everywhere(),
+        (None, false) => desk.nearby.list_oldest_first(),
     };
     let (sessions, unreadable): (Vec<_>, Vec<_>) = looked.into_iter().partition(Result::is_ok);
     for error in unreadable.iter().filter_map(|result: &Result<_, UnreadableSession>| result.as_ref().err()) {
-        crate::say_on_stderr(&format!("gimlet: {error}"));
+        crate::print_error_line(&format!("gimlet: {error}"));
     }
     let mut sessions: Vec<SessionSummary> = sessions.into_iter().flatten().rev().collect();
     sessions.retain(|session| session.line().is_some());
@@ -44,24 +44,24 @@ pub(super) fn run(args: &ListArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> 
     }
     if args.json {
         for session in &sessions {
-            crate::say(&as_json(session).to_string());
+            crate::print_line(&summary_json(session).to_string());
         }
     } else if !sessions.is_empty() {
-        crate::say(gimlet_serve::sanitise(&table(&sessions, found, args, desk)).trim_end());
+        crate::print_line(gimlet_serve::sanitise(&render_table(&sessions, found, args, desk)).trim_end());
     }
     if sessions.is_empty() {
-        if let Some(report) = lookup::unreadable(&desk.near) {
+        if let Some(report) = session_lookup::unreadable_report(&desk.nearby) {
             return Err(report);
         }
         if !args.json {
-            crate::say_on_stderr(&nothing_found(args, desk));
+            crate::print_error_line(&nothing_found_message(args, desk));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Says what there is none of: the option that leaves nothing may be mistyped.
-fn nothing_found(args: &ListArgs, desk: &Desk<'_>) -> String {
+fn nothing_found_message(args: &ListArgs, desk: &SessionsContext<'_>) -> String {
     let tagged = args.tag.as_ref().map(|tag| format!(" with the tag '{tag}'")).unwrap_or_default();
     match &args.project {
         Some(dir) if !desk.around.cwd.join(dir).is_dir() => {
@@ -74,10 +74,10 @@ fn nothing_found(args: &ListArgs, desk: &Desk<'_>) -> String {
 }
 
 /// What programs get of a session.
-pub(super) fn as_json(session: &SessionSummary) -> Value {
+pub(super) fn summary_json(session: &SessionSummary) -> Value {
     json!({
         "id": session.id.as_str(),
-        "title": session.labels.shown_title(),
+        "title": session.labels.display_title(),
         "firstPrompt": session.first_prompt,
         "lastPrompt": session.last_prompt,
         "tag": session.labels.tag.as_deref().filter(|tag| !tag.is_empty()),
@@ -85,7 +85,7 @@ pub(super) fn as_json(session: &SessionSummary) -> Value {
         "cwd": session.cwd,
         "gitBranch": session.git_branch.as_deref().filter(|branch| !branch.is_empty()),
         "created": session.created,
-        "modified": words::iso(session.modified),
+        "modified": humanize::format_iso(session.modified),
         "running": session.is_driven(),
         "working": session.is_working(SystemTime::now()),
         "turns": count_turns(&session.path).ok(),
@@ -94,7 +94,7 @@ pub(super) fn as_json(session: &SessionSummary) -> Value {
     })
 }
 
-fn table(sessions: &[SessionSummary], found: usize, args: &ListArgs, desk: &Desk<'_>) -> String {
+fn render_table(sessions: &[SessionSummary], found: usize, args: &ListArgs, desk: &SessionsContext<'_>) -> String {
     let now = SystemTime::now();
     let width = page_width(PAGE_WIDTH);
     let is_narrow = width < BESIDE_TITLE + PROJECT_WIDTH + 2 + LEAST_TITLE;
@@ -108,13 +108,13 @@ fn table(sessions: &[SessionSummary], found: usize, args: &ListArgs, desk: &Desk
         let turns = count_turns(&session.path).map_or_else(|_| "?".to_owned(), |turns| turns.to_string());
         let id: String = session.id.as_str().chars().take(SHORT_ID).collect();
         let at_work = session.is_driven() || session.is_working(now);
-        let age = if at_work { "running".to_owned() } else { words::age(session.modified, now) };
-        page += &format!("{age:>7}  {turns:>5}  {:>8}  {id}  ", words::size(session.size));
+        let age = if at_work { "running".to_owned() } else { humanize::format_age(session.modified, now) };
+        page += &format!("{age:>7}  {turns:>5}  {:>8}  {id}  ", humanize::format_size(session.size));
         if args.all {
-            let folder = session.cwd.as_ref().map(|cwd| desk.short(cwd)).unwrap_or_default();
-            page += &format!("{:<project$}  ", end_of(&folder, project));
+            let folder = session.cwd.as_ref().map(|cwd| desk.shorten_path(cwd)).unwrap_or_default();
+            page += &format!("{:<project$}  ", truncate_start(&folder, project));
         }
-        page += &format!("{}\n", in_one_line(&title(session), room));
+        page += &format!("{}\n", truncate_to_line(&session_title(session), room));
     }
     if found > sessions.len() {
         page += &format!("… and {} more (--limit 0 shows all)\n", found - sessions.len());
@@ -123,7 +123,7 @@ fn table(sessions: &[SessionSummary], found: usize, args: &ListArgs, desk: &Desk
 }
 
 /// What stands for a session wherever several are named.
-pub(super) fn title(session: &SessionSummary) -> String {
+pub(super) fn session_title(session: &SessionSummary) -> String {
     let line = session.headline().unwrap_or_default();
     match session.labels.tag.as_deref().filter(|tag| !tag.is_empty()) {
         Some(tag) => format!("[{tag}] {line}"),
@@ -132,7 +132,7 @@ pub(super) fn title(session: &SessionSummary) -> String {
 }
 
 /// The end of a path says more than its beginning.
-fn end_of(text: &str, width: usize) -> String {
+fn truncate_start(text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width {
         return text.to_owned();

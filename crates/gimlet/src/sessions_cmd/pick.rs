@@ -4,13 +4,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::time::SystemTime;
 
-use gimlet_store::{Include, Locations, SessionSummary};
+use gimlet_store::{SessionFilter, SessionSummary, StoreLocations};
 
-use super::{list, words};
-use crate::lookup::{self, may_be_start};
-use crate::page::{in_one_line, page_width};
+use super::{humanize, list};
+use crate::process_env::ProcessEnv;
 use crate::report::Report;
-use crate::surroundings::Surroundings;
+use crate::session_lookup::{self, is_id_prefix};
+use crate::terminal_text::{page_width, truncate_to_line};
 
 /// Sessions on one page.
 const MOST_SHOWN: usize = 20;
@@ -21,29 +21,32 @@ const BESIDE_TITLE: usize = 24 + BRANCH_WIDTH;
 const UNWATCHED: usize = 80;
 
 /// The id of the session that the person picks among those of this folder.
-pub(crate) fn pick(around: &Surroundings) -> Result<String, Report> {
+pub(crate) fn pick_session(around: &ProcessEnv) -> Result<String, Report> {
     let hint = "'gimlet sessions ls' shows what there is; then --resume ID";
-    let untold = || Report::new("--resume does not say which session, and there is no terminal to ask in").hint(hint);
+    let untold =
+        || Report::new("--resume does not say which session, and there is no terminal to ask in").with_hint(hint);
     // Standard input may be what the prompt is about.
     let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(|_| untold())?;
-    let here = super::sessions_of(&Locations::new(&around.config_home), &around.cwd);
-    let sessions = here.list(Include::All);
-    if let Some(report) = lookup::unreadable(&here).filter(|_| sessions.is_empty()) {
+    let here = super::sessions_for_dir(&StoreLocations::new(&around.config_home), &around.cwd);
+    let sessions = here.list(SessionFilter::All);
+    if let Some(report) = session_lookup::unreadable_report(&here).filter(|_| sessions.is_empty()) {
         return Err(report);
     }
     if sessions.is_empty() {
-        return Err(Report::new("there are no sessions of this folder").hint("'gimlet sessions ls --all' shows others"));
+        return Err(
+            Report::new("there are no sessions of this folder").with_hint("'gimlet sessions ls --all' shows others")
+        );
     }
-    let picked = choose(&sessions, &mut BufReader::new(&terminal), &mut &terminal as &mut &File);
+    let picked = prompt_for_session(&sessions, &mut BufReader::new(&terminal), &mut &terminal as &mut &File);
     match picked {
         Ok(Some(session)) => Ok(session.id.to_string()),
-        Ok(None) => Err(Report::new("no session was picked").hint(hint)),
-        Err(error) => Err(Report::new(format!("the terminal cannot be asked: {error}")).hint(hint)),
+        Ok(None) => Err(Report::new("no session was picked").with_hint(hint)),
+        Err(error) => Err(Report::new(format!("the terminal cannot be asked: {error}")).with_hint(hint)),
     }
 }
 
 /// Shows sessions and reads answers until one of them picks one; `None` for an empty one.
-fn choose<'a>(
+fn prompt_for_session<'a>(
     sessions: &'a [SessionSummary],
     input: &mut impl BufRead,
     output: &mut impl Write,
@@ -51,7 +54,7 @@ fn choose<'a>(
     let all: Vec<&SessionSummary> = sessions.iter().collect();
     let mut shown = all.clone();
     loop {
-        output.write_all(gimlet_serve::sanitise(&page(&shown)).as_bytes())?;
+        output.write_all(gimlet_serve::sanitise(&render_page(&shown)).as_bytes())?;
         output.write_all(b"A number goes on with it, words look for others, Enter leaves: ")?;
         output.flush()?;
         let mut answer = String::new();
@@ -68,11 +71,12 @@ fn choose<'a>(
             return Ok(Some(session));
         }
         // As many digits as an id begins with may be meant as one.
-        if number.is_some() && !may_be_start(answer) {
+        if number.is_some() && !is_id_prefix(answer) {
             output.write_all(format!("There is no {answer}.\n").as_bytes())?;
             continue;
         }
-        let found: Vec<&SessionSummary> = all.iter().copied().filter(|session| speaks_of(session, answer)).collect();
+        let found: Vec<&SessionSummary> =
+            all.iter().copied().filter(|session| has_all_words(session, answer)).collect();
         if found.is_empty() {
             output.write_all(gimlet_serve::sanitise(&format!("No session has {answer:?} in it.\n")).as_bytes())?;
         } else {
@@ -81,14 +85,14 @@ fn choose<'a>(
     }
 }
 
-fn page(sessions: &[&SessionSummary]) -> String {
+fn render_page(sessions: &[&SessionSummary]) -> String {
     let now = SystemTime::now();
     let title_width = page_width(UNWATCHED).saturating_sub(BESIDE_TITLE).max(20);
     let mut page = String::from("\n");
     for (index, session) in sessions.iter().take(MOST_SHOWN).enumerate() {
-        let branch = in_one_line(session.git_branch.as_deref().unwrap_or_default(), BRANCH_WIDTH);
-        let (age, size) = (words::age(session.modified, now), words::size(session.size));
-        let title = in_one_line(&list::title(session), title_width);
+        let branch = truncate_to_line(session.git_branch.as_deref().unwrap_or_default(), BRANCH_WIDTH);
+        let (age, size) = (humanize::format_age(session.modified, now), humanize::format_size(session.size));
+        let title = truncate_to_line(&list::session_title(session), title_width);
         page += &format!("{:>3}  {age:>7}  {size:>8}  {branch:<BRANCH_WIDTH$}  {title}\n", index + 1);
     }
     if sessions.len() > MOST_SHOWN {
@@ -98,8 +102,8 @@ fn page(sessions: &[&SessionSummary]) -> String {
 }
 
 /// Whether every word is in what a session is known by.
-fn speaks_of(session: &SessionSummary, answer: &str) -> bool {
-    let known = [session.labels.shown_title(), session.first_prompt.as_deref(), session.last_prompt.as_deref()];
+fn has_all_words(session: &SessionSummary, answer: &str) -> bool {
+    let known = [session.labels.display_title(), session.first_prompt.as_deref(), session.last_prompt.as_deref()];
     let known = known.into_iter().chain([session.labels.tag.as_deref(), session.git_branch.as_deref()]);
     let known: String = known.flatten().chain([session.id.as_str()]).collect::<Vec<_>>().join("\n").to_lowercase();
     answer.to_lowercase().split_whitespace().all(|word| known.contains(word))
@@ -109,13 +113,13 @@ fn speaks_of(session: &SessionSummary, answer: &str) -> bool {
 mod tests {
     use std::path::Path;
 
-    use gimlet_store::Sessions;
+    use gimlet_store::ProjectSessions;
 
     use super::*;
 
-    fn sessions(folder: &Path, prompts: &[&str]) -> Vec<SessionSummary> {
-        let places = Locations::new(folder);
-        let sessions = Sessions::new(&places, Path::new("/srv/repo"), &[]);
+    fn store_sessions(folder: &Path, prompts: &[&str]) -> Vec<SessionSummary> {
+        let places = StoreLocations::new(folder);
+        let sessions = ProjectSessions::new(&places, Path::new("/srv/repo"), &[]);
         let project = places.project(Path::new("/srv/repo")).dir().to_owned();
         std::fs::create_dir_all(&project).unwrap();
         for (number, prompt) in prompts.iter().enumerate() {
@@ -127,12 +131,12 @@ mod tests {
             });
             std::fs::write(project.join(format!("{id}.jsonl")), format!("{line}\n")).unwrap();
         }
-        sessions.list(Include::All)
+        sessions.list(SessionFilter::All)
     }
 
-    fn answer(sessions: &[SessionSummary], said: &str) -> (Option<String>, String) {
+    fn pick_with_input(sessions: &[SessionSummary], said: &str) -> (Option<String>, String) {
         let mut output = Vec::new();
-        let picked = choose(sessions, &mut said.as_bytes(), &mut output).unwrap();
+        let picked = prompt_for_session(sessions, &mut said.as_bytes(), &mut output).unwrap();
         let prompt = picked.and_then(|session| session.first_prompt.clone());
         (prompt, String::from_utf8(output).unwrap())
     }
@@ -140,18 +144,18 @@ mod tests {
     #[test]
     fn a_number_picks_words_narrow_and_nothing_leaves() {
         let folder = tempfile::tempdir().unwrap();
-        let sessions = sessions(folder.path(), &["mend the parser", "write docs", "mend the\u{1b}[31m docs"]);
+        let sessions = store_sessions(folder.path(), &["mend the parser", "write docs", "mend the\u{1b}[31m docs"]);
         assert_eq!(sessions.len(), 3);
-        let first = answer(&sessions, "1\n").0;
+        let first = pick_with_input(&sessions, "1\n").0;
         assert_eq!(first, sessions[0].first_prompt);
-        assert_eq!(answer(&sessions, "parser\n1\n").0.as_deref(), Some("mend the parser"));
+        assert_eq!(pick_with_input(&sessions, "parser\n1\n").0.as_deref(), Some("mend the parser"));
         // What is not there changes nothing, and neither does a number beyond the end.
-        let (picked, page) = answer(&sessions, "nowhere\n9\nMEND parser\n1\n");
+        let (picked, page) = pick_with_input(&sessions, "nowhere\n9\nMEND parser\n1\n");
         assert_eq!(picked.as_deref(), Some("mend the parser"));
         assert!(page.contains("No session has \"nowhere\" in it.") && page.contains("There is no 9."));
-        assert!(answer(&sessions, "0\n99\n\n").1.contains("There is no 99."));
-        assert_eq!(answer(&sessions, "\n").0, None);
-        assert_eq!(answer(&sessions, "").0, None);
+        assert!(pick_with_input(&sessions, "0\n99\n\n").1.contains("There is no 99."));
+        assert_eq!(pick_with_input(&sessions, "\n").0, None);
+        assert_eq!(pick_with_input(&sessions, "").0, None);
         assert!(!page.contains('\u{1b}'), "{page:?}");
     }
 }

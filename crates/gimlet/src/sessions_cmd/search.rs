@@ -4,50 +4,50 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use gimlet_store::{Hit, Progress, Search, SearchIndex};
+use gimlet_store::{SearchHit, SearchIndex, SearchIndexProgress, SearchRequest};
 use serde_json::json;
 
-use super::{Desk, words};
+use super::{SessionsContext, humanize};
 use crate::args::SearchArgs;
-use crate::lookup;
-use crate::page::may_use_colour;
 use crate::report::Report;
+use crate::session_lookup;
+use crate::terminal_text::may_use_colour;
 
 /// Taking in new transcripts is not mentioned before it takes this long.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-pub(super) fn run(args: &SearchArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> {
+pub(super) fn run(args: &SearchArgs, desk: &SessionsContext<'_>) -> Result<ExitCode, Report> {
     let since =
-        args.since.as_deref().map(|text| words::point_in_time(text, "--since", SystemTime::now())).transpose()?;
-    let search = Search {
-        text: text_of(&args.words),
-        project_dirs: args.project.as_ref().map(|dir| desk.folder(dir).project_dirs()),
-        since_ms: since.map(milliseconds),
+        args.since.as_deref().map(|text| humanize::parse_time(text, "--since", SystemTime::now())).transpose()?;
+    let search = SearchRequest {
+        text: query_text(&args.words),
+        project_dirs: args.project.as_ref().map(|dir| desk.sessions_in(dir).project_dirs()),
+        since_ms: since.map(unix_ms),
         limit: args.limit as usize,
     };
     let failed = |error: gimlet_store::SearchError| Report::new(error.to_string());
-    let mut index = SearchIndex::open(&desk.places).map_err(failed)?;
-    let mut meter = Meter::new();
+    let mut index = SearchIndex::open(&desk.locations).map_err(failed)?;
+    let mut meter = IndexProgress::new();
     let updated = index.update(&mut |progress| meter.show(progress));
     meter.clear();
     updated.map_err(failed)?;
     let hits = index.find(&search).map_err(failed)?;
-    if let Some(report) = lookup::unreadable(&desk.near).filter(|_| hits.is_empty()) {
+    if let Some(report) = session_lookup::unreadable_report(&desk.nearby).filter(|_| hits.is_empty()) {
         return Err(report);
     }
     if args.json {
         for hit in &hits {
-            crate::say(&as_json(hit));
+            crate::print_line(&hit_json(hit));
         }
     } else {
         let bold = may_use_colour(&desk.around.env);
         for hit in &hits {
-            crate::say(&as_text(hit, desk, bold));
+            crate::print_line(&hit_text(hit, desk, bold));
         }
         if hits.is_empty() {
-            crate::say_on_stderr("nothing was found");
+            crate::print_error_line("nothing was found");
         } else if hits.len() == args.limit as usize {
-            crate::say_on_stderr("there may be more: raise --limit, or add words");
+            crate::print_error_line("there may be more: raise --limit, or add words");
         }
     }
     // As with other tools that search: scripts can tell nothing from something.
@@ -55,7 +55,7 @@ pub(super) fn run(args: &SearchArgs, desk: &Desk<'_>) -> Result<ExitCode, Report
 }
 
 /// One argument is what was typed; several are words, each as it was given.
-fn text_of(words: &[String]) -> String {
+fn query_text(words: &[String]) -> String {
     match words {
         [one] => one.clone(),
         several => {
@@ -68,21 +68,21 @@ fn text_of(words: &[String]) -> String {
     }
 }
 
-fn milliseconds(time: SystemTime) -> i64 {
+fn unix_ms(time: SystemTime) -> i64 {
     i64::try_from(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
 }
 
-fn as_text(hit: &Hit, desk: &Desk<'_>, bold: bool) -> String {
-    let time = hit.at_ms.map(words::local_ms).unwrap_or_default();
-    let folder = hit.cwd.as_ref().map(|cwd| desk.short(cwd)).unwrap_or_default();
+fn hit_text(hit: &SearchHit, desk: &SessionsContext<'_>, bold: bool) -> String {
+    let time = hit.at_ms.map(humanize::format_local_ms).unwrap_or_default();
+    let folder = hit.cwd.as_ref().map(|cwd| desk.shorten_path(cwd)).unwrap_or_default();
     let agent = hit.agent.as_ref().map(|agent| format!(" (agent {agent})")).unwrap_or_default();
     let head = format!("{}  {time:<16}  {:<9}  {folder}{agent}", hit.session, hit.role.as_str());
     let head = gimlet_serve::sanitise(head.trim_end()).into_owned();
-    format!("{head}\n    {}", marked(hit, bold))
+    format!("{head}\n    {}", highlight_snippet(hit, bold))
 }
 
 /// The snippet, made harmless piece by piece, with the words that were found in bold.
-fn marked(hit: &Hit, bold: bool) -> String {
+fn highlight_snippet(hit: &SearchHit, bold: bool) -> String {
     let (start, end) = if bold { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
     let snippet = &hit.snippet;
     let (mut line, mut done) = (String::new(), 0);
@@ -94,12 +94,12 @@ fn marked(hit: &Hit, bold: bool) -> String {
     line + &gimlet_serve::sanitise(&snippet.text[done..])
 }
 
-fn as_json(hit: &Hit) -> String {
+fn hit_json(hit: &SearchHit) -> String {
     json!({
         "session": hit.session.as_str(),
         "agent": hit.agent,
         "cwd": hit.cwd,
-        "at": hit.at_ms.map(words::iso_ms),
+        "at": hit.at_ms.map(humanize::format_iso_ms),
         "role": hit.role.as_str(),
         "entry": hit.entry,
         "snippet": hit.snippet.text,
@@ -110,24 +110,28 @@ fn as_json(hit: &Hit) -> String {
 }
 
 /// Says on a terminal how far taking in has come, if that takes long.
-struct Meter {
+struct IndexProgress {
     begun: Instant,
     shown: Option<Instant>,
     is_terminal: bool,
 }
 
-impl Meter {
+impl IndexProgress {
     fn new() -> Self {
         Self { begun: Instant::now(), shown: None, is_terminal: std::io::stderr().is_terminal() }
     }
 
-    fn show(&mut self, progress: Progress) {
+    fn show(&mut self, progress: SearchIndexProgress) {
         let last = self.shown.unwrap_or(self.begun);
         if !self.is_terminal || last.elapsed() < PATIENCE {
             return;
         }
         self.shown = Some(Instant::now());
-        let text = format!("\rreading transcripts: {} of {} ", words::size(progress.done), words::size(progress.total));
+        let text = format!(
+            "\rreading transcripts: {} of {} ",
+            humanize::format_size(progress.done),
+            humanize::format_size(progress.total)
+        );
         // Only a courtesy.
         drop(std::io::stderr().write_all(text.as_bytes()));
     }

@@ -5,83 +5,86 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use gimlet_proto::{Block, BlockKind};
-use gimlet_store::{Moment, MomentKind, SessionSummary, count_turns, peek, read_story};
+use gimlet_store::{
+    SessionSummary, TranscriptItem, TranscriptItemKind, count_turns, open_transcript_view, read_summary,
+};
 
-use super::{Desk, export, list, words};
+use super::{SessionsContext, export, humanize, list};
 use crate::args::ShowArgs;
-use crate::lookup;
-use crate::page::in_one_line;
 use crate::report::Report;
+use crate::session_lookup;
+use crate::terminal_text::truncate_to_line;
 
 /// Lines of a result that are shown unless all are asked for.
 const FEW_LINES: usize = 3;
 const LINE_WIDTH: usize = 160;
 
-pub(super) fn run(args: &ShowArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> {
+pub(super) fn run(args: &ShowArgs, desk: &SessionsContext<'_>) -> Result<ExitCode, Report> {
     let files = match &args.session {
-        Some(name) => desk.named(name)?,
-        None => lookup::latest(&desk.near, "Name one: gimlet sessions show SESSION")?,
+        Some(name) => desk.find_session(name)?,
+        None => session_lookup::latest_session(&desk.nearby, "Name one: gimlet sessions show SESSION")?,
     };
     let path = files.transcript();
-    let summary = peek(&path)
+    let summary = read_summary(&path)
         .map_err(|error| Report::new(format!("{} cannot be read: {error}", path.display())))?
         .ok_or_else(|| Report::new(format!("{} is empty", path.display())))?;
     if args.json {
-        crate::say(&list::as_json(&summary).to_string());
+        crate::print_line(&list::summary_json(&summary).to_string());
         return Ok(ExitCode::SUCCESS);
     }
-    let story = read_story(&path).map_err(|error| Report::new(error.to_string()))?;
+    let story = open_transcript_view(&path).map_err(|error| Report::new(error.to_string()))?;
     let mut out = std::io::BufWriter::new(std::io::stdout());
-    let redactor = export::redactor(&desk.around.env);
-    let mut say = |text: &str| crate::heard(writeln!(out, "{}", gimlet_serve::sanitise(&redactor.mask(text))));
-    say(&head(&summary, desk));
+    let redactor = export::env_redactor(&desk.around.env);
+    let mut say =
+        |text: &str| crate::record_write_result(writeln!(out, "{}", gimlet_serve::sanitise(&redactor.mask(text))));
+    say(&header_table(&summary, desk));
     if !story.damage.is_empty() {
         say(&format!(
             "damage    {} (see 'gimlet sessions fsck {}')",
-            words::count(story.damage.total, "finding", "findings"),
+            humanize::pluralize(story.damage.total, "finding", "findings"),
             files.id()
         ));
     }
-    let first = first_shown(args, &story)?;
-    let mut names = Names::default();
-    for (at, moment) in story.moments().enumerate() {
+    let first = first_item_index(args, &story)?;
+    let mut names = ToolNames::default();
+    for (at, moment) in story.items().enumerate() {
         let moment = moment.map_err(|error| Report::new(error.to_string()))?;
-        names.note(&moment);
+        names.record_calls(&moment);
         if at < first {
             continue;
         }
-        let text = said(&moment, &names, args.full);
+        let text = item_text(&moment, &names, args.full);
         if !text.is_empty() && !say(&text) {
             break;
         }
     }
-    crate::heard(out.flush());
+    crate::record_write_result(out.flush());
     Ok(ExitCode::SUCCESS)
 }
 
-fn head(session: &SessionSummary, desk: &Desk<'_>) -> String {
+fn header_table(session: &SessionSummary, desk: &SessionsContext<'_>) -> String {
     let mut rows = vec![("session", session.id.to_string())];
     let mut row =
         |name, value: Option<String>| rows.extend(value.filter(|value| !value.is_empty()).map(|value| (name, value)));
-    row("title", session.labels.shown_title().map(str::to_owned));
+    row("title", session.labels.display_title().map(str::to_owned));
     row("tag", session.labels.tag.clone());
     row("agent", session.labels.agent.clone());
-    row("folder", session.cwd.as_ref().map(|cwd| desk.short(cwd)));
+    row("folder", session.cwd.as_ref().map(|cwd| desk.shorten_path(cwd)));
     row("branch", session.git_branch.clone());
-    row("begun", session.created.as_deref().map(words::local));
-    row("changed", Some(words::local(&words::iso(session.modified))));
+    row("begun", session.created.as_deref().map(humanize::format_local_time));
+    row("changed", Some(humanize::format_local_time(&humanize::format_iso(session.modified))));
     row("turns", count_turns(&session.path).ok().map(|turns| turns.to_string()));
-    row("size", Some(words::size(session.size)));
-    row("file", Some(desk.short(&session.path)));
+    row("size", Some(humanize::format_size(session.size)));
+    row("file", Some(desk.shorten_path(&session.path)));
     rows.iter().map(|(name, value)| format!("{name:<10}{value}")).collect::<Vec<_>>().join("\n")
 }
 
 /// The moment with which the last turns begin.
-fn first_shown(args: &ShowArgs, story: &gimlet_store::Story) -> Result<usize, Report> {
+fn first_item_index(args: &ShowArgs, story: &gimlet_store::TranscriptView) -> Result<usize, Report> {
     let Some(last) = args.last else { return Ok(0) };
     let mut prompts = Vec::new();
-    for (at, moment) in story.moments().enumerate() {
-        if moment.map_err(|error| Report::new(error.to_string()))?.kind == MomentKind::Prompt {
+    for (at, moment) in story.items().enumerate() {
+        if moment.map_err(|error| Report::new(error.to_string()))?.kind == TranscriptItemKind::Prompt {
             prompts.push(at);
         }
     }
@@ -93,34 +96,34 @@ fn first_shown(args: &ShowArgs, story: &gimlet_store::Story) -> Result<usize, Re
 }
 
 /// One entry as text; empty for what only programs read.
-fn said(moment: &Moment, names: &Names, full: bool) -> String {
-    let time = moment.at.as_deref().map(words::local).unwrap_or_default();
+fn item_text(moment: &TranscriptItem, names: &ToolNames, full: bool) -> String {
+    let time = moment.at.as_deref().map(humanize::format_local_time).unwrap_or_default();
     let heading = match moment.kind {
         // Written for the model in the person's name.
-        MomentKind::Prompt if is_interruption(moment) => format!("\n── interrupted · {time}"),
-        MomentKind::Prompt => format!("\n── you · {time}"),
-        MomentKind::Summary => format!("\n── summary of what was before · {time}"),
-        MomentKind::Compacted => return format!("\n══ compacted · {time}"),
-        MomentKind::Failure => format!("\n── error · {time}"),
-        MomentKind::Reply => String::new(),
-        MomentKind::Results => String::new(),
-        MomentKind::Injected | MomentKind::Note => return String::new(),
+        TranscriptItemKind::Prompt if is_interruption(moment) => format!("\n── interrupted · {time}"),
+        TranscriptItemKind::Prompt => format!("\n── you · {time}"),
+        TranscriptItemKind::Summary => format!("\n── summary of what was before · {time}"),
+        TranscriptItemKind::Compacted => return format!("\n══ compacted · {time}"),
+        TranscriptItemKind::Failure => format!("\n── error · {time}"),
+        TranscriptItemKind::Reply => String::new(),
+        TranscriptItemKind::Results => String::new(),
+        TranscriptItemKind::Injected | TranscriptItemKind::Note => return String::new(),
     };
     let mut lines: Vec<String> = Some(heading).filter(|heading| !heading.is_empty()).into_iter().collect();
     lines.extend(moment.blocks.iter().filter_map(|block| block_text(moment, block, names, full)));
     lines.join("\n")
 }
 
-fn is_interruption(moment: &Moment) -> bool {
+fn is_interruption(moment: &TranscriptItem) -> bool {
     let says = |block: &Block| block.as_text().is_some_and(|text| text.starts_with("[Request interrupted by user"));
     moment.blocks.first().is_some_and(says)
 }
 
-fn block_text(moment: &Moment, block: &Block, names: &Names, full: bool) -> Option<String> {
+fn block_text(moment: &TranscriptItem, block: &Block, names: &ToolNames, full: bool) -> Option<String> {
     match block.kind() {
         BlockKind::Text => {
             let text = block.as_text()?.trim_end().to_owned();
-            let speaker = moment.model.as_deref().filter(|_| moment.kind == MomentKind::Reply);
+            let speaker = moment.model.as_deref().filter(|_| moment.kind == TranscriptItemKind::Reply);
             Some(match speaker {
                 Some(model) => format!("\n── {model}\n{text}"),
                 None => text,
@@ -128,13 +131,15 @@ fn block_text(moment: &Moment, block: &Block, names: &Names, full: bool) -> Opti
         }
         BlockKind::ToolUse => {
             let call = block.as_tool_use()?;
-            Some(format!("  → {} {}", call.name, in_one_line(&gist(call.input.get()), LINE_WIDTH)))
+            Some(format!("  → {} {}", call.name, truncate_to_line(&summarize_input(call.input.get()), LINE_WIDTH)))
         }
         BlockKind::ToolResult => {
             let failed = block.as_tool_result().is_some_and(|parts| parts.is_error);
             let how = if failed { " (error)" } else { "" };
             Some(
-                format!("  ← {}{how}\n{}", names.of(block), result_text(&result_of(block), full)).trim_end().to_owned(),
+                format!("  ← {}{how}\n{}", names.tool_for_result(block), clip_result(&tool_result_text(block), full))
+                    .trim_end()
+                    .to_owned(),
             )
         }
         BlockKind::Image => Some("  [image]".to_owned()),
@@ -144,30 +149,30 @@ fn block_text(moment: &Moment, block: &Block, names: &Names, full: bool) -> Opti
 
 /// What was called, by the ids of the calls: results come in the order in which they were ready.
 #[derive(Default)]
-pub(super) struct Names(HashMap<String, String>);
+pub(super) struct ToolNames(HashMap<String, String>);
 
-impl Names {
-    pub(super) fn note(&mut self, moment: &Moment) {
+impl ToolNames {
+    pub(super) fn record_calls(&mut self, moment: &TranscriptItem) {
         for call in moment.blocks.iter().filter_map(Block::as_tool_use) {
             self.0.insert(call.id.into_owned(), call.name.into_owned());
         }
     }
 
     /// The tool whose result this is.
-    pub(super) fn of(&self, result: &Block) -> &str {
+    pub(super) fn tool_for_result(&self, result: &Block) -> &str {
         result.id().and_then(|id| self.0.get(id)).map_or("a call", String::as_str)
     }
 }
 
 /// What a call is about: the first text of its input, or all of it.
-pub(super) fn gist(input: &str) -> String {
+pub(super) fn summarize_input(input: &str) -> String {
     let value: serde_json::Value = serde_json::from_str(input).unwrap_or_default();
     let first = value.as_object().and_then(|members| members.values().find_map(|member| member.as_str()));
     first.map_or_else(|| input.to_owned(), str::to_owned)
 }
 
 /// The text of a result; images are named.
-pub(super) fn result_of(block: &Block) -> String {
+pub(super) fn tool_result_text(block: &Block) -> String {
     let Some(content) = block.as_tool_result().and_then(|parts| parts.content.map(|content| content.get().to_owned()))
     else {
         return String::new();
@@ -186,15 +191,15 @@ pub(super) fn result_of(block: &Block) -> String {
     }
 }
 
-fn result_text(text: &str, full: bool) -> String {
+fn clip_result(text: &str, full: bool) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let shown = if full { lines.len() } else { FEW_LINES.min(lines.len()) };
     let mut page: Vec<String> = lines[..shown]
         .iter()
-        .map(|line| format!("    {}", if full { (*line).to_owned() } else { in_one_line(line, LINE_WIDTH) }))
+        .map(|line| format!("    {}", if full { (*line).to_owned() } else { truncate_to_line(line, LINE_WIDTH) }))
         .collect();
     if lines.len() > shown {
-        page.push(format!("    … {} more", words::count(lines.len() - shown, "line", "lines")));
+        page.push(format!("    … {} more", humanize::pluralize(lines.len() - shown, "line", "lines")));
     }
     page.join("\n")
 }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use gimlet_core::Redactor;
-use gimlet_exec::{Errand, ErrandError, Exec};
-use gimlet_proto::{BoxFuture, CredentialError, Credentials, Env, Secret};
+use gimlet_exec::{Exec, HelperCommand, HelperCommandError};
+use gimlet_proto::{BoxFuture, CredentialError, CredentialSource, Env, Secret};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
@@ -40,26 +40,26 @@ pub(crate) struct KeyHelper {
     redactor: Redactor,
     /// Processes are started by the session, which is opened after its provider.
     exec: OnceLock<Exec>,
-    now: Mutex<Now>,
+    state: Mutex<HelperState>,
 }
 
 /// Says why a command must not be run after all. It reads files, so it is asked where waiting is no harm.
-pub(crate) type Objection = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+pub(crate) type TrustObjection = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// What changes while the session runs.
 #[derive(Default)]
-struct Now {
+struct HelperState {
     command: Option<String>,
-    objection: Option<Objection>,
-    latest: Arc<Fetch>,
+    objection: Option<TrustObjection>,
+    latest: Arc<KeyFetch>,
 }
 
 /// One run of the command: to come, under way, or over. Whoever needs its outcome waits for the same one, and if the
 /// one that drives it is cancelled, another goes on in its place.
-type Fetch = OnceCell<Result<Fetched, CredentialError>>;
+type KeyFetch = OnceCell<Result<FetchedKey, CredentialError>>;
 
 #[derive(Clone)]
-struct Fetched {
+struct FetchedKey {
     key: Secret,
     at: Instant,
 }
@@ -74,28 +74,28 @@ impl KeyHelper {
             env,
             redactor,
             exec: OnceLock::new(),
-            now: Mutex::default(),
+            state: Mutex::default(),
         }
     }
 
     /// Starts the command with this from now on. To be called once, before the first request.
-    pub(crate) fn start_with(&self, exec: Exec) {
+    pub(crate) fn set_exec(&self, exec: Exec) {
         // A second call would name the same session's processes.
         drop(self.exec.set(exec));
     }
 
     /// What the settings say now. Another command's key is not used any more. The objection is heard before each run.
-    pub(crate) fn set_command(&self, command: Option<&str>, objection: Option<Objection>) {
-        let mut now = self.now();
+    pub(crate) fn set_command(&self, command: Option<&str>, objection: Option<TrustObjection>) {
+        let mut now = self.lock_state();
         if now.command.as_deref() != command {
-            *now = Now { command: command.map(str::to_owned), ..Now::default() };
+            *now = HelperState { command: command.map(str::to_owned), ..HelperState::default() };
         }
         now.objection = objection;
     }
 
     /// Whether the command is still the one that was trusted: scripts change without anybody's settings.
-    async fn check(&self) -> Result<(), CredentialError> {
-        let Some(objection) = self.now().objection.clone() else { return Ok(()) };
+    async fn check_objection(&self) -> Result<(), CredentialError> {
+        let Some(objection) = self.lock_state().objection.clone() else { return Ok(()) };
         let heard = tokio::task::spawn_blocking(move || objection()).await;
         match heard.unwrap_or_else(|error| Some(error.to_string())) {
             None => Ok(()),
@@ -106,14 +106,14 @@ impl KeyHelper {
         }
     }
 
-    fn now(&self) -> std::sync::MutexGuard<'_, Now> {
+    fn lock_state(&self) -> std::sync::MutexGuard<'_, HelperState> {
         // A command and a key are whole at any moment.
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The command and the run whose key is to be used.
-    fn latest(&self, refused: Option<&Secret>) -> Result<(String, Arc<Fetch>), CredentialError> {
-        let mut now = self.now();
+    fn current_fetch(&self, refused: Option<&Secret>) -> Result<(String, Arc<KeyFetch>), CredentialError> {
+        let mut now = self.lock_state();
         let command = now.command.clone().ok_or_else(|| CredentialError {
             message: "the setting apiKeyHelper was taken away, and there is no other key".to_owned(),
             hint: "Put it back, or set ANTHROPIC_API_KEY and start again".to_owned(),
@@ -129,31 +129,34 @@ impl KeyHelper {
         Ok((command, Arc::clone(&now.latest)))
     }
 
-    async fn fetch(&self, command: &str) -> Result<Fetched, CredentialError> {
+    async fn run_helper(&self, command: &str) -> Result<FetchedKey, CredentialError> {
         let Some(exec) = self.exec.get() else {
-            return Err(failed("the session is not open yet", "Please report this"));
+            return Err(no_key_error("the session is not open yet", "Please report this"));
         };
-        self.check().await?;
+        self.check_objection().await?;
         // Only what a project's file names has to be trusted first.
-        let is_of_project = self.now().objection.is_some();
-        let env = if is_of_project { self.env.clone().without(MODEL_CREDENTIALS) } else { self.env.clone() };
-        let errand = Errand { command, cwd: &self.cwd, env: &env, limit: self.timeout, most_bytes: LONGEST_KEY };
-        let printed = errand.run(exec).await.map_err(|error| self.explain(&error))?;
-        let key = Secret::new(only_key(&printed)?);
-        self.redactor.learn(key.clone());
+        let is_of_project = self.lock_state().objection.is_some();
+        let env = if is_of_project { self.env.clone().without_vars(MODEL_CREDENTIALS) } else { self.env.clone() };
+        let errand =
+            HelperCommand { command, cwd: &self.cwd, env: &env, timeout: self.timeout, max_bytes: LONGEST_KEY };
+        let printed = errand.run(exec).await.map_err(|error| self.helper_error(&error))?;
+        let key = Secret::new(parse_key(&printed)?);
+        self.redactor.add_secret(key.clone());
         // Like a key from the environment: commands must not find it in this process.
         gimlet_exec::forbid_inspection();
-        Ok(Fetched { key, at: Instant::now() })
+        Ok(FetchedKey { key, at: Instant::now() })
     }
 
-    fn explain(&self, error: &ErrandError) -> CredentialError {
+    fn helper_error(&self, error: &HelperCommandError) -> CredentialError {
         let hint = match error {
-            ErrandError::TimedOut { .. } => "Make it faster, or raise GIMLET_API_KEY_HELPER_TIMEOUT_MS",
-            ErrandError::TooMuch { .. } => "It must print the key and nothing else",
-            ErrandError::Failed { .. } | ErrandError::Exec(_) => "Run the command yourself to see what is wrong",
+            HelperCommandError::TimedOut { .. } => "Make it faster, or raise GIMLET_API_KEY_HELPER_TIMEOUT_MS",
+            HelperCommandError::OutputTooLarge { .. } => "It must print the key and nothing else",
+            HelperCommandError::Failed { .. } | HelperCommandError::Exec(_) => {
+                "Run the command yourself to see what is wrong"
+            }
         };
         // Its complaint may repeat a key that it printed before.
-        failed(&self.redactor.mask(&error.to_string()), hint)
+        no_key_error(&self.redactor.mask(&error.to_string()), hint)
     }
 }
 
@@ -164,22 +167,22 @@ impl fmt::Debug for KeyHelper {
     }
 }
 
-impl Credentials for KeyHelper {
-    fn key<'a>(&'a self, refused: Option<&'a Secret>) -> BoxFuture<'a, Result<Secret, CredentialError>> {
+impl CredentialSource for KeyHelper {
+    fn fetch_key<'a>(&'a self, refused: Option<&'a Secret>) -> BoxFuture<'a, Result<Secret, CredentialError>> {
         Box::pin(async move {
-            let (command, fetch) = self.latest(refused)?;
-            let fetched = fetch.get_or_init(|| self.fetch(&command)).await;
+            let (command, fetch) = self.current_fetch(refused)?;
+            let fetched = fetch.get_or_init(|| self.run_helper(&command)).await;
             fetched.clone().map(|fetched| fetched.key)
         })
     }
 }
 
-fn failed(what: &str, hint: &str) -> CredentialError {
+fn no_key_error(what: &str, hint: &str) -> CredentialError {
     CredentialError { message: format!("the command in apiKeyHelper gave no key: {what}"), hint: hint.to_owned() }
 }
 
 /// The key, if what was printed is one: a single word that fits into a header, with nothing but white space around it.
-fn only_key(printed: &[u8]) -> Result<&str, CredentialError> {
+fn parse_key(printed: &[u8]) -> Result<&str, CredentialError> {
     let printed = printed.trim_ascii();
     let what = match std::str::from_utf8(printed) {
         Ok("") => "it printed nothing",
@@ -188,7 +191,7 @@ fn only_key(printed: &[u8]) -> Result<&str, CredentialError> {
         Ok(text) if text.contains([' ', '\t']) => "it printed more than one word",
         Ok(_) | Err(_) => "it printed characters that no key has",
     };
-    Err(failed(what, "It must print the key and nothing else; messages belong on standard error"))
+    Err(no_key_error(what, "It must print the key and nothing else; messages belong on standard error"))
 }
 
 #[cfg(test)]

@@ -3,50 +3,53 @@
 use std::sync::Arc;
 
 use gimlet_core::Redactor;
-use gimlet_model::{AnthropicConfig, ConfigError};
-use gimlet_proto::{CacheTtl, Credentials, Env, Secret, Thinking, ThinkingDisplay, effort_of};
+use gimlet_model::{AnthropicConfig, ProviderConfigError};
+use gimlet_proto::{CacheTtl, CredentialSource, Env, Secret, ThinkingDisplay, ThinkingMode, effort_from_env};
 
-use super::{Configured, models};
+use super::{SessionSettings, model_choice};
 use crate::args::{OutputFormat, RunArgs, ThinkingDisplayFlag, ThinkingFlag};
 use crate::report::Report;
 
 /// The provider that environment, settings and flags describe, and what is missing for it to answer.
-pub(super) fn provider(
+pub(super) fn build_provider(
     run: &RunArgs,
-    configured: &Configured,
-    helper: Option<Arc<dyn Credentials>>,
+    configured: &SessionSettings,
+    helper: Option<Arc<dyn CredentialSource>>,
 ) -> Result<(AnthropicConfig, Option<String>), Report> {
     let mut missing = None;
     let found = match AnthropicConfig::from_env_or(&configured.env, helper) {
         // A program can let its person log in; it only has to hear of it in the way that it knows: as a result.
-        Err(error @ ConfigError::MissingCredential) if run.is_driven() || run.output_format != OutputFormat::Text => {
+        Err(error @ ProviderConfigError::MissingCredential)
+            if run.is_driven() || run.output_format != OutputFormat::Text =>
+        {
             // Whoever called a program that drives gimlet is told by that program.
-            missing = (!run.is_driven()).then(|| no_provider(error, configured).text());
+            missing = (!run.is_driven()).then(|| provider_error(error, configured).text());
             AnthropicConfig::not_logged_in(&configured.env)
         }
         found => found,
     };
-    let mut provider =
-        found.map_err(|error| no_provider(error, configured))?.with_choices(models::choices(run, configured));
-    attune(&mut provider, run, &configured.env);
+    let mut provider = found
+        .map_err(|error| provider_error(error, configured))?
+        .with_choices(model_choice::model_choices(run, configured));
+    apply_flags(&mut provider, run, &configured.env);
     Ok((provider, missing))
 }
 
 /// The values that must not end up in a transcript, a log or an answer.
-fn credentials(env: &Env) -> impl Iterator<Item = Secret> {
+fn env_credentials(env: &Env) -> impl Iterator<Item = Secret> {
     // Both spellings of each: the one that is not used is no less secret.
     let (key, token) = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN");
     [env.get(key), env.exact(key), env.get(token), env.exact(token)].into_iter().flatten().map(Secret::new)
 }
 
 /// Has the credentials of an environment masked: gimlet's own, whatever they look like, and those of everything else.
-pub(crate) fn teach(redactor: &Redactor, env: &Env) {
-    redactor.learn_environment(env);
-    credentials(env).for_each(|secret| redactor.learn(secret));
+pub(crate) fn register_secrets(redactor: &Redactor, env: &Env) {
+    redactor.add_environment(env);
+    env_credentials(env).for_each(|secret| redactor.add_secret(secret));
 }
 
 /// What the flags and the caller add to every request.
-fn attune(provider: &mut AnthropicConfig, run: &RunArgs, env: &Env) {
+fn apply_flags(provider: &mut AnthropicConfig, run: &RunArgs, env: &Env) {
     provider.add_betas(run.betas.iter().map(String::as_str));
     provider.task_budget = run.task_budget;
     provider.thinking_display = run.thinking_display.map(|display| match display {
@@ -63,54 +66,54 @@ fn attune(provider: &mut AnthropicConfig, run: &RunArgs, env: &Env) {
         callers.into_iter().filter_map(|(name, value)| Some(format!("{name}/{}", sendable(value?)))).collect();
 }
 
-fn no_provider(error: ConfigError, configured: &Configured) -> Report {
+fn provider_error(error: ProviderConfigError, configured: &SessionSettings) -> Report {
     match error {
-        ConfigError::MissingCredential if configured.withholds("apiKeyHelper") => {
-            let why = match configured.trusted_before() {
+        ProviderConfigError::MissingCredential if configured.is_withheld("apiKeyHelper") => {
+            let why = match configured.has_recorded_trust() {
                 true => "the apiKeyHelper of this folder is new or changed since you trusted it",
                 false => "the apiKeyHelper of this folder is not trusted",
             };
             Report::new(format!("no credentials were found, and {why}"))
-                .hint("Add --trust to use it in this run, or set ANTHROPIC_API_KEY")
+                .with_hint("Add --trust to use it in this run, or set ANTHROPIC_API_KEY")
         }
-        ConfigError::MissingCredential if configured.env.get("ANTHROPIC_BASE_URL").is_some() => {
-            Report::new("no credentials were found").hint(
+        ProviderConfigError::MissingCredential if configured.env.get("ANTHROPIC_BASE_URL").is_some() => {
+            Report::new("no credentials were found").with_hint(
                 "Set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, to any word where the server at ANTHROPIC_BASE_URL asks for none, or try 'gimlet demo'",
             )
         }
-        ConfigError::MissingCredential => Report::new("no credentials were found")
-            .hint("Set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL and ANTHROPIC_AUTH_TOKEN for a local model server, or try 'gimlet demo'"),
+        ProviderConfigError::MissingCredential => Report::new("no credentials were found")
+            .with_hint("Set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL and ANTHROPIC_AUTH_TOKEN for a local model server, or try 'gimlet demo'"),
         error => Report::new(error.to_string()),
     }
 }
 
 /// How hard the model thinks: the environment, the flag, the settings.
-pub(super) fn effort(run: &RunArgs, configured: &Configured) -> Option<String> {
-    let setting = configured.first_choice().1.map(|level| level.as_str());
+pub(super) fn choose_effort(run: &RunArgs, configured: &SessionSettings) -> Option<String> {
+    let setting = configured.initial_model_and_effort().1.map(|level| level.as_str());
     // The level of that name adds plans for many agents, which gimlet does not make, to this one.
     let flag = run.effort.as_deref().map(|level| if level == "ultracode" { "xhigh" } else { level });
-    effort_of(&configured.env).or(flag).or(setting).map(str::to_owned)
+    effort_from_env(&configured.env).or(flag).or(setting).map(str::to_owned)
 }
 
 /// How the model thinks: the flags, the environment, then the settings.
-pub(super) fn thinking(run: &RunArgs, configured: &Configured) -> Thinking {
+pub(super) fn choose_thinking(run: &RunArgs, configured: &SessionSettings) -> ThinkingMode {
     match run.thinking {
-        Some(ThinkingFlag::Adaptive) => return Thinking::ModelDefault,
-        Some(ThinkingFlag::Disabled) => return Thinking::Off,
+        Some(ThinkingFlag::Adaptive) => return ThinkingMode::ModelDefault,
+        Some(ThinkingFlag::Disabled) => return ThinkingMode::Off,
         None => {}
     }
     if run.max_thinking_tokens.is_none() && configured.env.flag("CLAUDE_CODE_DISABLE_THINKING") {
-        return Thinking::Off;
+        return ThinkingMode::Off;
     }
     let budget = run.max_thinking_tokens.or_else(|| configured.env.integer("MAX_THINKING_TOKENS"));
     match (budget, configured.effective.settings.always_thinking_enabled) {
-        (Some(0), _) | (None, Some(false)) => Thinking::Off,
-        (Some(tokens), _) => Thinking::Budget(tokens),
-        (None, _) => Thinking::ModelDefault,
+        (Some(0), _) | (None, Some(false)) => ThinkingMode::Off,
+        (Some(tokens), _) => ThinkingMode::Budget(tokens),
+        (None, _) => ThinkingMode::ModelDefault,
     }
 }
 
-pub(super) fn cache_ttl(env: &Env) -> Option<CacheTtl> {
+pub(super) fn choose_cache_ttl(env: &Env) -> Option<CacheTtl> {
     if env.flag("DISABLE_PROMPT_CACHING") {
         return None;
     }

@@ -1,6 +1,6 @@
 //! The tools that a rule can be about.
 
-use gimlet_core::tool::nearest;
+use gimlet_core::tool::nearest_name;
 use gimlet_policy::{Behavior, Rule, RuleError, RuleSource, split_rules};
 
 use crate::args::RunArgs;
@@ -39,37 +39,37 @@ pub(crate) fn known_tools() -> impl Iterator<Item = &'static str> {
 }
 
 /// The name of the tool in a rule, if nobody knows such a tool, and the one that may have been meant.
-pub(crate) fn unknown_tool(rule: &str) -> Option<(&str, Option<&'static str>)> {
+pub(crate) fn find_unknown_tool(rule: &str) -> Option<(&str, Option<&'static str>)> {
     let name = rule.split('(').next().unwrap_or(rule).trim();
     let known = name.contains('*') || name.starts_with("mcp__") || known_tools().any(|known| known == name);
-    (!known).then(|| (name, nearest(name, known_tools())))
+    (!known).then(|| (name, nearest_name(name, known_tools())))
 }
 
 /// What there is to say of rules of `--allowedTools` about tools that nobody knows. What a program passes on may be meant for
 /// another version; there is nobody who could correct it.
-pub(super) fn unknown_allowed(run: &RunArgs) -> Vec<String> {
+pub(super) fn unknown_tool_remarks(run: &RunArgs) -> Vec<String> {
     let rules = run.allowed_tools.iter().flat_map(|text| split_rules(text)).filter(|_| !run.is_driven());
-    let unknown = rules.filter_map(unknown_tool).filter(|(name, _)| !name.contains('_'));
+    let unknown = rules.filter_map(find_unknown_tool).filter(|(name, _)| !name.contains('_'));
     let close = |close: Option<&str>| close.map_or(String::new(), |close| format!("; did you mean {close}?"));
     unknown.map(|(name, near)| format!("--allowedTools: there is no tool named '{name}'{}", close(near))).collect()
 }
 
 /// A rule about a tool that nobody knows is a slip, and a deny rule with a slip would deny nothing.
-pub(crate) fn known_tool(rule: &str, label: &str) -> Result<(), Report> {
-    let Some((name, close)) = unknown_tool(rule) else { return Ok(()) };
+pub(crate) fn check_tool_name(rule: &str, label: &str) -> Result<(), Report> {
+    let Some((name, close)) = find_unknown_tool(rule) else { return Ok(()) };
     let report = Report::new(format!("{label}: there is no tool named '{name}'"));
     Err(match close {
-        Some(close) => report.hint(format!("Did you mean {close}?")),
-        None => report.hint("See docs/tools.md for the tools there are"),
+        Some(close) => report.with_hint(format!("Did you mean {close}?")),
+        None => report.with_hint("See docs/tools.md for the tools there are"),
     })
 }
 
 /// Whether a rule that somebody wrote just now can be honoured.
 pub(crate) fn check_rule(rule: &str, behavior: Behavior, source: &RuleSource, label: &str) -> Result<(), Report> {
-    known_tool(rule, label)?;
-    Rule::parse(rule, behavior, source).map(drop).map_err(|error| no_rule(label, &error))
+    check_tool_name(rule, label)?;
+    Rule::parse(rule, behavior, source).map(drop).map_err(|error| rule_error_report(label, &error))
 }
 
-pub(super) fn no_rule(label: &str, error: &RuleError) -> Report {
-    Report::new(format!("{label}: {error}")).hint("Write rules as Tool or Tool(pattern)")
+pub(super) fn rule_error_report(label: &str, error: &RuleError) -> Report {
+    Report::new(format!("{label}: {error}")).with_hint("Write rules as Tool or Tool(pattern)")
 }

@@ -4,23 +4,23 @@
 //! The session runs in a process of its own, this test started once more under a tracer, so that every program and every
 //! connection shows.
 
-#[path = "../../tests/it/hostile/plant.rs"]
-mod plant;
+#[path = "../../tests/it/hostile_repo/planted_repo.rs"]
+mod planted_repo;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Parser;
-use gimlet_proto::{Answer, AskBody, Body, Env, Op, Say};
-use gimlet_script::{Script, Server};
-use gimlet_testkit::World;
+use gimlet_proto::{AskAnswer, AskBody, Env, EventBody, Op, SubmittedPrompt};
+use gimlet_script::{Script, ScriptServer};
+use gimlet_testkit::TestWorld;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{Manner, start};
-use crate::args::Cli;
-use crate::surroundings::Surroundings;
-use plant::Plant;
+use super::{LaunchOptions, start};
+use crate::args::CliArgs;
+use crate::process_env::ProcessEnv;
+use planted_repo::PlantedRepo;
 
 /// Names the file that says what the session of a traced run is to be.
 const STAGE: &str = "GIMLET_TRUST_STAGE";
@@ -30,11 +30,11 @@ const MARK: &str = "now-it-is-answered";
 #[test]
 fn a_hostile_repository_does_nothing_before_the_question_of_trust_is_answered_and_nothing_after_a_no() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    match stage() {
-        Some(stage) => runtime.block_on(perform(&stage)),
+    match read_stage() {
+        Some(stage) => runtime.block_on(run_session(&stage)),
         None => {
             for yes in [false, true] {
-                runtime.block_on(watch(yes));
+                runtime.block_on(run_case(yes));
             }
         }
     }
@@ -42,21 +42,21 @@ fn a_hostile_repository_does_nothing_before_the_question_of_trust_is_answered_an
 
 /// What this process is to perform, when it is the traced one.
 #[allow(clippy::disallowed_methods, reason = "the test starts itself, and tells itself so")]
-fn stage() -> Option<Value> {
+fn read_stage() -> Option<Value> {
     let file = std::env::var_os(STAGE)?;
     Some(serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap())
 }
 
 /// Plants the repository, has a session opened there, and looks at what it did.
-async fn watch(yes: bool) {
-    let world = World::new("unused");
-    let plant = Plant::new(&world);
-    plant.without_other_models();
-    let before = plant.tree();
+async fn run_case(yes: bool) {
+    let world = TestWorld::new("unused");
+    let plant = PlantedRepo::new(&world);
+    plant.remove_model_variables();
+    let before = plant.file_tree();
     // The project allows itself to write.
     let write = json!({"file_path": world.path("granted"), "content": "1"});
     let model = Script::new().call("Write", write).then().say("done").serve().await.unwrap();
-    let (report, trace) = traced(&world, &model, yes).await;
+    let (report, trace) = run_traced(&world, &model, yes).await;
 
     assert_eq!(report["asked"].as_array().unwrap().len(), 1, "{report:#}");
     assert_eq!(report["requests_before"], 0, "{report:#}");
@@ -97,11 +97,11 @@ async fn watch(yes: bool) {
     };
     let sent: Vec<&str> = text.lines().take(until).filter(elsewhere).collect();
     assert!(sent.is_empty(), "{sent:#?}");
-    assert_eq!(plant.accusations(&trace, Some(model.address().port())), Vec::<String>::new(), "yes: {yes}");
-    assert_eq!((plant.sung(), plant.knocks()), (Vec::new(), 0), "yes: {yes}");
+    assert_eq!(plant.trace_violations(&trace, Some(model.address().port())), Vec::<String>::new(), "yes: {yes}");
+    assert_eq!((plant.triggered_canaries(), plant.count_connections()), (Vec::new(), 0), "yes: {yes}");
 
     let recorded = world.home.join(".claude/gimlet/trust.json").exists();
-    let mut after = plant.tree();
+    let mut after = plant.file_tree();
     let granted = after.remove(&world.project.join("granted")).is_some();
     assert_eq!(after, before, "nothing else of the project changed");
     // What the person trusts allows at once; what they do not is asked about, which this one refuses.
@@ -109,7 +109,7 @@ async fn watch(yes: bool) {
 }
 
 /// Runs this very test under a tracer as the session's process; gives what it reports, and the trace.
-async fn traced(world: &World, model: &Server, yes: bool) -> (Value, PathBuf) {
+async fn run_traced(world: &TestWorld, model: &ScriptServer, yes: bool) -> (Value, PathBuf) {
     let file = |name: &str| world.home.parent().unwrap().join(name);
     let stage = json!({"home": world.home, "project": world.project, "url": model.url(), "yes": yes,
         "mark": file(MARK), "report": file("report")});
@@ -129,7 +129,7 @@ async fn traced(world: &World, model: &Server, yes: bool) -> (Value, PathBuf) {
 }
 
 /// Opens the session and answers its questions: that of trust as the stage says, every other one with no.
-async fn perform(stage: &Value) {
+async fn run_session(stage: &Value) {
     let path = |name: &str| PathBuf::from(stage[name].as_str().unwrap());
     let home = path("home");
     let env = Env::default()
@@ -138,27 +138,27 @@ async fn perform(stage: &Value) {
         .with("ANTHROPIC_API_KEY", "test-key")
         .with("ANTHROPIC_BASE_URL", stage["url"].as_str().unwrap());
     let config_home = home.join(".claude");
-    let around = Surroundings { env, cwd: path("project"), home: Some(home), config_home };
-    let run = Cli::try_parse_from(["gimlet", "go"]).unwrap().run;
-    let manner = Manner { attended: true, ..Manner::default() };
+    let around = ProcessEnv { env, cwd: path("project"), home: Some(home), config_home };
+    let run = CliArgs::try_parse_from(["gimlet", "go"]).unwrap().run;
+    let manner = LaunchOptions { attended: true, ..LaunchOptions::default() };
     let started = start(&run, &around, &manner).await.unwrap_or_else(|report| panic!("{}", report.line()));
     let mut events = started.handle.subscribe();
     let mut life = JoinSet::new();
-    life.spawn(started.life);
-    started.handle.send(Op::Say(Say::text("go")));
+    life.spawn(started.session_future);
+    started.handle.send(Op::Submit(SubmittedPrompt::from_text("go")));
 
     let (mut asked, mut refused, mut requests, mut requests_before) = (Vec::new(), 0, 0, 0);
-    let no = || Answer::No { message: String::new(), interrupt: false };
+    let no = || AskAnswer::No { message: String::new(), interrupt: false };
     while let Some(event) = events.next().await {
         match &event.body {
-            Body::Requesting => requests += 1,
-            Body::Ask(ask) => {
+            EventBody::Requesting => requests += 1,
+            EventBody::Ask(ask) => {
                 let answer = match &ask.body {
                     AskBody::Trust(question) => {
                         asked.push(question.items.iter().map(|item| item.title.clone()).collect::<Vec<_>>());
                         requests_before = requests;
-                        mark(&path("mark"));
-                        if stage["yes"] == true { Answer::yes() } else { no() }
+                        touch_file(&path("mark"));
+                        if stage["yes"] == true { AskAnswer::yes() } else { no() }
                     }
                     AskBody::Permission { .. } => {
                         refused += 1;
@@ -167,7 +167,7 @@ async fn perform(stage: &Value) {
                 };
                 started.handle.send(Op::Answer { ask: ask.id, answer });
             }
-            Body::TurnEnded(_) => {
+            EventBody::TurnEnded(_) => {
                 started.handle.send(Op::Close);
             }
             _ => {}
@@ -179,6 +179,6 @@ async fn perform(stage: &Value) {
     std::fs::write(path("report"), report.to_string()).unwrap();
 }
 
-fn mark(path: &Path) {
+fn touch_file(path: &Path) {
     std::fs::write(path, "").unwrap();
 }

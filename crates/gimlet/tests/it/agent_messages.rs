@@ -1,19 +1,23 @@
 //! Messages to agents end to end: those of an earlier run go on where they stopped.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot set up its stage must stop")]
 
-use gimlet_script::{Expect, Script};
+use gimlet_script::{ExpectedRequest, Script};
 use gimlet_testkit::entries_of;
 use serde_json::{Value, json};
 
 use crate::world;
 
-fn launch(kind: &str) -> Value {
+fn launch_input(kind: &str) -> Value {
     json!({"description": "Read a", "prompt": "Read it.", "name": "reader", "subagent_type": kind})
 }
 
 /// A request of the agent, by how many messages its conversation has.
-fn of_agent(messages: usize) -> Expect {
-    Expect { system_contains: Some("You are an agent of gimlet".into()), messages: Some(messages), ..Expect::default() }
+fn expect_agent_request(messages: usize) -> ExpectedRequest {
+    ExpectedRequest {
+        system_contains: Some("You are an agent of gimlet".into()),
+        messages: Some(messages),
+        ..ExpectedRequest::default()
+    }
 }
 
 #[tokio::test]
@@ -21,7 +25,7 @@ async fn a_message_goes_on_with_an_agent_of_an_earlier_run_that_still_knows_its_
     let world = world();
     world.file("a.txt", "one\n");
     let model = Script::new()
-        .call("Agent", launch("general-purpose"))
+        .call("Agent", launch_input("general-purpose"))
         .then()
         .call("Read", json!({"file_path": world.path("a.txt")}))
         .then()
@@ -47,10 +51,10 @@ async fn a_message_goes_on_with_an_agent_of_an_earlier_run_that_still_knows_its_
         .then()
         .say("It is at it.")
         .then()
-        .when(of_agent(5))
+        .when(expect_agent_request(5))
         .call("Edit", change)
         .then()
-        .when(of_agent(7))
+        .when(expect_agent_request(7))
         .say("It says two.")
         .serve()
         .await
@@ -89,7 +93,7 @@ async fn a_message_goes_on_with_an_agent_of_an_earlier_run_that_still_knows_its_
 async fn an_agent_that_works_once_is_not_set_going_again() {
     let world = world();
     let model = Script::new()
-        .call("Agent", launch("Explore"))
+        .call("Agent", launch_input("Explore"))
         .then()
         .say("Seen.")
         .then()
@@ -109,7 +113,7 @@ async fn an_agent_that_works_once_is_not_set_going_again() {
 async fn an_agent_that_is_not_sent_without_asking_is_not_set_going_by_a_message() {
     let world = world();
     let model = Script::new()
-        .call("Agent", launch("general-purpose"))
+        .call("Agent", launch_input("general-purpose"))
         .then()
         .say("Read.")
         .then()

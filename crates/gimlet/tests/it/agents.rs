@@ -1,24 +1,24 @@
 //! Subagents end to end: what programs see of them, what they cost, and what is on disk afterwards.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot set up its stage must stop")]
 
-use gimlet_script::{Expect, Reply, Script};
-use gimlet_testkit::{World, entries_of, eventually};
+use gimlet_script::{ExpectedRequest, Script, ScriptedReply};
+use gimlet_testkit::{TestWorld, entries_of, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::world;
 
 /// One step of the main conversation that sends an agent.
-fn sending(kind: &str, prompt: &str) -> Script {
+fn send_agent_script(kind: &str, prompt: &str) -> Script {
     Script::new().call("Agent", json!({"description": "Look up x", "prompt": prompt, "subagent_type": kind}))
 }
 
-fn subtypes(lines: &[Value]) -> Vec<&str> {
+fn task_subtypes(lines: &[Value]) -> Vec<&str> {
     let told = lines.iter().filter_map(|line| line["subtype"].as_str());
     told.filter(|subtype| subtype.starts_with("task_") || subtype.starts_with("background_")).collect()
 }
 
-fn agent_files(world: &World) -> (Vec<Value>, Value) {
+fn read_agent_files(world: &TestWorld) -> (Vec<Value>, Value) {
     let transcripts = world.transcripts();
     let main = transcripts.iter().find(|path| path.with_extension("").is_dir()).unwrap();
     let dir = main.with_extension("").join("subagents");
@@ -35,12 +35,12 @@ fn agent_files(world: &World) -> (Vec<Value>, Value) {
 async fn an_agent_searches_with_the_small_model_and_programs_see_what_it_does() {
     let world = world();
     world.file("src/a.rs", "fn needle() {}\n");
-    let model = sending("Explore", "Where is needle?")
+    let model = send_agent_script("Explore", "Where is needle?")
         .then()
-        .expect(Expect {
+        .expect(ExpectedRequest {
             model: Some("claude-haiku-5-5".into()),
             system_contains: Some("You search code".into()),
-            ..Expect::default()
+            ..ExpectedRequest::default()
         })
         .say("I look.")
         .call("Grep", json!({"pattern": "needle"}))
@@ -64,7 +64,7 @@ async fn an_agent_searches_with_the_small_model_and_programs_see_what_it_does() 
 
     let lines = run.lines();
     assert_eq!(lines[0]["agents"], json!(["general-purpose", "Explore", "Plan", "Bash"]));
-    assert_eq!(subtypes(&lines), ["task_started", "task_progress", "task_updated", "task_notification"]);
+    assert_eq!(task_subtypes(&lines), ["task_started", "task_progress", "task_updated", "task_notification"]);
     let line = |subtype: &str| lines.iter().find(|line| line["subtype"] == subtype).unwrap();
     let started = line("task_started");
     let call = started["tool_use_id"].as_str().unwrap();
@@ -108,7 +108,7 @@ async fn an_agent_searches_with_the_small_model_and_programs_see_what_it_does() 
         "{usage}"
     );
 
-    let (entries, meta) = agent_files(&world);
+    let (entries, meta) = read_agent_files(&world);
     assert_eq!(entries[0]["message"]["content"], "Where is needle?");
     assert!(entries.iter().all(|entry| entry["isSidechain"] == true && entry["agentId"] == started["task_id"]));
     assert_eq!((&meta["toolUseId"], &meta["agentType"]), (&json!(call), &json!("Explore")));
@@ -117,7 +117,7 @@ async fn an_agent_searches_with_the_small_model_and_programs_see_what_it_does() 
 #[tokio::test]
 async fn words_of_agents_are_forwarded_on_demand() {
     let world = world();
-    let model = sending("general-purpose", "Say hi.")
+    let model = send_agent_script("general-purpose", "Say hi.")
         .then()
         .think("hm")
         .say("Hi.")
@@ -135,7 +135,7 @@ async fn words_of_agents_are_forwarded_on_demand() {
         .map(|line| line["message"]["content"][0]["type"].clone())
         .collect();
     assert_eq!(inside, [json!("thinking"), json!("text")]);
-    let refused = world.run(&model).print("go").arg("--forward-subagent-text").finish().await;
+    let refused = world.run(&model).print_text("go").arg("--forward-subagent-text").finish().await;
     assert!(refused.stderr.contains("--forward-subagent-text needs another output format"), "{}", refused.stderr);
 }
 
@@ -143,9 +143,9 @@ async fn words_of_agents_are_forwarded_on_demand() {
 async fn what_agents_cost_counts_into_the_budget() {
     let world = world();
     let costly = json!({"output_tokens": 1_000_000}).as_object().cloned();
-    let model = sending("general-purpose", "Spend.")
+    let model = send_agent_script("general-purpose", "Spend.")
         .then()
-        .reply(Reply { usage: costly, ..Reply::default() })
+        .reply(ScriptedReply { usage: costly, ..ScriptedReply::default() })
         .say("Spent.")
         .serve()
         .await
@@ -156,7 +156,7 @@ async fn what_agents_cost_counts_into_the_budget() {
     assert_eq!(result["subtype"], "error_max_budget_usd");
     assert!(result["total_cost_usd"].as_f64().unwrap() > 1.0, "{result}");
     assert_eq!(model.requests().len(), 2, "nothing is asked once the money is gone");
-    assert_eq!(subtypes(&run.lines()).last(), Some(&"task_notification"));
+    assert_eq!(task_subtypes(&run.lines()).last(), Some(&"task_notification"));
 }
 
 #[tokio::test]
@@ -164,13 +164,13 @@ async fn agents_of_the_caller_are_offered_and_denied_ones_are_not() {
     let world = world();
     let agents =
         json!({"greeter": {"description": "Greets people", "prompt": "You greet.", "tools": ["Read"]}}).to_string();
-    let model = sending("greeter", "Greet.")
+    let model = send_agent_script("greeter", "Greet.")
         .then()
-        .expect(Expect {
+        .expect(ExpectedRequest {
             system_contains: Some("You greet.".into()),
             tools_include: vec!["Read".into()],
             tools_exclude: vec!["Bash".into(), "Agent".into()],
-            ..Expect::default()
+            ..ExpectedRequest::default()
         })
         .say("Hello!")
         .then()
@@ -186,11 +186,11 @@ async fn agents_of_the_caller_are_offered_and_denied_ones_are_not() {
     let tools = json!(model.request(0).tools()).to_string();
     assert!(tools.contains("- greeter: Greets people") && !tools.contains("- Plan:"), "{tools}");
 
-    let run = world.run(&model).print("go").args(["--agents", "[1]"]).finish().await;
+    let run = world.run(&model).print_text("go").args(["--agents", "[1]"]).finish().await;
     run.expect_code(1);
     assert!(run.stderr.contains("--agents:") && run.stderr.contains("JSON object"), "{}", run.stderr);
     let bad = json!({"good": {"description": "d", "prompt": "p"}, "bad": {"description": "d"}}).to_string();
-    let run = world.run(&model).print("go").args(["--agents", &bad]).finish().await;
+    let run = world.run(&model).print_text("go").args(["--agents", &bad]).finish().await;
     assert!(run.stderr.contains("--agents: 'bad': missing field `prompt`"), "{}", run.stderr);
 }
 
@@ -198,7 +198,8 @@ async fn agents_of_the_caller_are_offered_and_denied_ones_are_not() {
 async fn the_cache_marks_of_an_agent_are_where_its_requests_end() {
     let world = world();
     let look = |script: Script, pattern: &str| script.then().call("Glob", json!({"pattern": pattern}));
-    let script = look(look(sending("Explore", "Look."), "a*"), "b*").then().say("Nothing.").then().say("done");
+    let script =
+        look(look(send_agent_script("Explore", "Look."), "a*"), "b*").then().say("Nothing.").then().say("done");
     let model = script.serve().await.unwrap();
     world.run(&model).stream("go").finish().await.expect_code(0);
     let marks = |request: usize| {
@@ -218,7 +219,8 @@ async fn the_environment_says_how_hard_agents_think_before_their_definition_does
     let agents = json!({"thinker": {"description": "Thinks", "prompt": "You think.", "effort": "high"}}).to_string();
     for (variable, efforts) in [(None, [None, Some("high"), None]), (Some("low"), [Some("low"); 3])] {
         let world = world();
-        let model = sending("thinker", "Think.").then().say("Thought.").then().say("done").serve().await.unwrap();
+        let model =
+            send_agent_script("thinker", "Think.").then().say("Thought.").then().say("done").serve().await.unwrap();
         let mut run = world.run(&model).stream("go").args(["--agents", &agents]);
         if let Some(level) = variable {
             run = run.env("CLAUDE_CODE_EFFORT_LEVEL", level);
@@ -326,11 +328,11 @@ async fn a_main_agent_sends_only_the_kinds_that_its_tools_name() {
         "worker": {"description": "works", "prompt": "Work.", "tools": ["Read", "Agent"]},
     })
     .to_string();
-    let model = sending("Plan", "plan")
+    let model = send_agent_script("Plan", "plan")
         .then()
         .call("Agent", json!({"description": "d", "prompt": "go", "subagent_type": "worker"}))
         .then()
-        .expect(Expect { system_contains: Some("Work.".into()), ..Expect::default() })
+        .expect(ExpectedRequest { system_contains: Some("Work.".into()), ..ExpectedRequest::default() })
         .say("worked")
         .then()
         .say("done")
@@ -352,7 +354,7 @@ async fn a_main_agent_sends_only_the_kinds_that_its_tools_name() {
 async fn commands_of_an_agent_always_begin_in_the_project() {
     let world = world();
     world.file("sub/x", "");
-    let model = sending("Bash", "Look.")
+    let model = send_agent_script("Bash", "Look.")
         .then()
         .call("Bash", json!({"command": "cd sub && pwd"}))
         .then()
@@ -376,14 +378,14 @@ async fn commands_of_an_agent_always_begin_in_the_project() {
 #[tokio::test]
 async fn an_interrupt_inside_an_agent_ends_it_for_programs_too() {
     let world = world();
-    let model = sending("Bash", "Wait.")
+    let model = send_agent_script("Bash", "Wait.")
         .then()
         .call("Bash", json!({"command": "touch begun; sleep 600"}))
         .serve()
         .await
         .unwrap();
     let run = world.run(&model).stream("go").start();
-    eventually("the command began", || world.project.join("begun").exists()).await;
+    wait_until("the command began", || world.project.join("begun").exists()).await;
     kill_process(Pid::from_raw(i32::try_from(run.pid()).unwrap()).unwrap(), Signal::INT).unwrap();
     let mut run = run;
     let run = tokio::task::spawn_blocking(move || run.wait_with_output()).await.unwrap();
@@ -391,7 +393,7 @@ async fn an_interrupt_inside_an_agent_ends_it_for_programs_too() {
     let lines = run.lines();
     let updated = lines.iter().find(|line| line["subtype"] == "task_updated").unwrap();
     assert_eq!(updated["patch"]["status"], "killed");
-    assert_eq!(subtypes(&lines), ["task_started", "task_progress", "task_updated", "task_notification"]);
+    assert_eq!(task_subtypes(&lines), ["task_started", "task_progress", "task_updated", "task_notification"]);
     let end = |kind: &str| lines.iter().position(|line| line["subtype"] == kind || line["type"] == kind).unwrap();
     assert!(end("task_notification") < end("result"));
 
@@ -406,10 +408,10 @@ async fn a_run_waits_for_its_agents_in_the_background_and_its_result_stays_the_l
     let world = world();
     let launch = json!({"description": "Write", "prompt": "Write it.", "run_in_background": true});
     let write = json!({"file_path": world.path("out.txt"), "content": "done"});
-    let of_agent = |results: usize| Expect {
+    let of_agent = |results: usize| ExpectedRequest {
         system_contains: Some("You are an agent of gimlet".into()),
         messages: Some(results),
-        ..Expect::default()
+        ..ExpectedRequest::default()
     };
     let model = Script::new()
         .call("Agent", launch)
@@ -430,7 +432,7 @@ async fn a_run_waits_for_its_agents_in_the_background_and_its_result_stays_the_l
     assert!(model.failures().is_empty(), "{:?}", model.failures());
     assert_eq!(world.read("out.txt"), "done");
     let lines = run.lines();
-    assert_eq!(subtypes(&lines)[..2], ["task_started", "background_tasks_changed"]);
+    assert_eq!(task_subtypes(&lines)[..2], ["task_started", "background_tasks_changed"]);
     assert_eq!(lines.last().unwrap()["type"], "result", "{lines:#?}");
     let launched = lines.iter().find(|line| line["tool_use_result"]["status"] == "async_launched").unwrap();
     assert_eq!(
@@ -442,19 +444,19 @@ async fn a_run_waits_for_its_agents_in_the_background_and_its_result_stays_the_l
 #[tokio::test]
 async fn a_session_that_is_not_kept_keeps_nothing_of_its_agents() {
     let world = world();
-    let model = sending("Explore", "Look.").then().say("Seen.").then().say("Done.").serve().await.unwrap();
-    world.run(&model).print("go").arg("--no-session-persistence").finish().await.expect_code(0);
+    let model = send_agent_script("Explore", "Look.").then().say("Seen.").then().say("Done.").serve().await.unwrap();
+    world.run(&model).print_text("go").arg("--no-session-persistence").finish().await.expect_code(0);
     assert_eq!(model.request(2).tool_result(0), "Seen.");
     assert_eq!(world.transcripts(), Vec::<std::path::PathBuf>::new());
-    let left = walk(&world.home);
+    let left = files_below(&world.home);
     assert!(!left.iter().any(|path| path.contains("agent-")), "{left:?}");
 }
 
-fn walk(dir: &std::path::Path) -> Vec<String> {
+fn files_below(dir: &std::path::Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            found.extend(walk(&entry.path()));
+            found.extend(files_below(&entry.path()));
         }
         found.push(entry.path().display().to_string());
     }
@@ -465,7 +467,7 @@ fn walk(dir: &std::path::Path) -> Vec<String> {
 async fn a_command_that_an_agent_left_ends_with_the_report_that_somebody_waited_for() {
     let world = world();
     let command = "echo $$ > pid; exec sleep 1000";
-    let model = sending("general-purpose", "Serve it.")
+    let model = send_agent_script("general-purpose", "Serve it.")
         .then()
         .call("Bash", json!({"command": command, "run_in_background": true}))
         .then()

@@ -17,7 +17,7 @@ async fn a_prompt_reads_a_file_and_answers() {
         .serve()
         .await
         .unwrap();
-    let run = world.run(&model).print("what is in a.rs?").finish().await;
+    let run = world.run(&model).print_text("what is in a.rs?").finish().await;
     run.expect_code(0);
     assert_eq!(run.stdout, "It is an empty main.\n");
     assert_eq!(run.stderr, "");

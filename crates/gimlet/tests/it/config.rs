@@ -3,76 +3,76 @@
 
 use std::os::unix::fs::symlink;
 
-use gimlet_testkit::{RunOutput, World};
+use gimlet_testkit::{RunOutput, TestWorld};
 use serde_json::json;
 
 use crate::world;
 
 /// Runs a command that needs no model: nothing listens there.
-async fn gimlet(world: &World, args: &[&str]) -> RunOutput {
+async fn run_gimlet(world: &TestWorld, args: &[&str]) -> RunOutput {
     world.run_at("http://127.0.0.1:9").args(args.iter().copied()).finish().await
 }
 
-fn user(world: &World, text: &str) -> String {
+fn write_user_settings(world: &TestWorld, text: &str) -> String {
     std::fs::create_dir_all(world.home.join(".claude")).unwrap();
     let file = world.home.join(".claude/settings.json");
     std::fs::write(&file, text).unwrap();
     file.display().to_string()
 }
 
-fn repository(world: &World) {
+fn make_repository(world: &TestWorld) {
     world.file(".git/HEAD", "ref: refs/heads/main\n");
 }
 
 #[tokio::test]
 async fn a_setting_is_shown_with_its_file_and_line() {
     let world = world();
-    let file = user(&world, "{\n  \"model\": \"a\",\n  \"permissions\": {\"deny\": [\"Read(x)\"]}\n}\n");
-    let shown = gimlet(&world, &["config", "get", "model"]).await;
+    let file = write_user_settings(&world, "{\n  \"model\": \"a\",\n  \"permissions\": {\"deny\": [\"Read(x)\"]}\n}\n");
+    let shown = run_gimlet(&world, &["config", "get", "model"]).await;
     shown.expect_code(0);
     assert_eq!(shown.stdout, format!("model = \"a\"\n    {file}:2 (user)\n"));
-    let shown = gimlet(&world, &["config", "get", "permissions.deny", "--json"]).await;
+    let shown = run_gimlet(&world, &["config", "get", "permissions.deny", "--json"]).await;
     assert_eq!(
         shown.expect_code(0).json(),
         json!({"key": "permissions.deny", "value": ["Read(x)"], "withheld": [],
             "sources": [{"value": "Read(x)", "scope": "user", "file": file, "line": 3}]})
     );
-    let listed = gimlet(&world, &["config", "list"]).await;
+    let listed = run_gimlet(&world, &["config", "list"]).await;
     listed.expect_code(0);
     assert_eq!(
         listed.stdout,
         format!("model = \"a\"\n    {file}:2 (user)\npermissions.deny: 1 entry\n    \"Read(x)\"  {file}:3 (user)\n")
     );
-    let missing = gimlet(&world, &["config", "get", "language"]).await;
+    let missing = run_gimlet(&world, &["config", "get", "language"]).await;
     missing.expect_code(1);
     assert_eq!(missing.stderr, "gimlet: language is not set in any settings file\n");
-    let mistyped = gimlet(&world, &["config", "get", "modle"]).await;
+    let mistyped = run_gimlet(&world, &["config", "get", "modle"]).await;
     assert_eq!(mistyped.expect_code(1).stderr, "gimlet: there is no setting modle; did you mean model?\n");
 }
 
 #[tokio::test]
 async fn settings_are_set_and_removed_in_the_file_that_was_named() {
     let world = world();
-    repository(&world);
-    let file = user(&world, "{\n\t\"theirs\": [1,2],\n\t\"model\": \"a\"\n}");
-    gimlet(&world, &["config", "set", "model", "b"]).await.expect_code(0);
+    make_repository(&world);
+    let file = write_user_settings(&world, "{\n\t\"theirs\": [1,2],\n\t\"model\": \"a\"\n}");
+    run_gimlet(&world, &["config", "set", "model", "b"]).await.expect_code(0);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\n\t\"theirs\": [1,2],\n\t\"model\": \"b\"\n}");
     // 5 is a name here and a number there.
-    gimlet(&world, &["config", "set", "model", "5"]).await.expect_code(0);
-    gimlet(&world, &["config", "set", "cleanupPeriodDays", "5"]).await.expect_code(0);
+    run_gimlet(&world, &["config", "set", "model", "5"]).await.expect_code(0);
+    run_gimlet(&world, &["config", "set", "cleanupPeriodDays", "5"]).await.expect_code(0);
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(text.contains("\"model\": \"5\"") && text.contains("\"cleanupPeriodDays\": 5"), "{text}");
-    gimlet(&world, &["config", "unset", "model"]).await.expect_code(0);
+    run_gimlet(&world, &["config", "unset", "model"]).await.expect_code(0);
     assert!(!std::fs::read_to_string(&file).unwrap().contains("model"));
 
-    gimlet(&world, &["config", "set", "permissions.allow", "[\"Read\"]", "--scope", "local"]).await.expect_code(0);
+    run_gimlet(&world, &["config", "set", "permissions.allow", "[\"Read\"]", "--scope", "local"]).await.expect_code(0);
     assert_eq!(
         world.read(".claude/settings.local.json"),
         "{\n  \"permissions\": {\n    \"allow\": [\n      \"Read\"\n    ]\n  }\n}\n"
     );
     let ignored = world.read(".git/info/exclude");
     assert_eq!(ignored, "**/.claude/settings.local.json\n");
-    gimlet(&world, &["config", "set", "language", "fi", "--scope", "project"]).await.expect_code(0);
+    run_gimlet(&world, &["config", "set", "language", "fi", "--scope", "project"]).await.expect_code(0);
     assert_eq!(world.read(".claude/settings.json"), "{\n  \"language\": \"fi\"\n}\n");
 }
 
@@ -91,7 +91,7 @@ async fn what_cannot_be_set_is_refused_with_the_reason() {
         ),
         (&["config", "set", "env.LD_PRELOAD", "x", "--scope", "project"], "load code"),
     ] {
-        let refused = gimlet(&world, args).await;
+        let refused = run_gimlet(&world, args).await;
         refused.expect_code(1);
         assert!(
             refused.stderr.starts_with("gimlet: ") && refused.stderr.contains(part),
@@ -99,8 +99,8 @@ async fn what_cannot_be_set_is_refused_with_the_reason() {
             refused.stderr
         );
     }
-    let file = user(&world, "{\n  \"model\": \"a\",\n}\n");
-    let refused = gimlet(&world, &["config", "set", "model", "b"]).await;
+    let file = write_user_settings(&world, "{\n  \"model\": \"a\",\n}\n");
+    let refused = run_gimlet(&world, &["config", "set", "model", "b"]).await;
     refused.expect_code(1);
     assert!(refused.stderr.contains(&format!("{file}: line 2, column 15")), "{}", refused.stderr);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\n  \"model\": \"a\",\n}\n");
@@ -109,22 +109,22 @@ async fn what_cannot_be_set_is_refused_with_the_reason() {
 #[tokio::test]
 async fn the_lists_of_a_block_are_shown_by_name_and_only_what_is_there_is_taken_out() {
     let world = world();
-    let file = user(&world, "{\"permissions\": {\"allow\": [\"Bsh(x)\"],\n\"deny\": [\"Read(y)\"]}}");
-    let shown = gimlet(&world, &["config", "get", "permissions"]).await;
+    let file = write_user_settings(&world, "{\"permissions\": {\"allow\": [\"Bsh(x)\"],\n\"deny\": [\"Read(y)\"]}}");
+    let shown = run_gimlet(&world, &["config", "get", "permissions"]).await;
     let lists = format!(
         "permissions.allow: 1 entry\n    \"Bsh(x)\"  {file}:1 (user)\npermissions.deny: 1 entry\n    \"Read(y)\"  {file}:2 (user)\n"
     );
     assert_eq!(shown.expect_code(0).stdout, lists);
-    let nothing = gimlet(&world, &["config", "remove", "permissions.allow", "nope"]).await;
+    let nothing = run_gimlet(&world, &["config", "remove", "permissions.allow", "nope"]).await;
     assert_eq!(nothing.expect_code(1).stdout, "");
     assert!(nothing.stderr.contains("has no such entry"), "{}", nothing.stderr);
-    let doctor = gimlet(&world, &["doctor"]).await;
+    let doctor = run_gimlet(&world, &["doctor"]).await;
     assert!(doctor.stdout.contains("there is no tool named `Bsh`; did you mean `Bash`?"), "{}", doctor.stdout);
 }
 
 #[tokio::test]
 async fn without_saying_what_to_do_the_help_is_shown() {
-    let shown = gimlet(&world(), &["config"]).await;
+    let shown = run_gimlet(&world(), &["config"]).await;
     shown.expect_code(1);
     assert!(shown.stderr.contains("Usage: gimlet config"), "{}", shown.stderr);
 }
@@ -132,9 +132,9 @@ async fn without_saying_what_to_do_the_help_is_shown() {
 #[tokio::test]
 async fn the_files_and_what_became_of_them_are_listed() {
     let world = world();
-    let file = user(&world, "{");
+    let file = write_user_settings(&world, "{");
     world.file(".claude/settings.json", "{}");
-    let shown = gimlet(&world, &["config", "path"]).await;
+    let shown = run_gimlet(&world, &["config", "path"]).await;
     let lines: Vec<&str> = shown.expect_code(0).stdout.lines().collect();
     assert_eq!(lines[0], format!("user    broken     {file}"));
     assert_eq!(lines[1], format!("project read       {}", world.path(".claude/settings.json")));
@@ -145,40 +145,40 @@ async fn the_files_and_what_became_of_them_are_listed() {
 #[tokio::test]
 async fn values_of_variables_stay_out_of_lists() {
     let world = world();
-    user(&world, r#"{"env":{"SERVICE_TOKEN":"hunter2","OTHER":"x"}}"#);
-    let listed = gimlet(&world, &["config", "list"]).await;
+    write_user_settings(&world, r#"{"env":{"SERVICE_TOKEN":"hunter2","OTHER":"x"}}"#);
+    let listed = run_gimlet(&world, &["config", "list"]).await;
     assert!(!listed.stdout.contains("hunter2"), "{}", listed.stdout);
     for name in ["SERVICE_TOKEN", "OTHER"] {
         assert!(listed.stdout.contains(&format!("    {name} = ***  ")), "{}", listed.stdout);
     }
     for args in [&["get", "env"][..], &["get", "env", "--json"], &["list", "--json"]] {
-        let named = gimlet(&world, &[&["config"], args].concat()).await;
+        let named = run_gimlet(&world, &[&["config"], args].concat()).await;
         let said = &named.expect_code(0).stdout;
         assert!(said.contains("OTHER") && said.contains("***") && !said.contains("hunter2"), "{args:?}: {said}");
     }
-    let asked = gimlet(&world, &["config", "get", "env.SERVICE_TOKEN"]).await;
+    let asked = run_gimlet(&world, &["config", "get", "env.SERVICE_TOKEN"]).await;
     assert!(asked.stdout.contains("hunter2"), "what was asked for by name is shown");
 }
 
 #[tokio::test]
 async fn what_an_untrusted_project_says_is_named_and_not_used() {
     let world = world();
-    repository(&world);
+    make_repository(&world);
     world.file(
         ".claude/settings.json",
         r#"{"model":"theirs","permissions":{"allow":["Bash(*)"]},"hooks":{"Stop":[{"hooks":[{"type":"command","command":"touch canary"}]}]}}"#,
     );
     world.file(".mcp.json", r#"{"mcpServers":{"s":{"command":"touch","args":["canary"]}}}"#);
-    let shown = gimlet(&world, &["config", "get", "model"]).await;
+    let shown = run_gimlet(&world, &["config", "get", "model"]).await;
     shown.expect_code(1);
     assert!(shown.stderr.contains("waits until you trust this folder"), "{}", shown.stderr);
-    let listed = gimlet(&world, &["config", "list"]).await;
+    let listed = run_gimlet(&world, &["config", "list"]).await;
     assert!(
         listed.stderr.contains("this folder is not trusted, so these are not used: hook Stop *; MCP server s; allow rule Bash(*); setting model"),
         "{}",
         listed.stderr
     );
-    let doctor = gimlet(&world, &["doctor"]).await;
+    let doctor = run_gimlet(&world, &["doctor"]).await;
     doctor.expect_code(0);
     assert!(doctor.stdout.contains(": not trusted; 'gimlet trust'"), "{}", doctor.stdout);
     assert!(doctor.stdout.contains("not used: MCP server s"), "{}", doctor.stdout);
@@ -188,18 +188,20 @@ async fn what_an_untrusted_project_says_is_named_and_not_used() {
 #[tokio::test]
 async fn the_doctor_finds_everything_that_is_broken() {
     let world = world();
-    let file =
-        user(&world, "{\n  \"permissions\": {\n    \"deny\": [\"Read(x\", \"Read(y)\"]\n  },\n  \"modle\": \"x\"\n}\n");
-    let sick = gimlet(&world, &["doctor"]).await;
+    let file = write_user_settings(
+        &world,
+        "{\n  \"permissions\": {\n    \"deny\": [\"Read(x\", \"Read(y)\"]\n  },\n  \"modle\": \"x\"\n}\n",
+    );
+    let sick = run_gimlet(&world, &["doctor"]).await;
     sick.expect_code(1);
     assert!(sick.stdout.contains(&format!("{file}:3: permissions.deny: the rule `Read(x`")), "{}", sick.stdout);
     assert!(sick.stdout.contains(&format!("{file}:5:3: modle: gimlet does not know this key; did you mean model?")));
-    let sick = gimlet(&world, &["doctor", "--json"]).await;
+    let sick = run_gimlet(&world, &["doctor", "--json"]).await;
     let report = sick.expect_code(1).json();
     assert_eq!(report["problems"][0]["severity"], "error");
     assert_eq!(report["problems"][0]["line"], 3);
-    user(&world, "{}");
-    let well = gimlet(&world, &["doctor"]).await;
+    write_user_settings(&world, "{}");
+    let well = run_gimlet(&world, &["doctor"]).await;
     assert!(well.expect_code(0).stdout.contains("nothing here needs trust"), "{}", well.stdout);
 }
 
@@ -207,27 +209,27 @@ async fn the_doctor_finds_everything_that_is_broken() {
 async fn no_state_of_the_files_takes_the_doctor_down() {
     let world = world();
     let file = world.home.join(".claude/settings.json");
-    user(&world, &"[".repeat(1_000_000));
-    gimlet(&world, &["doctor"]).await.expect_code(1);
+    write_user_settings(&world, &"[".repeat(1_000_000));
+    run_gimlet(&world, &["doctor"]).await.expect_code(1);
     std::fs::File::options().write(true).open(&file).unwrap().set_len(100 << 20).unwrap();
-    gimlet(&world, &["doctor"]).await.expect_code(1);
+    run_gimlet(&world, &["doctor"]).await.expect_code(1);
     std::fs::write(&file, [0_u8; 64]).unwrap();
-    gimlet(&world, &["doctor"]).await.expect_code(1);
+    run_gimlet(&world, &["doctor"]).await.expect_code(1);
     std::fs::remove_file(&file).unwrap();
     symlink(&file, &file).unwrap();
-    gimlet(&world, &["doctor"]).await.expect_code(1);
+    run_gimlet(&world, &["doctor"]).await.expect_code(1);
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
-    let sick = gimlet(&world, &["doctor"]).await;
+    let sick = run_gimlet(&world, &["doctor"]).await;
     sick.expect_code(1);
     assert!(sick.stdout.contains("it is a folder, not a file"), "{}", sick.stdout);
     std::fs::remove_dir(&file).unwrap();
     std::fs::write(world.home.join(".claude.json"), "{\n\"projects\": {,}}").unwrap();
-    let sick = gimlet(&world, &["doctor"]).await;
+    let sick = run_gimlet(&world, &["doctor"]).await;
     assert!(sick.expect_code(0).stdout.contains(".claude.json:2:14: "), "{}", sick.stdout);
     assert_eq!(std::fs::read_to_string(world.home.join(".claude.json")).unwrap(), "{\n\"projects\": {,}}");
     world.file(".claude/settings.json", r#"{"\u001b[31mred\u0007": 1}"#);
-    let sick = gimlet(&world, &["doctor"]).await;
+    let sick = run_gimlet(&world, &["doctor"]).await;
     assert!(sick.stdout.contains("red: gimlet does not know this key"), "{}", sick.stdout);
     assert!(!sick.stdout.contains(['\u{1b}', '\u{7}']), "{}", sick.stdout);
 }
@@ -235,61 +237,61 @@ async fn no_state_of_the_files_takes_the_doctor_down() {
 #[tokio::test]
 async fn lists_are_extended_and_shortened_entry_by_entry() {
     let world = world();
-    let file = user(&world, "{}");
-    let hinted = gimlet(&world, &["config", "set", "permissions.allow", "Bash(ls)"]).await;
+    let file = write_user_settings(&world, "{}");
+    let hinted = run_gimlet(&world, &["config", "set", "permissions.allow", "Bash(ls)"]).await;
     assert!(
         hinted.expect_code(1).stderr.contains("gimlet config add permissions.allow 'Bash(ls)'"),
         "{}",
         hinted.stderr
     );
     for entry in ["Bash(ls)", "Bash(make)", "Bash(ls)"] {
-        gimlet(&world, &["config", "add", "permissions.allow", entry]).await.expect_code(0);
+        run_gimlet(&world, &["config", "add", "permissions.allow", entry]).await.expect_code(0);
     }
-    gimlet(&world, &["config", "remove", "permissions.allow", "Bash(ls)"]).await.expect_code(0);
-    let gone = gimlet(&world, &["config", "remove", "permissions.allow", "Bash(ls)"]).await;
+    run_gimlet(&world, &["config", "remove", "permissions.allow", "Bash(ls)"]).await.expect_code(0);
+    let gone = run_gimlet(&world, &["config", "remove", "permissions.allow", "Bash(ls)"]).await;
     assert!(gone.expect_code(1).stderr.contains("has no such entry"), "{}", gone.stderr);
     let settings: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     assert_eq!(settings, json!({"permissions": {"allow": ["Bash(make)"]}}));
-    let unset = gimlet(&world, &["config", "unset", "model"]).await;
+    let unset = run_gimlet(&world, &["config", "unset", "model"]).await;
     assert!(unset.expect_code(0).stdout.contains("was not set"), "{}", unset.stdout);
-    gimlet(&world, &["config", "set", "env.WITH.DOT", "x"]).await.expect_code(0);
-    let unset = gimlet(&world, &["config", "unset", "env.WITH.DOT"]).await;
+    run_gimlet(&world, &["config", "set", "env.WITH.DOT", "x"]).await.expect_code(0);
+    let unset = run_gimlet(&world, &["config", "unset", "env.WITH.DOT"]).await;
     assert!(unset.expect_code(0).stdout.contains("env.WITH.DOT removed"), "{}", unset.stdout);
 }
 
 #[tokio::test]
 async fn what_a_person_writes_for_a_project_holds_at_once_and_trusts_nothing_else_in_it() {
     let world = world();
-    repository(&world);
-    gimlet(&world, &["config", "set", "model", "opus", "--scope", "local"]).await.expect_code(0);
-    let shown = gimlet(&world, &["config", "get", "model"]).await;
+    make_repository(&world);
+    run_gimlet(&world, &["config", "set", "model", "opus", "--scope", "local"]).await.expect_code(0);
+    let shown = run_gimlet(&world, &["config", "get", "model"]).await;
     assert!(shown.expect_code(0).stdout.starts_with("model = \"opus\""), "{}", shown.stdout);
     assert!(!world.home.join(".claude.json").exists(), "other programs are told nothing");
     world.file(".claude/settings.json", r#"{"permissions":{"allow":["Bash(*)"]},"env":{"A":"1"}}"#);
-    let doctor = gimlet(&world, &["doctor"]).await;
+    let doctor = run_gimlet(&world, &["doctor"]).await;
     assert!(doctor.stdout.contains("not used: allow rule Bash(*)"), "{}", doctor.stdout);
-    let waits = gimlet(&world, &["config", "set", "effortLevel", "low", "--scope", "local"]).await;
+    let waits = run_gimlet(&world, &["config", "set", "effortLevel", "low", "--scope", "local"]).await;
     assert!(waits.expect_code(0).stderr.contains("waits until you trust this folder"), "{}", waits.stderr);
 }
 
 #[tokio::test]
 async fn whoever_changes_a_setting_hears_what_stands_in_its_way() {
     let world = world();
-    repository(&world);
+    make_repository(&world);
     for (args, said) in [
         (&["config", "set", "theme", "light"][..], "does not use it yet"),
         (&["config", "set", "voiceEnabled", "true"], "hosted service"),
     ] {
-        let set = gimlet(&world, args).await;
+        let set = run_gimlet(&world, args).await;
         assert!(set.expect_code(0).stderr.contains(said), "{args:?}: {}", set.stderr);
     }
-    gimlet(&world, &["config", "set", "model", "opus", "--scope", "local"]).await.expect_code(0);
-    let weaker = gimlet(&world, &["config", "set", "model", "haiku"]).await;
+    run_gimlet(&world, &["config", "set", "model", "opus", "--scope", "local"]).await.expect_code(0);
+    let weaker = run_gimlet(&world, &["config", "set", "model", "haiku"]).await;
     assert!(weaker.expect_code(0).stderr.contains("settings.local.json:2 says something else"), "{}", weaker.stderr);
     // What says the same stands in nobody's way.
-    let same = gimlet(&world, &["config", "set", "model", "opus"]).await;
+    let same = run_gimlet(&world, &["config", "set", "model", "opus"]).await;
     assert_eq!(same.expect_code(0).stderr, "");
-    let missing = gimlet(&world, &["config", "set", "model"]).await;
+    let missing = run_gimlet(&world, &["config", "set", "model"]).await;
     assert_eq!(
         missing.expect_code(1).stderr,
         "gimlet: the following required arguments were not provided: <VALUE>. See 'gimlet config set --help'\n"
@@ -299,7 +301,7 @@ async fn whoever_changes_a_setting_hears_what_stands_in_its_way() {
 #[tokio::test]
 async fn the_doctor_names_files_for_the_model_that_are_not_read_yet() {
     let world = world();
-    let plain = gimlet(&world, &["doctor"]).await;
+    let plain = run_gimlet(&world, &["doctor"]).await;
     assert!(!plain.stdout.contains("not read by this version"), "{}", plain.stdout);
     for file in [
         "CLAUDE.md",
@@ -315,7 +317,7 @@ async fn the_doctor_names_files_for_the_model_that_are_not_read_yet() {
     }
     std::fs::create_dir_all(world.home.join(".claude")).unwrap();
     std::fs::write(world.home.join(".claude/CLAUDE.md"), "mine\n").unwrap();
-    let doctor = gimlet(&world, &["doctor"]).await;
+    let doctor = run_gimlet(&world, &["doctor"]).await;
     doctor.expect_code(0);
     for words in [
         "instructions are not read by this version of gimlet yet",
@@ -332,14 +334,14 @@ async fn the_doctor_names_files_for_the_model_that_are_not_read_yet() {
     ] {
         assert!(doctor.stdout.contains(words), "{words} is not in {}", doctor.stdout);
     }
-    let json = gimlet(&world, &["doctor", "--json"]).await.json();
+    let json = run_gimlet(&world, &["doctor", "--json"]).await.json();
     assert!(json["problems"].to_string().contains("skills are not read"), "{json}");
 }
 
 #[tokio::test]
 async fn a_rule_that_decides_nothing_is_told_when_it_is_added() {
     let world = world();
-    user(&world, "{\"permissions\": {\"deny\": [\"Bash(b*)\", \"Read(src/**)\"]}}");
+    write_user_settings(&world, "{\"permissions\": {\"deny\": [\"Bash(b*)\", \"Read(src/**)\"]}}");
     for (key, rule, said) in [
         ("permissions.allow", "Bash(b)", Some("`Bash(b*)`")),
         ("permissions.allow", "Edit(src/x)", Some("`Read(src/**)`")),
@@ -347,7 +349,7 @@ async fn a_rule_that_decides_nothing_is_told_when_it_is_added() {
         ("permissions.deny", "Write(x)", Some("has no effect")),
         ("permissions.deny", "Bash(ma*)", Some("`Bash(make *)` is never reached")),
     ] {
-        let added = gimlet(&world, &["config", "add", key, rule]).await;
+        let added = run_gimlet(&world, &["config", "add", key, rule]).await;
         added.expect_code(0);
         match said {
             Some(said) => {
@@ -356,7 +358,7 @@ async fn a_rule_that_decides_nothing_is_told_when_it_is_added() {
             None => assert_eq!(added.stderr, "", "{rule}"),
         }
     }
-    let seen = gimlet(&world, &["doctor"]).await;
+    let seen = run_gimlet(&world, &["doctor"]).await;
     for rule in ["`Bash(b)` is never reached", "`Edit(src/x)` is never reached", "`Bash(make *)` is never reached"] {
         assert!(seen.stdout.contains(rule), "{}", seen.stdout);
     }
@@ -366,14 +368,14 @@ async fn a_rule_that_decides_nothing_is_told_when_it_is_added() {
 async fn what_other_programs_keep_about_the_interface_is_shown_with_its_file() {
     let world = world();
     std::fs::write(world.home.join(".claude.json"), r#"{"theme":"light"}"#).unwrap();
-    let shown = gimlet(&world, &["config", "get", "theme"]).await;
+    let shown = run_gimlet(&world, &["config", "get", "theme"]).await;
     let file = world.home.join(".claude.json");
     let expected = format!("theme = \"light\"\n    {} (state of other programs)\n", file.display());
     assert_eq!(shown.expect_code(0).stdout, expected);
-    let told = gimlet(&world, &["config", "get", "theme", "--json"]).await.expect_code(0).json();
+    let told = run_gimlet(&world, &["config", "get", "theme", "--json"]).await.expect_code(0).json();
     assert_eq!((&told["value"], &told["sources"][0]["scope"]), (&json!("light"), &json!("state")));
-    user(&world, r#"{"theme":"dark"}"#);
-    assert!(gimlet(&world, &["config", "get", "theme"]).await.stdout.starts_with("theme = \"dark\""));
+    write_user_settings(&world, r#"{"theme":"dark"}"#);
+    assert!(run_gimlet(&world, &["config", "get", "theme"]).await.stdout.starts_with("theme = \"dark\""));
 }
 
 #[tokio::test]
@@ -383,7 +385,7 @@ async fn a_file_that_is_not_used_is_named_by_whoever_looks_for_its_settings() {
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     std::fs::write(&file, r#"{"model": "opus", "permissions": {"allow": ["Bash(ls)"]}"#).unwrap();
     for args in [&["config", "get", "model"][..], &["config", "list"], &["config", "list", "--json"]] {
-        let said = gimlet(&world, args).await;
+        let said = run_gimlet(&world, args).await;
         assert!(said.stderr.contains("settings.json"), "{args:?}: {}", said.stderr);
     }
 }
@@ -391,7 +393,7 @@ async fn a_file_that_is_not_used_is_named_by_whoever_looks_for_its_settings() {
 #[tokio::test]
 async fn doctor_says_whether_a_session_would_have_a_credential() {
     let world = world();
-    let run = gimlet(&world, &["doctor"]).await;
+    let run = run_gimlet(&world, &["doctor"]).await;
     assert!(run.stdout.contains("Model\n  a credential is there\n"), "{}", run.stdout);
     let keyless = || world.run_at("http://127.0.0.1:9").without_env("ANTHROPIC_API_KEY");
     let run = keyless().arg("doctor").finish().await;
@@ -403,14 +405,14 @@ async fn doctor_says_whether_a_session_would_have_a_credential() {
 #[tokio::test]
 async fn entries_are_added_one_by_one_and_once() {
     let world = world();
-    let file = user(&world, "{}");
-    let both = gimlet(&world, &["config", "add", "permissions.allow", r#"["Bash(a)","Bash(b)"]"#]).await;
+    let file = write_user_settings(&world, "{}");
+    let both = run_gimlet(&world, &["config", "add", "permissions.allow", r#"["Bash(a)","Bash(b)"]"#]).await;
     assert!(both.expect_code(1).stderr.contains("Add one entry at a time"), "{}", both.stderr);
-    let first = gimlet(&world, &["config", "add", "permissions.allow", "Bash(a)"]).await;
+    let first = run_gimlet(&world, &["config", "add", "permissions.allow", "Bash(a)"]).await;
     assert!(first.expect_code(0).stdout.contains("extended"), "{}", first.stdout);
-    let again = gimlet(&world, &["config", "add", "permissions.allow", "Bash(a)"]).await;
+    let again = run_gimlet(&world, &["config", "add", "permissions.allow", "Bash(a)"]).await;
     assert!(again.expect_code(0).stdout.contains("has this entry already"), "{}", again.stdout);
-    gimlet(&world, &["config", "remove", "permissions.allow", "Bash(a)"]).await.expect_code(0);
+    run_gimlet(&world, &["config", "remove", "permissions.allow", "Bash(a)"]).await.expect_code(0);
     let left = std::fs::read_to_string(&file).unwrap();
     assert!(left.contains("\"allow\": []"), "{left}");
 }
@@ -418,26 +420,26 @@ async fn entries_are_added_one_by_one_and_once() {
 #[tokio::test]
 async fn what_cannot_be_changed_is_called_by_its_name() {
     let world = world();
-    user(&world, "[]");
+    write_user_settings(&world, "[]");
     for (args, said) in [
         (&["set", "model", "opus"][..], "settings.json: line 1: the file is a list, not an object with keys"),
         (&["set", "", "x"], "the name of a setting is missing"),
         (&["add", "model", "x"], "model is no list. gimlet config set model 'x'"),
     ] {
-        let run = gimlet(&world, &[&["config"], args].concat()).await;
+        let run = run_gimlet(&world, &[&["config"], args].concat()).await;
         assert!(run.expect_code(1).stderr.contains(said), "{args:?}: {}", run.stderr);
     }
     let args = ["config", "set", "permissions.defaultMode", "bypassPermissions", "--scope", "project"];
-    let run = gimlet(&world, &args).await;
+    let run = run_gimlet(&world, &args).await;
     assert!(!run.expect_code(1).stderr.contains("ignored: "), "{}", run.stderr);
 }
 
 #[tokio::test]
 async fn the_doctor_names_each_file_once_and_folders_that_are_not_there() {
     let world = world();
-    let file = user(&world, "{\"permissions\":\n{\"additionalDirectories\": [\"/nope\"]}}");
+    let file = write_user_settings(&world, "{\"permissions\":\n{\"additionalDirectories\": [\"/nope\"]}}");
     let notes = world.file("CLAUDE.md", "x").display().to_string();
-    let run = gimlet(&world, &["doctor"]).await;
+    let run = run_gimlet(&world, &["doctor"]).await;
     assert_eq!(run.expect_code(0).stdout.matches(&notes).count(), 1, "{}", run.stdout);
     let missing = format!("{file}:2: permissions.additionalDirectories: there is no folder /nope");
     assert!(run.stdout.contains(&missing), "{}", run.stdout);
@@ -446,11 +448,11 @@ async fn the_doctor_names_each_file_once_and_folders_that_are_not_there() {
 #[tokio::test]
 async fn a_path_that_only_looks_absolute_is_noted() {
     let world = world();
-    let add = gimlet(&world, &["config", "add", "permissions.deny", "Read(/etc/**)"]).await;
+    let add = run_gimlet(&world, &["config", "add", "permissions.deny", "Read(/etc/**)"]).await;
     let note = format!("`Read(/etc/**)` is about {}/.claude/etc; did you mean `Read(//etc/**)`?", world.home.display());
     assert!(add.expect_code(0).stderr.contains(&note), "{}", add.stderr);
-    let doctor = gimlet(&world, &["doctor"]).await;
+    let doctor = run_gimlet(&world, &["doctor"]).await;
     assert!(doctor.stdout.contains(&note), "{}", doctor.stdout);
-    let add = gimlet(&world, &["config", "add", "permissions.deny", "Read(//etc/**)"]).await;
+    let add = run_gimlet(&world, &["config", "add", "permissions.deny", "Read(//etc/**)"]).await;
     assert_eq!(add.expect_code(0).stderr, "");
 }

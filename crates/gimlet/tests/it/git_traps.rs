@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gimlet_script::Script;
-use gimlet_testkit::{RunOutput, World};
+use gimlet_testkit::{RunOutput, TestWorld};
 use serde_json::json;
 
 use crate::world;
@@ -15,33 +15,33 @@ use crate::world;
 const SECRET: &str = "the-secret-of-another-folder";
 
 /// A world beside whose project lie a program that leaves a marker, and a secret.
-struct Stage {
-    world: World,
+struct GitTrapFixture {
+    world: TestWorld,
     beside: PathBuf,
 }
 
-impl Stage {
+impl GitTrapFixture {
     fn new() -> Self {
         let world = world();
         let beside = world.project.parent().unwrap().join("beside");
         std::fs::create_dir(&beside).unwrap();
         let stage = Self { world, beside };
-        let program = stage.program();
-        std::fs::write(&program, format!("#!/bin/sh\n: > '{}'\n", stage.marker().display())).unwrap();
+        let program = stage.program_path();
+        std::fs::write(&program, format!("#!/bin/sh\n: > '{}'\n", stage.marker_path().display())).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        std::fs::write(stage.secret(), format!("pick {SECRET}\n")).unwrap();
+        std::fs::write(stage.secret_path(), format!("pick {SECRET}\n")).unwrap();
         stage
     }
 
-    fn program(&self) -> PathBuf {
+    fn program_path(&self) -> PathBuf {
         self.beside.join("program")
     }
 
-    fn marker(&self) -> PathBuf {
+    fn marker_path(&self) -> PathBuf {
         self.beside.join("marker")
     }
 
-    fn secret(&self) -> PathBuf {
+    fn secret_path(&self) -> PathBuf {
         self.beside.join("secret")
     }
 
@@ -72,7 +72,7 @@ impl Stage {
     }
 
     /// Puts a repository into another one's history, as a submodule that moved from its first commit to its second.
-    fn submodule_in_history(&self, outer: &Path, name: &str) {
+    fn add_submodule_to_history(&self, outer: &Path, name: &str) {
         let inner = self.beside.join("inner");
         self.repository(&inner);
         std::fs::write(outer.join(".gitmodules"), format!("[submodule \"{name}\"]\n\tpath = {name}\n\turl = x\n"))
@@ -95,13 +95,13 @@ impl Stage {
     }
 
     /// Asserts that git springs the trap, and that the command asks.
-    async fn expect_trap(&self, what: &str, command: &str) {
+    async fn expect_trap_avoided(&self, what: &str, command: &str) {
         let shown = self.git(&self.world.project, command.strip_prefix("git ").unwrap());
-        let sprung = self.marker().exists() || shown.contains(SECRET);
+        let sprung = self.marker_path().exists() || shown.contains(SECRET);
         assert!(sprung, "{what}: git does not fall into it: {shown}");
-        std::fs::remove_file(self.marker()).ok();
+        std::fs::remove_file(self.marker_path()).ok();
         let (run, result) = self.run(command).await;
-        assert!(!self.marker().exists(), "{what}: the program ran");
+        assert!(!self.marker_path().exists(), "{what}: the program ran");
         assert!(!result.contains(SECRET), "{what}: {result}");
         assert_eq!(run.result()["permission_denials"].as_array().unwrap().len(), 1, "{what}: {result}");
     }
@@ -109,14 +109,14 @@ impl Stage {
 
 #[tokio::test]
 async fn a_bare_repository_behind_a_git_folder_that_is_not_whole_runs_nothing() {
-    type Spoil = fn(&Path);
-    let spoils: [(&str, Spoil); 3] = [
+    type GitDamage = fn(&Path);
+    let spoils: [(&str, GitDamage); 3] = [
         ("without objects", |git| std::fs::remove_dir_all(git.join("objects")).unwrap()),
         ("without refs", |git| std::fs::remove_dir_all(git.join("refs")).unwrap()),
         ("with an odd head", |git| std::fs::write(git.join("HEAD"), "odd").unwrap()),
     ];
     for (what, spoil) in spoils {
-        let stage = Stage::new();
+        let stage = GitTrapFixture::new();
         let project = &stage.world.project;
         stage.repository(&stage.beside.join("source"));
         for name in ["HEAD", "config", "objects", "refs", "index"] {
@@ -124,49 +124,49 @@ async fn a_bare_repository_behind_a_git_folder_that_is_not_whole_runs_nothing() 
         }
         let config = format!(
             "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = {}\n",
-            stage.program().display()
+            stage.program_path().display()
         );
         stage.world.file("config", config);
         stage.git(project, "init -q whole");
         std::fs::rename(project.join("whole/.git"), project.join(".git")).unwrap();
         spoil(&project.join(".git"));
-        stage.expect_trap(what, "git status").await;
+        stage.expect_trap_avoided(what, "git status").await;
     }
 }
 
 #[tokio::test]
 async fn a_submodule_that_only_history_knows_runs_nothing() {
-    let stage = Stage::new();
+    let stage = GitTrapFixture::new();
     let project = &stage.world.project;
     stage.repository(project);
-    stage.submodule_in_history(project, "sub");
+    stage.add_submodule_to_history(project, "sub");
     stage.git(project, "rm -q --cached sub");
     stage.git(project, "commit -q -m gone");
     std::fs::rename(stage.beside.join("inner"), project.join("sub")).unwrap();
-    stage.git(&project.join("sub"), &format!("config diff.external {}", stage.program().display()));
-    stage.expect_trap("by an option", "git log -p --submodule=diff").await;
+    stage.git(&project.join("sub"), &format!("config diff.external {}", stage.program_path().display()));
+    stage.expect_trap_avoided("by an option", "git log -p --submodule=diff").await;
     stage.git(project, "config diff.submodule diff");
-    stage.expect_trap("by the configuration", "git log -p").await;
-    stage.expect_trap("by the configuration", "git show HEAD~1").await;
+    stage.expect_trap_avoided("by the configuration", "git log -p").await;
+    stage.expect_trap_avoided("by the configuration", "git show HEAD~1").await;
 }
 
 #[tokio::test]
 async fn a_submodule_without_a_folder_runs_nothing() {
-    let stage = Stage::new();
+    let stage = GitTrapFixture::new();
     let project = &stage.world.project;
     stage.repository(project);
-    stage.submodule_in_history(project, "sub");
+    stage.add_submodule_to_history(project, "sub");
     std::fs::create_dir_all(project.join(".git/modules")).unwrap();
     std::fs::rename(stage.beside.join("inner/.git"), project.join(".git/modules/sub")).unwrap();
-    stage.git(&project.join(".git/modules/sub"), &format!("config diff.external {}", stage.program().display()));
-    stage.expect_trap("an absent folder", "git log -p --submodule=diff").await;
+    stage.git(&project.join(".git/modules/sub"), &format!("config diff.external {}", stage.program_path().display()));
+    stage.expect_trap_avoided("an absent folder", "git log -p --submodule=diff").await;
     let (run, _) = stage.run("git status").await;
     assert_eq!(run.result()["permission_denials"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn files_elsewhere_are_not_shown() {
-    let stage = Stage::new();
+    let stage = GitTrapFixture::new();
     let project = &stage.world.project;
     stage.repository(project);
     let git = project.join(".git");
@@ -174,11 +174,11 @@ async fn files_elsewhere_are_not_shown() {
     for name in ["interactive", "git-rebase-todo", "onto", "head-name"] {
         std::fs::write(git.join("rebase-merge").join(name), "").unwrap();
     }
-    symlink(stage.secret(), git.join("rebase-merge/done")).unwrap();
-    stage.expect_trap("an unfinished rebase", "git status").await;
+    symlink(stage.secret_path(), git.join("rebase-merge/done")).unwrap();
+    stage.expect_trap_avoided("an unfinished rebase", "git status").await;
     std::fs::remove_dir_all(git.join("rebase-merge")).unwrap();
-    stage.git(project, &format!("config blame.ignoreRevsFile {}", stage.secret().display()));
-    stage.expect_trap("a list for blame", "git blame a.txt").await;
+    stage.git(project, &format!("config blame.ignoreRevsFile {}", stage.secret_path().display()));
+    stage.expect_trap_avoided("a list for blame", "git blame a.txt").await;
     stage.git(project, "config --unset blame.ignoreRevsFile");
 
     let private = stage.beside.join("private");
@@ -188,22 +188,22 @@ async fn files_elsewhere_are_not_shown() {
     stage.git(&private, &format!("commit -q -m {SECRET}"));
     std::fs::rename(&git, stage.beside.join("kept")).unwrap();
     std::fs::write(&git, format!("gitdir: {}\n", private.join(".git").display())).unwrap();
-    stage.expect_trap("a pointer", "git log").await;
+    stage.expect_trap_avoided("a pointer", "git log").await;
     std::fs::remove_file(&git).unwrap();
     symlink(private.join(".git"), &git).unwrap();
-    stage.expect_trap("a symlink", "git show").await;
+    stage.expect_trap_avoided("a symlink", "git show").await;
     std::fs::remove_file(&git).unwrap();
     std::fs::rename(stage.beside.join("kept"), &git).unwrap();
     for name in ["objects", "refs"] {
         std::fs::remove_dir_all(git.join(name)).unwrap();
         symlink(private.join(".git").join(name), git.join(name)).unwrap();
     }
-    stage.expect_trap("objects and refs", "git log -p").await;
+    stage.expect_trap_avoided("objects and refs", "git log -p").await;
 }
 
 #[tokio::test]
 async fn ordinary_repositories_worktrees_and_submodules_are_looked_at_without_a_question() {
-    let stage = Stage::new();
+    let stage = GitTrapFixture::new();
     let project = &stage.world.project;
     let expect_allowed = async |what: &str, command: &str, shown: &str| {
         let (run, result) = stage.run(command).await;

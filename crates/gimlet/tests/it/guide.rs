@@ -5,14 +5,14 @@ mod word_count;
 use std::path::Path;
 use std::sync::Arc;
 
-use gimlet_core::files::FileHabits;
+use gimlet_core::files::FilePreferences;
 use gimlet_core::tool::{PromptContext, ToolSet};
-use gimlet_core::{Processes, Record, SessionConfig, SessionState, TurnOptions};
+use gimlet_core::{ConversationRecord, ProcessAccess, SessionConfig, SessionState, TurnOptions};
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
-use gimlet_model::{Anthropic, AnthropicConfig};
-use gimlet_proto::{Block, Body, Env, Op, Say, Thinking};
+use gimlet_model::{AnthropicConfig, AnthropicProvider};
+use gimlet_proto::{Block, Env, EventBody, Op, SubmittedPrompt, ThinkingMode};
 use gimlet_script::Script;
-use gimlet_store::{Locations, ResultFiles, Stamp, Transcript, new_session_id};
+use gimlet_store::{EntryStamp, ResultFiles, StoreLocations, Transcript, new_session_id};
 use serde_json::json;
 
 use word_count::WordCount;
@@ -51,15 +51,15 @@ async fn a_session_runs_the_guides_tool_through_the_gate() {
 
     let env = Env::default().with("ANTHROPIC_BASE_URL", model.url()).with("ANTHROPIC_API_KEY", "test");
     let provider = AnthropicConfig::from_env(&env).unwrap();
-    let (handle, life) = gimlet_core::open(session(file.parent().unwrap(), env, provider));
+    let (handle, life) = gimlet_core::open(guide_session(file.parent().unwrap(), env, provider));
     let mut events = handle.subscribe();
     let mut tasks = tokio::task::JoinSet::new();
     tasks.spawn(life);
     let blocks = vec![Block::text("how many words are in a.txt?")];
-    handle.send(Op::Say(Say { blocks, plain: true, ..Say::default() }));
+    handle.send(Op::Submit(SubmittedPrompt { blocks, plain: true, ..SubmittedPrompt::default() }));
     let mut answer = String::new();
     while let Some(event) = events.next().await {
-        if let Body::TurnEnded(report) = event.body {
+        if let EventBody::TurnEnded(report) = event.body {
             answer = report.text;
             handle.send(Op::Close);
         }
@@ -76,7 +76,7 @@ async fn a_session_runs_the_guides_tool_through_the_gate() {
 }
 
 /// A session with the guide's tool alone, in the default mode, kept nowhere.
-fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig {
+fn guide_session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig {
     let tools = ToolSet::new(vec![&WordCount]);
     let prompt = PromptContext {
         env: env.clone(),
@@ -86,8 +86,8 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         agents: Vec::new(),
     };
     let id = new_session_id();
-    let stamp = Stamp { cwd: project.display().to_string(), git_branch: String::new(), entrypoint: None };
-    let files = Locations::new(&project.join("home")).project(project).session(&id);
+    let stamp = EntryStamp { cwd: project.display().to_string(), git_branch: String::new(), entrypoint: None };
+    let files = StoreLocations::new(&project.join("home")).project(project).session_files(&id);
     let exec =
         Exec::new(ExecConfig { custodian: CustodianProgram::Fork, session_marker: id.to_string(), runtime_dir: None });
     let shell = Shell::find(ShellConfig {
@@ -95,46 +95,46 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         session_id: id.to_string(),
         effort: None,
         snapshot_file: None,
-        ahead: false,
+        prestart: false,
     });
     SessionConfig {
-        model: Arc::new(Anthropic::new(provider)),
+        model: Arc::new(AnthropicProvider::new(provider)),
         model_id: "default".to_owned(),
-        thinking: Thinking::ModelDefault,
+        thinking: ThinkingMode::ModelDefault,
         effort: None,
         api_key_source: String::new(),
         system: gimlet_core::system_blocks(&Default::default()),
         tool_defs: gimlet_core::tool_defs(&tools, &prompt),
         tools,
-        guests: None,
+        tool_source: None,
         agents: Vec::new(),
         env,
         home: None,
         state: SessionState::new(project.to_owned(), Vec::new()),
-        permissions: gimlet_core::Permissions::default(),
+        permissions: gimlet_core::PermissionConfig::default(),
         attended: false,
-        wakes: false,
-        prompted: false,
+        background_may_start_turn: false,
+        has_prompt: false,
         options: TurnOptions { concurrency: 1, ..TurnOptions::default() },
         cache_ttl: None,
-        record: Record::new(Transcript::unsaved(id.clone(), stamp)),
+        record: ConversationRecord::new(Transcript::new_unsaved(id.clone(), stamp)),
         history: Vec::new(),
         outputs: gimlet_store::ToolOutputs::default(),
         deferred: None,
         result_files: ResultFiles::new(&files),
         redactor: gimlet_core::Redactor::default(),
-        sandboxing: None,
-        confining: None,
-        plans: gimlet_core::Plans::default(),
+        sandbox: None,
+        confinement: None,
+        plan_config: gimlet_core::PlanConfig::default(),
         own: Vec::new(),
         output: None,
         checkpoints: None,
-        file_habits: FileHabits::default(),
+        file_preferences: FilePreferences::default(),
         driver: None,
         hooks: Vec::new(),
         main_agent: None,
         source: gimlet_core::StartSource::Startup,
-        processes: Processes { exec, shell },
+        processes: ProcessAccess { exec, shell },
         id,
     }
 }

@@ -1,13 +1,13 @@
 //! A model that makes the same call without end, with nobody there: the turn ends, and says why.
 #![allow(clippy::unwrap_used, reason = "in a test a broken world is a failed test")]
 
-use gimlet_script::{Script, Server};
+use gimlet_script::{Script, ScriptServer};
 use serde_json::{Value, json};
 
 use crate::world;
 
 /// A model that makes this call so often.
-async fn repeating(tool: &str, input: &Value, times: usize) -> Server {
+async fn repeating(tool: &str, input: &Value, times: usize) -> ScriptServer {
     let script = (0..times).fold(Script::new(), |script, _| script.call(tool, input.clone()).then());
     script.say("done").serve().await.unwrap()
 }
@@ -42,7 +42,7 @@ async fn a_call_that_fails_or_only_reads_thirty_times_ends_the_turn() {
     }
     assert!(!world.project.join("refused").exists());
     let model = repeating("Read", &json!({"file_path": world.path("missing")}), 30).await;
-    let run = world.run(&model).print("go").finish().await;
+    let run = world.run(&model).print_text("go").finish().await;
     run.expect_code(1);
     assert_eq!(run.stdout, "Error: the model made the same call 20 times with the same result; the turn was ended\n");
 }

@@ -11,9 +11,9 @@ const NOWHERE: &str = "http://127.0.0.1:9";
 #[tokio::test]
 async fn an_answer_that_is_lost_is_an_error() {
     let seen = world();
-    let world = seen.behind("exec > /dev/full");
+    let world = seen.with_shell_prelude("exec > /dev/full");
     let model = Script::new().say("ok").serve().await.unwrap();
-    let run = seen.run(&model).print("go").cwd(&world.project).env("HOME", world.home.to_string_lossy());
+    let run = seen.run(&model).print_text("go").cwd(&world.project).env("HOME", world.home.to_string_lossy());
     run.finish().await.expect_code(0);
     std::fs::write(world.home.join(".claude/settings.json"), r#"{"model": "a"}"#).unwrap();
     let row = r#"{"id":1,"cwd":"/w","command":"ls"}"#;
@@ -59,7 +59,7 @@ async fn a_demo_that_nobody_watches_any_more_leaves_quietly_and_nothing_behind()
         assert_eq!((run.code, run.stderr.as_str()), (code, ""), "{signal:?}");
         assert_eq!(std::fs::read_dir(&temp).unwrap().count(), 0, "{signal:?}");
     }
-    let full = world.behind("exec > /dev/full");
+    let full = world.with_shell_prelude("exec > /dev/full");
     let run = full.run_at(NOWHERE).arg("demo").finish().await;
     assert!(run.expect_code(1).stderr.starts_with("gimlet: standard output cannot be written: "), "{}", run.stderr);
 }

@@ -2,42 +2,42 @@
 
 mod agent_messages;
 mod agents;
-mod auto;
-mod bad_settings;
+mod api_key_helper;
+mod auto_mode;
 mod basics;
-mod choices;
+mod concurrent_config_writes;
 mod config;
-mod confined;
+mod damaged_sessions;
 mod faults;
-mod file_habits;
+mod file_settings;
 mod git_traps;
 mod guide;
-mod hostile;
-mod key_helper;
-mod leaving;
+mod hostile_repo;
+mod invalid_settings;
 mod loops;
 mod lost_output;
-mod many_writers;
 mod permissions;
-mod poisoned;
+mod poisoned_history;
 mod print;
 mod probes;
+mod read_only_confinement;
 mod sandbox;
-mod sandboxed;
-mod sandboxed_lists;
-mod sandboxed_live;
-mod sandboxed_meanwhile;
+mod sandbox_escape;
+mod sandbox_host_lists;
+mod sandbox_reload;
+mod sandboxed_session;
 mod sdk;
 mod secrets;
 mod sessions;
-mod sessions_damage;
 mod settings;
+mod settings_effects;
+mod settings_tampering;
 mod tidy;
 mod trust;
 mod why;
 
-use gimlet_testkit::World;
+use gimlet_testkit::TestWorld;
 
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_gimlet"))
+fn world() -> TestWorld {
+    TestWorld::new(env!("CARGO_BIN_EXE_gimlet"))
 }

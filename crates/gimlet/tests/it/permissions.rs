@@ -1,10 +1,10 @@
 //! `gimlet permissions check` through the real binary: the corpora row by row, single questions, and what goes wrong.
 
-mod corpora;
+mod permission_corpora;
 mod simulate;
 
 use gimlet_script::Script;
-use gimlet_testkit::{RunOutput, World};
+use gimlet_testkit::{RunOutput, TestWorld};
 use serde_json::json;
 
 use crate::world;
@@ -12,7 +12,7 @@ use crate::world;
 /// Nothing may be asked of a model: this address answers nobody.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
-async fn check(world: &World, args: &[&str], stdin: &str) -> RunOutput {
+async fn run_check(world: &TestWorld, args: &[&str], stdin: &str) -> RunOutput {
     let run = world.run_at(NOWHERE).args(["permissions", "check"]).args(args.iter().copied()).stdin(stdin);
     run.without_env("ANTHROPIC_API_KEY").finish().await
 }
@@ -28,7 +28,7 @@ async fn each_outcome_has_its_exit_code_and_its_reason() {
         ("git push origin", 3, "ask\n  because no rule allows it\n  would be allowed by Bash(git push *)\n"),
         ("sudo curl x", 4, "deny\n  because the deny rule `Bash(curl *)` from --rules ("),
     ] {
-        let run = check(&world, &["--rules", "rules.json", "--command", command], "").await;
+        let run = run_check(&world, &["--rules", "rules.json", "--command", command], "").await;
         run.expect_code(code);
         assert!(run.stdout.starts_with(said), "{command}: {}", run.stdout);
         assert_eq!(run.stderr, "", "{command}");
@@ -50,7 +50,7 @@ async fn where_zsh_runs_commands_only_what_both_shells_read_alike_needs_no_quest
         ("echo x >! .git/hooks/pre-commit", 0, 3),
         ("cat =ls", 0, 3),
     ] {
-        check(&world, &["--rules", "rules.json", "--command", command], "").await.expect_code(here);
+        run_check(&world, &["--rules", "rules.json", "--command", command], "").await.expect_code(here);
         let run = world.run_at(NOWHERE).env("CLAUDE_CODE_SHELL", zsh.to_str().unwrap());
         let run = run.args(["permissions", "check", "--rules", "rules.json", "--command", command]).finish().await;
         run.expect_code(there);
@@ -74,7 +74,7 @@ async fn a_variable_that_is_inherited_or_may_be_set_before_the_command_asks() {
         run.expect_code(3);
         assert!(run.stdout.starts_with("ask\n"), "{name}: {}", run.stdout);
     };
-    check(&world, &["--command", command], "").await.expect_code(0);
+    run_check(&world, &["--command", command], "").await.expect_code(0);
     for (name, value) in [("npm_package_config_k", "/etc/hostname"), ("CLAUDE_ENV_FILE", script.to_str().unwrap())] {
         let run = world.run_at(NOWHERE).env(name, value).args(["permissions", "check", "--command", command]);
         asked(&run.finish().await, name);
@@ -94,7 +94,7 @@ async fn a_variable_that_is_inherited_or_may_be_set_before_the_command_asks() {
 async fn programs_are_told_file_and_line_of_the_rule() {
     let world = world();
     world.file("rules.json", "{\"permissions\": {\n  \"deny\": [\n    \"Bash(curl *)\"\n  ]\n}}");
-    let run = check(&world, &["--rules", "rules.json", "--json", "--command", "curl x"], "").await;
+    let run = run_check(&world, &["--rules", "rules.json", "--json", "--command", "curl x"], "").await;
     run.expect_code(4);
     let answer = run.json();
     assert_eq!(answer["decision"], "deny");
@@ -120,7 +120,7 @@ async fn any_tool_is_asked_by_its_own_reading_of_the_input() {
         ("Edit", edit, "plan", 4),
         ("TodoWrite", json!({"todos": []}).to_string(), "manual", 0),
     ] {
-        let run = check(&world, &["--tool", tool, "--input", &input, "--mode", mode], "").await;
+        let run = run_check(&world, &["--tool", tool, "--input", &input, "--mode", mode], "").await;
         run.expect_code(code);
     }
     assert_eq!(world.read("a.rs"), "fn main() {}\n", "nothing is ever run");
@@ -147,7 +147,7 @@ async fn tools_of_servers_and_of_other_versions_are_judged_by_their_names() {
         ("NotebookEdit", json!({"notebook_path": "a.ipynb", "new_source": ""}), 3),
     ] {
         let input = input.to_string();
-        let run = check(&world, &["--rules", "rules.json", "--tool", tool, "--input", &input], "").await;
+        let run = run_check(&world, &["--rules", "rules.json", "--tool", tool, "--input", &input], "").await;
         run.expect_code(code);
         assert_eq!(run.stderr, "", "{tool}");
     }
@@ -164,8 +164,8 @@ async fn what_of_the_settings_does_not_count_is_said() {
         ("{\"permissions\": {\n\"deny\": [\"Bash(rm *)\"", vec!["settings.json:2"]),
     ] {
         std::fs::write(&settings, text).unwrap();
-        let shown = check(&world, &["--command", "ls"], "").await;
-        let programs = check(&world, &["--command", "ls", "--json"], "").await;
+        let shown = run_check(&world, &["--command", "ls"], "").await;
+        let programs = run_check(&world, &["--command", "ls", "--json"], "").await;
         let warnings = programs.expect_code(0).json()["warnings"].to_string();
         for words in said {
             assert!(shown.expect_code(0).stderr.contains(words), "{text}: {}", shown.stderr);
@@ -173,7 +173,7 @@ async fn what_of_the_settings_does_not_count_is_said() {
         }
     }
     std::fs::write(&settings, "{\"permissions\": {\"deny\": [\"Bash(rm *)\"]}}").unwrap();
-    assert_eq!(check(&world, &["--command", "ls"], "").await.expect_code(0).stderr, "");
+    assert_eq!(run_check(&world, &["--command", "ls"], "").await.expect_code(0).stderr, "");
 }
 
 #[tokio::test]
@@ -181,8 +181,8 @@ async fn another_folder_can_be_asked_about() {
     let world = world();
     world.file("sub/x", "");
     let input = json!({"file_path": world.path("outside")}).to_string();
-    check(&world, &["--cwd", "sub", "--tool", "Read", "--input", &input], "").await.expect_code(3);
-    check(&world, &["--tool", "Read", "--input", &input], "").await.expect_code(0);
+    run_check(&world, &["--cwd", "sub", "--tool", "Read", "--input", &input], "").await.expect_code(3);
+    run_check(&world, &["--tool", "Read", "--input", &input], "").await.expect_code(0);
 }
 
 #[tokio::test]
@@ -191,7 +191,7 @@ async fn doubtful_rules_are_reported_and_the_others_count() {
     let rules =
         "{\"permissions\":{\"deny\":[\n\"Bash(rm\",\n\"Write(x)\",\n\"Bash(curl *)\"],\"allow\":[\"Bash(curl x)\"]}}";
     world.file("rules.json", rules);
-    let run = check(&world, &["--rules", "rules.json", "--command", "curl x"], "").await;
+    let run = run_check(&world, &["--rules", "rules.json", "--command", "curl x"], "").await;
     run.expect_code(4);
     for said in ["rules.json:2", "denies nothing", "`Write(x)` has no effect", "`Bash(curl x)` is never reached"] {
         assert!(run.stderr.contains(said), "{said} is missing in {}", run.stderr);
@@ -214,7 +214,7 @@ async fn questions_that_cannot_be_understood_end_in_one() {
         (&["--command", "ls", "--cwd", "nowhere"], "no such folder"),
     ];
     for (args, said) in cases {
-        let run = check(&world, args, "").await;
+        let run = run_check(&world, args, "").await;
         run.expect_code(1);
         assert!(run.stderr.contains(said) && run.stdout.is_empty(), "{args:?}: {}", run.stderr);
     }
@@ -237,7 +237,7 @@ async fn a_malformed_row_gets_an_error_in_its_place_and_the_batch_goes_on() {
         r#"{"id":5,"cwd":"w","command":"ls"}"#,
         "[1]",
     ];
-    let run = check(&world, &["--batch"], &rows.join("\n")).await;
+    let run = run_check(&world, &["--batch"], &rows.join("\n")).await;
     run.expect_code(1);
     let answers = run.lines();
     assert_eq!(answers.len(), 11);
@@ -272,7 +272,7 @@ async fn a_batch_sees_only_the_links_of_its_rows() {
         json!({"id": 1, "cwd": cwd.trim_end_matches('/'), "tool": "Read", "path": path, "symlinks": symlinks})
     };
     let rows = format!("{}\n{}\n", row(json!({})), row(json!({ real.clone(): "/etc" })));
-    let run = check(&world, &["--batch"], &rows).await;
+    let run = run_check(&world, &["--batch"], &rows).await;
     run.expect_code(0);
     let decisions: Vec<_> = run.lines().iter().map(|answer| answer["decision"].clone()).collect();
     assert_eq!(decisions, ["allow", "ask"]);
@@ -283,9 +283,9 @@ async fn where_a_session_has_a_sandbox_the_answer_says_that_it_is_without_one() 
     let world = world();
     std::fs::create_dir_all(world.home.join(".claude")).unwrap();
     std::fs::write(world.home.join(".claude/settings.json"), r#"{"sandbox": {"enabled": true}}"#).unwrap();
-    let run = check(&world, &["--command", "make"], "").await;
+    let run = run_check(&world, &["--command", "make"], "").await;
     assert!(run.expect_code(3).stderr.contains("sandbox.enabled is on"), "{}", run.stderr);
-    let run = check(&world, &["--tool", "Read", "--input", r#"{"file_path":"a"}"#], "").await;
+    let run = run_check(&world, &["--tool", "Read", "--input", r#"{"file_path":"a"}"#], "").await;
     assert_eq!(run.stderr, "");
 }
 
@@ -294,7 +294,7 @@ async fn a_structured_answer_is_decided_by_unchanged_settings_as_it_was() {
     let world = world();
     let model = Script::new().call("StructuredOutput", json!({"files": []})).serve().await.unwrap();
     let schema = r#"{"type":"object","properties":{"files":{"type":"array"}},"required":["files"]}"#;
-    world.run(&model).args(["--json-schema", schema]).print("which?").finish().await.expect_code(0);
+    world.run(&model).args(["--json-schema", schema]).print_text("which?").finish().await.expect_code(0);
     let run = world.run_at(NOWHERE).args(["permissions", "simulate"]).finish().await;
     assert!(!run.expect_code(0).stdout.contains("StructuredOutput"), "{}", run.stdout);
 }
@@ -305,7 +305,7 @@ async fn a_compound_is_answered_part_by_part_and_a_rule_that_comes_near_says_wha
     let rules = json!({"permissions": {"deny": ["Bash(curl *)"], "allow": ["Bash(make *)", "Bash(cargo test *)"]}});
     world.file("rules.json", rules.to_string());
     let command = "cargo test && SECRET=1 make && rm out > log";
-    let run = check(&world, &["--rules", "rules.json", "--command", command], "").await;
+    let run = run_check(&world, &["--rules", "rules.json", "--command", command], "").await;
     run.expect_code(3);
     let expected = [
         "ask\n  because no rule allows it\n  part by part:\n",
@@ -318,13 +318,13 @@ async fn a_compound_is_answered_part_by_part_and_a_rule_that_comes_near_says_wha
     for part in expected {
         assert!(run.stdout.contains(part), "{part:?} is not in {}", run.stdout);
     }
-    let answer = check(&world, &["--rules", "rules.json", "--json", "--command", command], "").await.json();
+    let answer = run_check(&world, &["--rules", "rules.json", "--json", "--command", command], "").await.json();
     let parts = answer["parts"].as_array().unwrap();
     let decisions: Vec<&str> = parts.iter().map(|part| part["decision"].as_str().unwrap()).collect();
     assert_eq!(decisions, ["allow", "ask", "ask", "ask"], "{answer}");
     assert_eq!(parts[1]["reason"]["near"]["text"], "Bash(make *)", "{answer}");
     // One part alone needs no list, but the rule that comes near is still named.
-    let run = check(&world, &["--rules", "rules.json", "--command", "sudo make x"], "").await;
+    let run = run_check(&world, &["--rules", "rules.json", "--command", "sudo make x"], "").await;
     assert!(run.stdout.contains("`Bash(make *)`") && run.stdout.contains("it is run through `sudo`"), "{}", run.stdout);
     assert!(!run.stdout.contains("part by part"), "{}", run.stdout);
 }
@@ -333,7 +333,7 @@ async fn a_compound_is_answered_part_by_part_and_a_rule_that_comes_near_says_wha
 async fn questions_that_cannot_be_asked_are_answered_in_words_for_people() {
     let world = world();
     world.file("rules.json", r#"{"permission": {"deny": ["Bash"]}}"#);
-    let run = check(&world, &["--rules", "rules.json", "--command", "ls"], "").await;
+    let run = run_check(&world, &["--rules", "rules.json", "--command", "ls"], "").await;
     assert!(
         run.stderr.contains("permission: gimlet does not know this key; did you mean permissions?"),
         "{}",
@@ -343,11 +343,11 @@ async fn questions_that_cannot_be_asked_are_answered_in_words_for_people() {
         (&["--command", ""][..], "gimlet: --command: `command` is empty"),
         (&["--tool", "Bash"], "gimlet: --input: Bash was"),
     ] {
-        let run = check(&world, args, "").await;
+        let run = run_check(&world, args, "").await;
         assert!(run.expect_code(1).stderr.starts_with(said), "{args:?}: {}", run.stderr);
         assert!(!run.stderr.contains("(code ") && !run.stderr.contains("InputValidationError"), "{}", run.stderr);
     }
     let file = world.path("rules.json");
-    let run = check(&world, &["--command", "ls", "--cwd", &file], "").await;
+    let run = run_check(&world, &["--command", "ls", "--cwd", &file], "").await;
     assert!(run.expect_code(1).stderr.contains("this is no folder"), "{}", run.stderr);
 }

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use gimlet_testkit::eventually;
+use gimlet_testkit::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::world;
@@ -175,7 +175,7 @@ async fn a_signal_ends_the_command_and_what_it_planted_is_taken_away() {
         let script = "echo {} > .mcp.json; touch planted; sleep 600";
         let run = world.run_at("http://127.0.0.1:9").args(["sandbox", "run", "--", "sh", "-c", script]);
         let mut child = run.start();
-        eventually("the command has planted", || world.project.join("planted").exists()).await;
+        wait_until("the command has planted", || world.project.join("planted").exists()).await;
         let pid = Pid::from_raw(child.pid().try_into().expect("a number")).expect("a process");
         kill_process(pid, signal).expect("it runs");
         let output = tokio::task::spawn_blocking(move || child.wait_with_output()).await.expect("an end");

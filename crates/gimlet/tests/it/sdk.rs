@@ -1,43 +1,43 @@
 //! Sessions that a program drives: the lines that it sends, those that it gets, their order, and how it ends.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot set up its stage must stop")]
 
-mod beside;
-mod clearing;
-mod composed;
-mod control;
-mod driving;
-mod ending;
-mod exchange;
-mod files;
-mod flags;
-mod greeting;
+mod after_error_result;
+mod clear_command;
+mod control_requests;
+mod duplicate_tools;
+mod host_callbacks;
+mod host_notices;
+mod host_queries;
 mod hostile_servers;
-mod instructions;
-mod items;
-mod leaving;
-mod lifecycle;
+mod initialize_request;
+mod interrupt_agents;
+mod lifecycle_lines;
 mod live_settings;
-mod logged_out;
-mod looks;
-mod mirroring;
-mod moments;
-mod names;
-mod notices;
-mod opening;
-mod permission;
-mod policies;
-mod regreeting;
-mod relisting;
-mod servers;
-mod silence;
-mod stopping;
-mod twins;
+mod missing_credential;
+mod permission_requests;
+mod prompt_exchange;
+mod repeated_initialize;
+mod sdk_flags;
+mod server_calls;
+mod server_instructions;
+mod server_names;
+mod session_end;
+mod session_hooks;
+mod session_open;
+mod special_files;
+mod synthetic_prompts;
+mod termination_signals;
+mod tool_list_changes;
+mod tool_policies;
+mod transcript_mirror;
+mod transcript_side_entries;
+mod unsendable_content;
 
 use std::io::Write;
 use std::time::Duration;
 
-use gimlet_script::Server;
-use gimlet_testkit::{Run, RunOutput, RunningChild, World};
+use gimlet_script::ScriptServer;
+use gimlet_testkit::{RunBuilder, RunOutput, RunningChild, TestWorld};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -48,7 +48,7 @@ const LIMIT: Duration = Duration::from_secs(40);
 const FLAGS: [&str; 5] = ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"];
 
 /// A program that drives gimlet.
-pub(crate) struct Host {
+pub(crate) struct SdkHost {
     pub(crate) child: RunningChild,
     lines: mpsc::UnboundedReceiver<String>,
     /// Everything that was read.
@@ -56,55 +56,55 @@ pub(crate) struct Host {
 }
 
 /// How a driven run ended.
-pub(crate) struct End {
+pub(crate) struct HostEnd {
     /// Every line since the start.
     lines: Vec<Value>,
     pub(crate) output: RunOutput,
 }
 
-impl Host {
+impl SdkHost {
     /// Starts gimlet as SDKs do.
-    pub(crate) fn start(run: Run<'_>) -> Self {
+    pub(crate) fn start(run: RunBuilder<'_>) -> Self {
         let mut child = run.args(FLAGS).env("CLAUDE_CODE_SDK_READS_SESSION_STATE", "1").hold_stdin().start();
         let lines = child.lines();
         Self { child, lines, seen: Vec::new() }
     }
 
     /// The same for a host that answers permission questions.
-    fn attended(world: &World, model: &Server) -> Self {
+    fn start_attended(world: &TestWorld, model: &ScriptServer) -> Self {
         Self::start(world.run(model).args(["--permission-prompt-tool", "stdio"]))
     }
 
-    fn send(&mut self, line: Value) {
-        self.write(&format!("{line}\n"));
+    fn send_line(&mut self, line: Value) {
+        self.write_text(&format!("{line}\n"));
     }
 
-    fn write(&mut self, text: &str) {
+    fn write_text(&mut self, text: &str) {
         let stdin = self.child.stdin.as_mut().expect("an open stdin");
         // One that does not read any more shows by what it wrote.
         drop(stdin.write_all(text.as_bytes()));
     }
 
     pub(crate) fn say(&mut self, text: &str) {
-        self.send(json!({"type": "user", "session_id": "", "parent_tool_use_id": null,
+        self.send_line(json!({"type": "user", "session_id": "", "parent_tool_use_id": null,
             "message": {"role": "user", "content": text}}));
     }
 
     /// Sends a request and waits for its answer, the inside of the envelope.
-    pub(crate) async fn ask(&mut self, request: Value) -> Value {
+    pub(crate) async fn send_request(&mut self, request: Value) -> Value {
         let id = format!("req_{}", self.seen.len());
-        self.send(json!({"type": "control_request", "request_id": id, "request": request}));
-        self.answer_to(&id).await
+        self.send_line(json!({"type": "control_request", "request_id": id, "request": request}));
+        self.wait_for_answer(&id).await
     }
 
-    async fn answer_to(&mut self, id: &str) -> Value {
+    async fn wait_for_answer(&mut self, id: &str) -> Value {
         let id = json!(id);
         let is_it = |line: &Value| line["type"] == "control_response" && line["response"]["request_id"] == id;
         self.until(is_it).await["response"].clone()
     }
 
     /// The next line.
-    async fn next(&mut self) -> Value {
+    async fn next_line(&mut self) -> Value {
         let line = tokio::time::timeout(LIMIT, self.lines.recv()).await;
         let line = line.unwrap_or_else(|_| panic!("nothing more came after {:#?}", self.seen));
         let line = line.unwrap_or_else(|| panic!("it ended after {:#?}", self.seen));
@@ -115,7 +115,7 @@ impl Host {
 
     pub(crate) async fn until(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
         loop {
-            let line = self.next().await;
+            let line = self.next_line().await;
             if is_it(&line) {
                 return line;
             }
@@ -126,38 +126,38 @@ impl Host {
         self.until(|line| line["type"] == "result").await
     }
 
-    async fn state(&mut self, state: &str) {
+    async fn wait_for_state(&mut self, state: &str) {
         self.until(|line| line["subtype"] == "session_state_changed" && line["state"] == state).await;
     }
 
     /// The next request of gimlet's, whole.
-    pub(crate) async fn asked(&mut self, subtype: &str) -> Value {
+    pub(crate) async fn wait_for_request(&mut self, subtype: &str) -> Value {
         self.until(|line| line["type"] == "control_request" && line["request"]["subtype"] == subtype).await
     }
 
     pub(crate) fn answer(&mut self, request: &Value, response: Value) {
-        self.send(json!({"type": "control_response",
+        self.send_line(json!({"type": "control_response",
             "response": {"subtype": "success", "request_id": request["request_id"], "response": response}}));
     }
 
     /// Sends nothing more and waits for the end.
-    pub(crate) async fn end(mut self) -> End {
+    pub(crate) async fn end(mut self) -> HostEnd {
         self.child.stdin = None;
-        self.ended().await
+        self.wait_for_exit().await
     }
 
-    async fn ended(mut self) -> End {
+    async fn wait_for_exit(mut self) -> HostEnd {
         let mut lines = std::mem::take(&mut self.seen);
         while let Some(line) = tokio::time::timeout(LIMIT, self.lines.recv()).await.expect("an end") {
             lines.push(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error} in {line}")));
         }
         let mut child = self.child;
         let output = tokio::task::spawn_blocking(move || child.wait_with_output()).await.expect("a finished run");
-        End { lines, output }
+        HostEnd { lines, output }
     }
 }
 
-impl End {
+impl HostEnd {
     /// Checks the exit code and that nothing was remarked.
     #[track_caller]
     fn clean(self, code: i32) -> Vec<Value> {
@@ -168,7 +168,7 @@ impl End {
 }
 
 /// What each line is, in one word.
-fn kinds(lines: &[Value]) -> Vec<String> {
+fn line_kinds(lines: &[Value]) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let kind = |line: &Value| match (text(&line["type"]).as_str(), text(&line["subtype"]).as_str()) {
         ("system", "session_state_changed") => text(&line["state"]),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use gimlet_script::Script;
 use serde_json::json;
 
-use crate::key_helper::nowhere;
+use crate::api_key_helper::assert_text_nowhere;
 use crate::world;
 
 const INHERITED: &str = "canary/inherited+4711";
@@ -45,7 +45,7 @@ async fn what_the_environment_keeps_secret_is_masked_wherever_a_tool_gives_it_ba
     for secret in [INHERITED, CONFIGURED] {
         let spelt = serde_json::to_string(secret).unwrap();
         for text in [secret, spelt.trim_matches('"')] {
-            nowhere(&world, &run, text);
+            assert_text_nowhere(&world, &run, text);
             assert!(model.requests().iter().all(|request| !request.body_text().contains(text)), "{text} was sent");
         }
     }

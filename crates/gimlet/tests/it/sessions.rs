@@ -1,81 +1,81 @@
 //! `gimlet sessions` and the flags that choose a place in a session, on sessions that the binary itself made.
 #![allow(clippy::unwrap_used, reason = "in a test a broken world is a failed test")]
 
-mod search;
-mod upkeep;
+mod session_maintenance;
+mod session_search;
 
 use std::path::{Path, PathBuf};
 
-use gimlet_script::{Script, Server};
-use gimlet_testkit::{RunOutput, World, entries_of, eventually};
+use gimlet_script::{Script, ScriptServer};
+use gimlet_testkit::{RunOutput, TestWorld, entries_of, wait_until};
 use serde_json::{Value, json};
 
 use crate::world;
 
 /// A model that says this once. Replies of different models have different ids, as in life.
-async fn said(text: &str) -> Server {
+async fn serve_text(text: &str) -> ScriptServer {
     let seed = text.bytes().fold(7, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
     Script::new().seed(seed).say(text).serve().await.unwrap()
 }
 
 /// One turn; gives the session's id.
-async fn turn(world: &World, prompt: &str, reply: &str, args: &[&str]) -> String {
-    let run = world.run(&said(reply).await).stream(prompt).args(args.iter().copied()).finish().await;
+async fn run_turn(world: &TestWorld, prompt: &str, reply: &str, args: &[&str]) -> String {
+    let run = world.run(&serve_text(reply).await).stream(prompt).args(args.iter().copied()).finish().await;
     run.expect_code(0);
     run.result()["session_id"].as_str().unwrap().to_owned()
 }
 
-async fn sessions(world: &World, args: &[&str]) -> RunOutput {
+async fn run_sessions(world: &TestWorld, args: &[&str]) -> RunOutput {
     let run = world.run_at("http://127.0.0.1:9").arg("sessions").args(args.iter().copied());
     run.finish().await
 }
 
-fn transcript(world: &World, id: &str) -> PathBuf {
+fn transcript_path(world: &TestWorld, id: &str) -> PathBuf {
     world.transcripts().into_iter().find(|path| path.to_string_lossy().contains(id)).unwrap()
 }
 
 #[tokio::test]
 async fn sessions_are_listed_named_tagged_and_found_by_what_they_are_called() {
     let world = world();
-    let first = turn(&world, "fix the parser", "done", &[]).await;
-    turn(&world, "more", "done", &["--resume", &first]).await;
-    let second = turn(&world, "write \x1b[31mdocs", "done", &["--name", "the docs"]).await;
+    let first = run_turn(&world, "fix the parser", "done", &[]).await;
+    run_turn(&world, "more", "done", &["--resume", &first]).await;
+    let second = run_turn(&world, "write \x1b[31mdocs", "done", &["--name", "the docs"]).await;
 
-    let rows = sessions(&world, &["ls", "--json"]).await.lines();
+    let rows = run_sessions(&world, &["ls", "--json"]).await.lines();
     let ids: Vec<&str> = rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
     assert_eq!(ids, [second.as_str(), first.as_str()]);
     assert_eq!((&rows[1]["turns"], &rows[1]["firstPrompt"]), (&json!(2), &json!("fix the parser")));
-    let table = sessions(&world, &["ls"]).await.stdout;
+    let table = run_sessions(&world, &["ls"]).await.stdout;
     assert!(table.contains("the docs") && table.contains("fix the parser") && table.contains(&first[..8]), "{table}");
 
     // By the beginning of its id, by its new title, by its transcript.
-    sessions(&world, &["rename", &first[..6], "  a better\tname "]).await.expect_code(0);
-    sessions(&world, &["tag", "a better name", "ﬁne\u{200b}"]).await.expect_code(0);
-    let path = transcript(&world, &first);
-    let shown = sessions(&world, &["show", &path.to_string_lossy(), "--json"]).await.json();
+    run_sessions(&world, &["rename", &first[..6], "  a better\tname "]).await.expect_code(0);
+    run_sessions(&world, &["tag", "a better name", "ﬁne\u{200b}"]).await.expect_code(0);
+    let path = transcript_path(&world, &first);
+    let shown = run_sessions(&world, &["show", &path.to_string_lossy(), "--json"]).await.json();
     assert_eq!((&shown["title"], &shown["tag"]), (&json!("a better name"), &json!("fine")));
-    let tagged = sessions(&world, &["ls", "--tag", "fine", "--json"]).await.lines();
+    let tagged = run_sessions(&world, &["ls", "--tag", "fine", "--json"]).await.lines();
     assert_eq!(tagged.len(), 1);
     // The entries are those that the public SDK helpers write.
     let last = std::fs::read_to_string(&path).unwrap();
     let last: Vec<&str> = last.lines().rev().take(2).collect();
     assert_eq!(last[1], format!(r#"{{"type":"custom-title","customTitle":"a better name","sessionId":"{first}"}}"#));
     assert_eq!(last[0], format!(r#"{{"type":"tag","tag":"fine","sessionId":"{first}"}}"#));
-    sessions(&world, &["tag", &first, "--clear"]).await.expect_code(0);
-    assert_eq!(sessions(&world, &["show", &first, "--json"]).await.json()["tag"], Value::Null);
+    run_sessions(&world, &["tag", &first, "--clear"]).await.expect_code(0);
+    assert_eq!(run_sessions(&world, &["show", &first, "--json"]).await.json()["tag"], Value::Null);
     // A renamed session goes on under its new name, and keeps it.
-    assert_eq!(turn(&world, "again", "ok", &["--resume", "a better name"]).await, first);
-    assert_eq!(sessions(&world, &["show", &first, "--json"]).await.json()["title"], "a better name");
+    assert_eq!(run_turn(&world, "again", "ok", &["--resume", "a better name"]).await, first);
+    assert_eq!(run_sessions(&world, &["show", &first, "--json"]).await.json()["title"], "a better name");
 }
 
 #[tokio::test]
 async fn a_title_can_be_left_to_gimlet() {
     let world = world();
-    let id = turn(&world, "Fix the parser. It fails on main since yesterday.", "done", &[]).await;
-    let run = sessions(&world, &["rename", &id]).await;
+    let id = run_turn(&world, "Fix the parser. It fails on main since yesterday.", "done", &[]).await;
+    let run = run_sessions(&world, &["rename", &id]).await;
     run.expect_code(0);
     assert!(run.stdout.contains("is now called 'Fix the parser. It fails on main since yesterday'"), "{}", run.stdout);
-    assert_eq!(sessions(&world, &["rename", &id, ""]).await.code, 0);
+    assert_eq!(run_sessions(&world, &["rename", &id, ""]).await.code, 0);
 }
 
 #[tokio::test]
@@ -83,15 +83,15 @@ async fn continuing_finds_the_session_that_added_the_folder() {
     let world = world();
     std::fs::create_dir_all(world.project.join("lib")).unwrap();
     let lib = world.project.join("lib").canonicalize().unwrap();
-    let first = turn(&world, "both at once", "done", &["--add-dir", "lib"]).await;
-    let model = said("more").await;
+    let first = run_turn(&world, "both at once", "done", &["--add-dir", "lib"]).await;
+    let model = serve_text("more").await;
     let run = world.run(&model).cwd(&lib).stream("go on").args(["--continue"]).finish().await;
     run.expect_code(0);
     assert_eq!(run.result()["session_id"], first);
     // One that was started there since then is newer.
-    let model = said("own").await;
+    let model = serve_text("own").await;
     let own = world.run(&model).cwd(&lib).stream("alone").finish().await.result()["session_id"].clone();
-    let model = said("again").await;
+    let model = serve_text("again").await;
     let run = world.run(&model).cwd(&lib).stream("go on").args(["--continue"]).finish().await;
     assert_eq!(run.result()["session_id"], own);
 }
@@ -101,16 +101,16 @@ async fn a_session_at_work_is_listed_as_running() {
     let world = world();
     let wait = json!({"command": "while [ ! -e go ]; do sleep 0.01; done"});
     let model = Script::new().call("Bash", wait).then().say("done").serve().await.unwrap();
-    let child = world.run(&model).args(["--allowedTools", "Bash"]).print("go").start();
-    eventually("it has begun", || !world.transcripts().is_empty()).await;
-    let row = sessions(&world, &["ls", "--json"]).await.json();
+    let child = world.run(&model).args(["--allowedTools", "Bash"]).print_text("go").start();
+    wait_until("it has begun", || !world.transcripts().is_empty()).await;
+    let row = run_sessions(&world, &["ls", "--json"]).await.json();
     assert_eq!(row["running"], true);
-    let table = sessions(&world, &["ls"]).await.stdout;
+    let table = run_sessions(&world, &["ls"]).await.stdout;
     assert!(table.contains("running"), "{table}");
     world.file("go", "");
     let mut child = child;
     tokio::task::spawn_blocking(move || child.wait_with_output()).await.unwrap().expect_code(0);
-    let row = sessions(&world, &["ls", "--json"]).await.json();
+    let row = run_sessions(&world, &["ls", "--json"]).await.json();
     assert_eq!((&row["running"], &row["working"]), (&json!(false), &json!(false)));
 }
 
@@ -118,7 +118,7 @@ async fn a_session_at_work_is_listed_as_running() {
 async fn names_that_fit_no_session_or_several_are_refused_in_one_line() {
     let world = world();
     for id in ["5e551000-0000-4000-8000-00000000000a", "5e551000-0000-4000-8000-00000000000b"] {
-        turn(&world, "go", "ok", &["--session-id", id, "--name", "twin"]).await;
+        run_turn(&world, "go", "ok", &["--session-id", id, "--name", "twin"]).await;
     }
     let wrong: [(&[&str], &str); 6] = [
         (&["show", "5e55"], "more than one session has an id that begins with '5e55'"),
@@ -129,7 +129,7 @@ async fn names_that_fit_no_session_or_several_are_refused_in_one_line() {
         (&["tag", "5e551000-0000-4000-8000-00000000000a", "\u{200b}"], "at least one visible character"),
     ];
     for (args, part) in wrong {
-        let run = sessions(&world, args).await;
+        let run = run_sessions(&world, args).await;
         run.expect_code(1);
         assert!(run.stderr.contains(part) && run.stderr.lines().count() == 1, "{args:?}: {}", run.stderr);
     }
@@ -138,8 +138,8 @@ async fn names_that_fit_no_session_or_several_are_refused_in_one_line() {
 #[tokio::test]
 async fn a_session_is_deleted_with_everything_beside_it_and_only_when_that_was_said() {
     let world = world();
-    let (gone, stays) = (turn(&world, "one", "ok", &[]).await, turn(&world, "two", "ok", &[]).await);
-    let path = transcript(&world, &gone);
+    let (gone, stays) = (run_turn(&world, "one", "ok", &[]).await, run_turn(&world, "two", "ok", &[]).await);
+    let path = transcript_path(&world, &gone);
     let side = path.with_extension("");
     let home = world.home.join(".claude");
     for file in [
@@ -150,20 +150,20 @@ async fn a_session_is_deleted_with_everything_beside_it_and_only_when_that_was_s
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(file, "x").unwrap();
     }
-    let unsure = sessions(&world, &["rm", &gone]).await;
+    let unsure = run_sessions(&world, &["rm", &gone]).await;
     unsure.expect_code(1);
     assert!(unsure.stderr.contains("--yes") && path.exists(), "{}", unsure.stderr);
-    let dry = sessions(&world, &["rm", &gone, "--dry-run"]).await;
+    let dry = run_sessions(&world, &["rm", &gone, "--dry-run"]).await;
     assert!(dry.stdout.contains(&gone) && path.exists(), "{}", dry.stdout);
-    sessions(&world, &["rm", &gone, "--yes"]).await.expect_code(0);
+    run_sessions(&world, &["rm", &gone, "--yes"]).await.expect_code(0);
     assert!(!path.exists() && !side.exists() && !home.join("file-history").join(&gone).exists());
-    assert!(transcript(&world, &stays).exists());
+    assert!(transcript_path(&world, &stays).exists());
     // By age, only what is old enough, and only when asked.
-    let none = sessions(&world, &["rm", "--older-than", "1h", "--yes"]).await;
+    let none = run_sessions(&world, &["rm", "--older-than", "1h", "--yes"]).await;
     assert!(none.stdout.contains("nothing to delete"), "{}", none.stdout);
-    let old = std::fs::File::open(transcript(&world, &stays)).unwrap();
+    let old = std::fs::File::open(transcript_path(&world, &stays)).unwrap();
     old.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(90_000)).unwrap();
-    sessions(&world, &["rm", "--older-than", "1d", "--yes"]).await.expect_code(0);
+    run_sessions(&world, &["rm", "--older-than", "1d", "--yes"]).await.expect_code(0);
     assert_eq!(world.transcripts(), Vec::<PathBuf>::new());
 }
 
@@ -179,23 +179,23 @@ async fn a_session_that_is_running_is_not_deleted() {
     })
     .await
     .unwrap();
-    let refused = sessions(&world, &["rm", id, "--yes"]).await;
+    let refused = run_sessions(&world, &["rm", id, "--yes"]).await;
     refused.expect_code(1);
     assert!(refused.stderr.contains("in use"), "{}", refused.stderr);
-    assert!(transcript(&world, id).exists());
+    assert!(transcript_path(&world, id).exists());
     running.kill();
 }
 
 /// A session of three turns; gives its id and its entries.
-async fn three_turns(world: &World) -> (String, Vec<Value>) {
-    let id = turn(world, "first prompt", "first reply", &[]).await;
-    turn(world, "second prompt", "second reply", &["--resume", &id]).await;
-    turn(world, "third prompt", "third reply", &["--resume", &id]).await;
-    let entries = entries_of(&transcript(world, &id));
+async fn record_three_turns(world: &TestWorld) -> (String, Vec<Value>) {
+    let id = run_turn(world, "first prompt", "first reply", &[]).await;
+    run_turn(world, "second prompt", "second reply", &["--resume", &id]).await;
+    run_turn(world, "third prompt", "third reply", &["--resume", &id]).await;
+    let entries = entries_of(&transcript_path(world, &id));
     (id, entries)
 }
 
-fn uuid_of(entries: &[Value], text: &str) -> String {
+fn entry_uuid(entries: &[Value], text: &str) -> String {
     let said = |entry: &&Value| entry["uuid"].is_string() && entry["message"].to_string().contains(text);
     entries.iter().find(said).unwrap()["uuid"].as_str().unwrap().to_owned()
 }
@@ -203,17 +203,17 @@ fn uuid_of(entries: &[Value], text: &str) -> String {
 #[tokio::test]
 async fn a_session_goes_on_from_an_earlier_entry_as_if_nothing_had_followed() {
     let world = world();
-    let (id, entries) = three_turns(&world).await;
-    let cut = uuid_of(&entries, "first reply");
-    let model = said("other").await;
+    let (id, entries) = record_three_turns(&world).await;
+    let cut = entry_uuid(&entries, "first reply");
+    let model = serve_text("other").await;
     let args = ["--resume", &id, "--resume-session-at", &cut];
     world.run(&model).stream("another second").args(args).finish().await.expect_code(0);
     let body = model.request(0).body_text().into_owned();
     assert!(body.contains("first reply") && !body.contains("second reply") && !body.contains("third prompt"));
     assert!(model.rejections().is_empty());
     // What was left behind stays in the file, and the session now goes on from the new branch.
-    assert!(std::fs::read_to_string(transcript(&world, &id)).unwrap().contains("third reply"));
-    let model = said("more").await;
+    assert!(std::fs::read_to_string(transcript_path(&world, &id)).unwrap().contains("third reply"));
+    let model = serve_text("more").await;
     world.run(&model).stream("go").args(["--resume", &id]).finish().await.expect_code(0);
     let body = model.request(0).body_text().into_owned();
     assert!(body.contains("another second"), "{body}");
@@ -223,27 +223,27 @@ async fn a_session_goes_on_from_an_earlier_entry_as_if_nothing_had_followed() {
 #[tokio::test]
 async fn a_fork_from_an_earlier_entry_leaves_the_source_byte_for_byte() {
     let world = world();
-    let (id, entries) = three_turns(&world).await;
-    let before = std::fs::read(transcript(&world, &id)).unwrap();
-    let cut = uuid_of(&entries, "second reply");
-    let model = said("forked").await;
+    let (id, entries) = record_three_turns(&world).await;
+    let before = std::fs::read(transcript_path(&world, &id)).unwrap();
+    let cut = entry_uuid(&entries, "second reply");
+    let model = serve_text("forked").await;
     let args = ["--resume", &id, "--resume-session-at", &cut, "--fork-session"];
     let run = world.run(&model).stream("go").args(args).finish().await;
     run.expect_code(0);
     let body = model.request(0).body_text().into_owned();
     assert!(body.contains("second reply") && !body.contains("third prompt"));
-    assert_eq!(std::fs::read(transcript(&world, &id)).unwrap(), before);
-    let fork = entries_of(&transcript(&world, run.result()["session_id"].as_str().unwrap()));
+    assert_eq!(std::fs::read(transcript_path(&world, &id)).unwrap(), before);
+    let fork = entries_of(&transcript_path(&world, run.result()["session_id"].as_str().unwrap()));
     assert!(!fork.iter().any(|entry| entry.to_string().contains("third prompt")));
 }
 
 #[tokio::test]
 async fn dropping_a_turn_is_refused_unless_it_is_exactly_that_turn() {
     let world = world();
-    let (id, entries) = three_turns(&world).await;
-    let (second, third) = (uuid_of(&entries, "second reply"), uuid_of(&entries, "third prompt"));
-    let (first, second_prompt) = (uuid_of(&entries, "first reply"), uuid_of(&entries, "second prompt"));
-    let before = std::fs::read(transcript(&world, &id)).unwrap();
+    let (id, entries) = record_three_turns(&world).await;
+    let (second, third) = (entry_uuid(&entries, "second reply"), entry_uuid(&entries, "third prompt"));
+    let (first, second_prompt) = (entry_uuid(&entries, "first reply"), entry_uuid(&entries, "second prompt"));
+    let before = std::fs::read(transcript_path(&world, &id)).unwrap();
     let refused: [(&str, &str); 5] =
         [(&second, ""), (&second, &second_prompt), (&first, &second_prompt), (&first, &third), (&third, &third)];
     for (cut, turn) in refused {
@@ -253,9 +253,9 @@ async fn dropping_a_turn_is_refused_unless_it_is_exactly_that_turn() {
         run.expect_code(1);
         let error = run.result()["errors"][0].as_str().unwrap().to_owned();
         assert!(error.starts_with("Resume rejected by --resume-drops-turn:"), "{error}");
-        assert_eq!(std::fs::read(transcript(&world, &id)).unwrap(), before, "nothing is written");
+        assert_eq!(std::fs::read(transcript_path(&world, &id)).unwrap(), before, "nothing is written");
     }
-    let model = said("other third").await;
+    let model = serve_text("other third").await;
     let (at, drops) = (format!("--resume-session-at={second}"), format!("--resume-drops-turn={third}"));
     world.run(&model).stream("go").args(["--resume", &id, &at, &drops]).finish().await.expect_code(0);
     assert!(!model.request(0).body_text().contains("third prompt"));
@@ -264,7 +264,7 @@ async fn dropping_a_turn_is_refused_unless_it_is_exactly_that_turn() {
 #[tokio::test]
 async fn what_cannot_be_gone_on_from_is_said_in_the_words_that_hosts_know() {
     let world = world();
-    let (id, _) = three_turns(&world).await;
+    let (id, _) = record_three_turns(&world).await;
     let nobody = "0195c9f4-3a88-4b44-9d41-3f6a1f1a0009";
     let wrong: [(&[&str], &str); 6] = [
         (&["--resume", nobody], "No conversation found with session ID: 0195c9f4-3a88-4b44-9d41-3f6a1f1a0009"),
@@ -296,9 +296,9 @@ async fn a_session_of_another_worktree_is_found_by_id_and_by_title() {
     world.file(".git/worktrees/side/commondir", "../..\n");
     world.file(".git/worktrees/side/HEAD", "ref: refs/heads/side\n");
     std::fs::write(side.join(".git"), format!("gitdir: {}/.git/worktrees/side\n", world.project.display())).unwrap();
-    let id = turn(&world, "in the main tree", "ok", &["--name", "shared work"]).await;
+    let id = run_turn(&world, "in the main tree", "ok", &["--name", "shared work"]).await;
     for wanted in [id.as_str(), "shared work"] {
-        let model = said("more").await;
+        let model = serve_text("more").await;
         let run = world.run(&model).stream("go").args(["--resume", wanted]).cwd(&side).finish().await;
         run.expect_code(0);
         assert_eq!(run.result()["session_id"], json!(id), "{wanted}");
@@ -306,7 +306,7 @@ async fn a_session_of_another_worktree_is_found_by_id_and_by_title() {
     let rows = world.run_at("http://127.0.0.1:9").args(["sessions", "ls", "--json"]).cwd(&side).finish().await.lines();
     assert_eq!(rows.len(), 1);
     // But going on with the newest one stays in its own tree.
-    let run = world.run(&said("new").await).stream("go").arg("--continue").cwd(&side).finish().await;
+    let run = world.run(&serve_text("new").await).stream("go").arg("--continue").cwd(&side).finish().await;
     assert_ne!(run.result()["session_id"], json!(id));
 }
 
@@ -343,10 +343,10 @@ async fn exports_carry_everything_said_and_no_credential_and_no_script() {
     }
     let file = world.home.join("talk.html");
     let write = ["export", &id, "-o", &file.to_string_lossy()];
-    sessions(&world, &write).await.expect_code(0);
+    run_sessions(&world, &write).await.expect_code(0);
     use std::os::unix::fs::PermissionsExt;
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-    let again = sessions(&world, &write).await;
+    let again = run_sessions(&world, &write).await;
     again.expect_code(1);
     assert!(again.stderr.contains("--force"), "{}", again.stderr);
 }
@@ -354,60 +354,60 @@ async fn exports_carry_everything_said_and_no_credential_and_no_script() {
 #[tokio::test]
 async fn fsck_ends_with_one_for_damage_and_the_repaired_copy_goes_on() {
     let world = world();
-    let (id, _) = three_turns(&world).await;
-    sessions(&world, &["fsck"]).await.expect_code(0);
-    let path = transcript(&world, &id);
+    let (id, _) = record_three_turns(&world).await;
+    run_sessions(&world, &["fsck"]).await.expect_code(0);
+    let path = transcript_path(&world, &id);
     let mut bytes = std::fs::read(&path).unwrap();
     bytes.truncate(bytes.len() - 40);
     std::fs::write(&path, &bytes).unwrap();
-    let found = sessions(&world, &["fsck", &id]).await;
+    let found = run_sessions(&world, &["fsck", &id]).await;
     found.expect_code(1);
     assert!(found.stdout.contains("torn-tail") && found.stdout.contains("→"), "{}", found.stdout);
     let out = world.home.join("mended");
     std::fs::create_dir(&out).unwrap();
-    sessions(&world, &["fsck", &id, "--repair", &out.to_string_lossy()]).await.expect_code(1);
+    run_sessions(&world, &["fsck", &id, "--repair", &out.to_string_lossy()]).await.expect_code(1);
     assert_eq!(std::fs::read(&path).unwrap(), bytes, "the original is not touched");
     let copy = out.join(format!("{id}.jsonl"));
-    sessions(&world, &["fsck", &copy.to_string_lossy()]).await.expect_code(0);
-    let model = said("on").await;
+    run_sessions(&world, &["fsck", &copy.to_string_lossy()]).await.expect_code(0);
+    let model = serve_text("on").await;
     world.run(&model).stream("go").args(["--resume", &copy.to_string_lossy()]).finish().await.expect_code(0);
     assert!(model.request(0).body_text().contains("third reply"));
-    let again = sessions(&world, &["fsck", &id, "--repair", &out.to_string_lossy()]).await;
+    let again = run_sessions(&world, &["fsck", &id, "--repair", &out.to_string_lossy()]).await;
     assert!(again.stderr.contains("exists already"), "{}", again.stderr);
 }
 
-async fn found(world: &World, args: &[&str]) -> Vec<Value> {
+async fn search_results(world: &TestWorld, args: &[&str]) -> Vec<Value> {
     let mut all = vec!["search", "--json"];
     all.extend(args);
-    sessions(world, &all).await.lines()
+    run_sessions(world, &all).await.lines()
 }
 
 #[tokio::test]
 async fn search_finds_what_was_said_since_it_was_last_asked() {
     let world = world();
-    let id = turn(&world, "where is the giraffe", "In the Zoological garden.", &[]).await;
-    let hits = found(&world, &["zoological", "gard*"]).await;
+    let id = run_turn(&world, "where is the giraffe", "In the Zoological garden.", &[]).await;
+    let hits = search_results(&world, &["zoological", "gard*"]).await;
     assert_eq!((hits.len(), &hits[0]["session"], &hits[0]["role"]), (1, &json!(id), &json!("assistant")));
     assert!(hits[0]["snippet"].as_str().unwrap().contains("Zoological"));
-    assert_eq!(found(&world, &["giraffe -where"]).await.len(), 0);
-    turn(&world, "and the okapi", "Beside the giraffe.", &["--resume", &id]).await;
-    assert_eq!(found(&world, &["giraffe"]).await.len(), 2);
-    assert_eq!(found(&world, &["giraffe", "--limit", "1"]).await.len(), 1);
-    assert_eq!(found(&world, &["giraffe", "--since", "1h"]).await.len(), 2);
-    assert_eq!(found(&world, &["giraffe", "--since", "2999-01-01"]).await.len(), 0);
-    assert_eq!(found(&world, &["giraffe", "--project", "."]).await.len(), 2);
-    assert_eq!(found(&world, &["giraffe", "--project", "/nowhere"]).await.len(), 0);
-    let none = sessions(&world, &["search", "unicorn"]).await;
+    assert_eq!(search_results(&world, &["giraffe -where"]).await.len(), 0);
+    run_turn(&world, "and the okapi", "Beside the giraffe.", &["--resume", &id]).await;
+    assert_eq!(search_results(&world, &["giraffe"]).await.len(), 2);
+    assert_eq!(search_results(&world, &["giraffe", "--limit", "1"]).await.len(), 1);
+    assert_eq!(search_results(&world, &["giraffe", "--since", "1h"]).await.len(), 2);
+    assert_eq!(search_results(&world, &["giraffe", "--since", "2999-01-01"]).await.len(), 0);
+    assert_eq!(search_results(&world, &["giraffe", "--project", "."]).await.len(), 2);
+    assert_eq!(search_results(&world, &["giraffe", "--project", "/nowhere"]).await.len(), 0);
+    let none = run_sessions(&world, &["search", "unicorn"]).await;
     none.expect_code(1);
-    sessions(&world, &["rm", &id, "--yes"]).await.expect_code(0);
-    assert_eq!(found(&world, &["giraffe"]).await.len(), 0);
+    run_sessions(&world, &["rm", &id, "--yes"]).await.expect_code(0);
+    assert_eq!(search_results(&world, &["giraffe"]).await.len(), 0);
 }
 
 #[tokio::test]
 async fn an_index_that_is_broken_foreign_or_was_being_written_is_made_anew() {
     let world = world();
-    turn(&world, "where is the giraffe", "There.", &[]).await;
-    assert_eq!(found(&world, &["giraffe"]).await.len(), 1);
+    run_turn(&world, "where is the giraffe", "There.", &[]).await;
+    assert_eq!(search_results(&world, &["giraffe"]).await.len(), 1);
     let index = world.home.join(".claude/gimlet/cache/search.db");
     let whole = std::fs::read(&index).unwrap();
     let half = whole[..whole.len() / 2].to_vec();
@@ -426,14 +426,14 @@ async fn an_index_that_is_broken_foreign_or_was_being_written_is_made_anew() {
             drop(std::fs::remove_file(index.with_file_name(part)));
         }
         std::fs::write(&index, bytes).unwrap();
-        assert_eq!(found(&world, &["giraffe"]).await.len(), 1, "{name}");
+        assert_eq!(search_results(&world, &["giraffe"]).await.len(), 1, "{name}");
     }
     use std::os::unix::fs::PermissionsExt;
     assert_eq!(index.metadata().unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 /// Sessions to search in, each with the same rare word once.
-fn corpus(world: &World, sessions: usize, entries: usize) {
+fn write_search_corpus(world: &TestWorld, sessions: usize, entries: usize) {
     let dir = world.home.join(".claude/projects/-somewhere");
     std::fs::create_dir_all(&dir).unwrap();
     for session in 0..sessions {
@@ -455,22 +455,22 @@ fn corpus(world: &World, sessions: usize, entries: usize) {
 #[tokio::test]
 async fn a_search_that_is_killed_while_it_reads_leaves_an_index_that_the_next_one_completes() {
     let world = world();
-    corpus(&world, 12, 400);
+    write_search_corpus(&world, 12, 400);
     let cache = world.home.join(".claude/gimlet/cache");
     for _ in 0..3 {
         let mut run = world.run_at("http://127.0.0.1:9").args(["sessions", "search", "okapi"]).start();
         let begun = |name: &str| cache.join(name).metadata().is_ok_and(|file| file.len() > 0);
-        eventually("the index is being written", || begun("search.db-wal") || begun("search.db")).await;
+        wait_until("the index is being written", || begun("search.db-wal") || begun("search.db")).await;
         run.kill();
         tokio::task::spawn_blocking(move || run.wait_with_output()).await.unwrap();
     }
-    assert_eq!(found(&world, &["okapi"]).await.len(), 12);
+    assert_eq!(search_results(&world, &["okapi"]).await.len(), 12);
 }
 
 #[tokio::test]
 async fn searches_at_the_same_time_fill_one_index_together() {
     let world = world();
-    corpus(&world, 6, 60);
+    write_search_corpus(&world, 6, 60);
     let mut runs: Vec<_> = (0..4)
         .map(|_| world.run_at("http://127.0.0.1:9").args(["sessions", "search", "okapi", "--json"]).start())
         .map(|mut run| tokio::task::spawn_blocking(move || run.wait_with_output()))
@@ -479,15 +479,15 @@ async fn searches_at_the_same_time_fill_one_index_together() {
         let output = run.await.unwrap();
         assert_eq!(output.lines().len(), 6, "{}", output.stderr);
     }
-    assert_eq!(found(&world, &["okapi"]).await.len(), 6);
+    assert_eq!(search_results(&world, &["okapi"]).await.len(), 6);
 }
 
 #[tokio::test]
 async fn a_conversation_too_large_for_any_request_is_refused_with_ways_to_go_on() {
     let world = world();
-    let (id, entries) = three_turns(&world).await;
-    let path = transcript(&world, &id);
-    large(&path, &entries);
+    let (id, entries) = record_three_turns(&world).await;
+    let path = transcript_path(&world, &id);
+    append_large_prompts(&path, &entries);
     let model = Script::new().serve().await.unwrap();
     let run = world.run(&model).stream("go").args(["--resume", &id]).finish().await;
     run.expect_code(1);
@@ -496,14 +496,14 @@ async fn a_conversation_too_large_for_any_request_is_refused_with_ways_to_go_on(
     assert!(model.requests().is_empty(), "nothing of it was sent");
     // The entry that is named really fits.
     let cut = error.split("--resume-session-at ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
-    let model = said("small again").await;
+    let model = serve_text("small again").await;
     let args = ["--resume", &id, "--resume-session-at", cut, "--fork-session"];
     world.run(&model).stream("go").args(args).finish().await.expect_code(0);
     assert!(model.request(0).body_text().contains("third reply"));
 }
 
 /// Adds prompts of a megabyte each to a session.
-fn large(path: &Path, entries: &[Value]) {
+fn append_large_prompts(path: &Path, entries: &[Value]) {
     use std::io::Write;
     let prompt = entries.iter().rfind(|entry| entry["type"] == "user").unwrap();
     let mut last = entries.iter().rfind(|entry| entry["type"] == "assistant").unwrap()["uuid"].clone();
@@ -522,7 +522,7 @@ fn large(path: &Path, entries: &[Value]) {
 async fn what_is_not_there_is_named() {
     let world = world();
     let model = Script::new().say("ok").serve().await.unwrap();
-    world.run(&model).print("go").finish().await.expect_code(0);
+    world.run(&model).print_text("go").finish().await.expect_code(0);
     let id = world.transcripts()[0].file_stem().unwrap().to_string_lossy().into_owned();
     for (args, code, part) in [
         (&["ls", "--tag", "nope"][..], 0, "with the tag 'nope'"),

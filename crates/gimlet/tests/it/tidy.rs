@@ -2,12 +2,12 @@
 //!
 //! Everything is read from the tree itself. A failure names the file and what to do about it.
 
-mod environment;
-mod tree;
+mod env_docs;
+mod source_tree;
 
 use std::collections::BTreeSet;
 
-use tree::{Dependency, SourceFile, Tree};
+use source_tree::{DependencyLine, SourceFile, SourceTree};
 
 /// Which of our crates each crate may use in its `[dependencies]`. What a crate needs for its tests is its own affair.
 const EDGES: &[(&str, &[&str])] = &[
@@ -41,11 +41,11 @@ const FILE_LONG_LINES: usize = 700;
 
 #[test]
 fn crates_use_only_what_lies_below_them() {
-    for manifest in Tree::read().manifests() {
+    for manifest in SourceTree::read().manifests() {
         let Some((_, allowed)) = EDGES.iter().find(|(name, _)| *name == manifest.name) else {
             panic!("{} is new: say in EDGES what it may use", manifest.name);
         };
-        for Dependency { name, .. } in manifest.dependencies("dependencies") {
+        for DependencyLine { name, .. } in manifest.dependencies("dependencies") {
             let Some(room) = name.strip_prefix("gimlet-") else { continue };
             assert!(allowed.contains(&room), "{} must not use {name}: dependencies point down", manifest.name);
         }
@@ -54,21 +54,24 @@ fn crates_use_only_what_lies_below_them() {
 
 #[test]
 fn proto_stays_small_and_light() {
-    let tree = Tree::read();
+    let tree = SourceTree::read();
     let manifest = tree.manifests().into_iter().find(|manifest| manifest.name == "gimlet-proto").expect("proto");
-    for Dependency { name, .. } in manifest.dependencies("dependencies") {
+    for DependencyLine { name, .. } in manifest.dependencies("dependencies") {
         assert!(PROTO_MAY_USE.contains(&name.as_str()), "gimlet-proto must not use {name}: every crate waits for it");
     }
-    let lines: usize =
-        tree.rust().filter(|file| file.path.starts_with("crates/gimlet-proto/src")).map(|file| file.lines()).sum();
+    let lines: usize = tree
+        .rust_files()
+        .filter(|file| file.path.starts_with("crates/gimlet-proto/src"))
+        .map(|file| file.lines())
+        .sum();
     assert!(lines < PROTO_MAX_LINES, "gimlet-proto has {lines} lines; move out what only one room speaks");
 }
 
 #[test]
 fn versions_are_named_in_one_place() {
-    for manifest in Tree::read().manifests() {
+    for manifest in SourceTree::read().manifests() {
         for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
-            for Dependency { name, line } in manifest.dependencies(kind) {
+            for DependencyLine { name, line } in manifest.dependencies(kind) {
                 let wanted = format!("{name}.workspace = true");
                 assert!(
                     line == wanted,
@@ -82,9 +85,9 @@ fn versions_are_named_in_one_place() {
 
 #[test]
 fn every_tool_is_in_the_table() {
-    let tree = Tree::read();
-    let table = tree.text("crates/gimlet-tools/src/builtin.rs");
-    let files = tree.rust().filter(|file| file.path.starts_with("crates/gimlet-tools/src") && !file.is_test());
+    let tree = SourceTree::read();
+    let table = tree.file_text("crates/gimlet-tools/src/builtin.rs");
+    let files = tree.rust_files().filter(|file| file.path.starts_with("crates/gimlet-tools/src") && !file.is_test());
     for file in files {
         for line in file.text.lines() {
             let Some(name) = line.strip_prefix("impl Tool for ").and_then(|rest| rest.strip_suffix(" {")) else {
@@ -97,24 +100,24 @@ fn every_tool_is_in_the_table() {
 
 #[test]
 fn no_integration_test_is_forgotten() {
-    let tree = Tree::read();
-    for file in tree.rust() {
+    let tree = SourceTree::read();
+    for file in tree.rust_files() {
         let Some((krate, name)) = file.path.strip_suffix(".rs").and_then(|path| path.split_once("/tests/it/")) else {
             continue;
         };
         if name == "main" || name.contains('/') {
             continue;
         }
-        let main = tree.text(&format!("{krate}/tests/it/main.rs"));
+        let main = tree.file_text(&format!("{krate}/tests/it/main.rs"));
         assert!(main.lines().any(|line| line == format!("mod {name};")), "{} is not a `mod` of main.rs", file.path);
     }
 }
 
 #[test]
 fn files_can_be_read_in_one_sitting() {
-    let tree = Tree::read();
+    let tree = SourceTree::read();
     let longer = |limit: usize| -> Vec<String> {
-        let files = tree.rust().filter(|file| file.lines() > limit);
+        let files = tree.rust_files().filter(|file| file.lines() > limit);
         files.map(|file| format!("{} ({} lines)", file.path, file.lines())).collect()
     };
     let too_long = longer(FILE_MAX_LINES);
@@ -128,8 +131,8 @@ fn files_can_be_read_in_one_sitting() {
 
 #[test]
 fn every_source_file_says_what_it_is_for() {
-    let silent: Vec<String> = Tree::read()
-        .rust()
+    let silent: Vec<String> = SourceTree::read()
+        .rust_files()
         .filter(|file| !file.is_test() && !file.text.starts_with("//!"))
         .map(|file| file.path.clone())
         .collect();
@@ -138,7 +141,7 @@ fn every_source_file_says_what_it_is_for() {
 
 #[test]
 fn documents_point_to_what_exists() {
-    let tree = Tree::read();
+    let tree = SourceTree::read();
     for page in tree.files().filter(|file| file.path.ends_with(".md") && !file.path.starts_with("crates/")) {
         let folder = page.path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let links = page.text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
@@ -158,7 +161,7 @@ fn documents_point_to_what_exists() {
 fn nothing_is_left_for_later() {
     // Put together here, so that this file does not find itself.
     let marks = [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("#[", "ignore")];
-    for file in Tree::read().rust() {
+    for file in SourceTree::read().rust_files() {
         for mark in marks {
             assert!(!file.text.contains(mark), "{} contains {mark}", file.path);
         }
@@ -167,8 +170,8 @@ fn nothing_is_left_for_later() {
 
 #[test]
 fn the_tree_stands_on_its_own() {
-    let tree = Tree::read();
-    for manifest in tree.manifests().iter().map(|manifest| &manifest.text).chain([&tree.text("Cargo.toml")]) {
+    let tree = SourceTree::read();
+    for manifest in tree.manifests().iter().map(|manifest| &manifest.text).chain([&tree.file_text("Cargo.toml")]) {
         for path in manifest.lines().filter_map(|line| line.split_once("path = \"")).map(|(_, path)| path) {
             let inside = !path.starts_with('/') && !path.starts_with("..");
             assert!(inside, "a path in a manifest leads out of the repository: {path}");
@@ -182,9 +185,9 @@ fn the_tree_stands_on_its_own() {
 
 #[test]
 fn packages_come_from_the_public_registry_and_no_mirror_is_named() {
-    let tree = Tree::read();
+    let tree = SourceTree::read();
     let sources: BTreeSet<String> =
-        tree.text("Cargo.lock").lines().filter(|line| line.starts_with("source = ")).map(str::to_owned).collect();
+        tree.file_text("Cargo.lock").lines().filter(|line| line.starts_with("source = ")).map(str::to_owned).collect();
     let public = "source = \"registry+https://github.com/rust-lang/crates.io-index\"";
     assert_eq!(sources, BTreeSet::from([public.to_owned()]));
     // Put together here, so that this file does not find itself.

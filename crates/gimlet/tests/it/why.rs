@@ -7,7 +7,7 @@ mod deciders;
 use std::path::Path;
 
 use gimlet_script::Script;
-use gimlet_testkit::{RunOutput, World};
+use gimlet_testkit::{RunOutput, TestWorld};
 use serde_json::{Value, json};
 
 use crate::world;
@@ -27,7 +27,7 @@ fn write(path: &str) -> (&'static str, Value) {
 }
 
 /// One run of the session: the model makes these calls one after the other.
-async fn run(world: &World, flags: &[&str], calls: &[(&str, Value)]) {
+async fn run(world: &TestWorld, flags: &[&str], calls: &[(&str, Value)]) {
     let script = calls.iter().fold(Script::new(), |script, (tool, input)| script.call(*tool, input.clone()).then());
     let model = script.say("done").serve().await.unwrap();
     let run = world.run(&model).arg("-p").args(flags.iter().copied()).args(["--", "go"]).finish().await;
@@ -35,7 +35,7 @@ async fn run(world: &World, flags: &[&str], calls: &[(&str, Value)]) {
 }
 
 /// Rules of every scope, and files to stumble over.
-fn furnish(world: &World) {
+fn furnish(world: &TestWorld) {
     let settings = |path: &Path, value: Value| {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, serde_json::to_string_pretty(&value).unwrap()).unwrap();
@@ -60,7 +60,7 @@ fn furnish(world: &World) {
 }
 
 /// Fifty calls in one session that is taken up again in other modes.
-async fn fifty_calls(world: &World) {
+async fn record_fifty_calls(world: &TestWorld) {
     furnish(world);
     let home = |name: &str| world.home.join(name).to_string_lossy().into_owned();
     let here = |name: &str| world.path(name);
@@ -131,12 +131,12 @@ async fn fifty_calls(world: &World) {
     again(&free, &[bash("true && touch free.txt"), bash("curl http://127.0.0.1:9/"), bash("rm -rf ~")]).await;
 }
 
-async fn why(world: &World, args: &[&str]) -> RunOutput {
+async fn why(world: &TestWorld, args: &[&str]) -> RunOutput {
     world.run_at("http://127.0.0.1:9").arg("why").args(args.iter().copied()).finish().await
 }
 
 /// What differs from run to run is named instead, and lines that were too long for the page are whole again.
-fn steady(world: &World, text: &str) -> String {
+fn steady(world: &TestWorld, text: &str) -> String {
     let root = world.project.parent().unwrap().to_string_lossy().into_owned();
     let mut text = text.replace(&root, "[world]");
     for (varying, name) in
@@ -150,7 +150,7 @@ fn steady(world: &World, text: &str) -> String {
 #[tokio::test]
 async fn every_decision_of_a_long_session_is_explained() {
     let world = world();
-    fifty_calls(&world).await;
+    record_fifty_calls(&world).await;
     let list = why(&world, &[SESSION]).await;
     list.expect_code(0);
     insta::assert_snapshot!("fifty_decisions", steady(&world, &list.stdout));
@@ -211,7 +211,7 @@ async fn a_question_about_nothing_is_answered_with_what_there_is() {
     }
 }
 
-fn ledger(world: &World) -> std::path::PathBuf {
+fn ledger_path(world: &TestWorld) -> std::path::PathBuf {
     world.transcripts()[0].with_extension("").join("decisions.ndjson")
 }
 
@@ -219,10 +219,11 @@ fn ledger(world: &World) -> std::path::PathBuf {
 async fn a_damaged_line_costs_only_itself_and_is_told() {
     let world = world();
     run(&world, &["--session-id", SESSION], &[bash("ls"), bash("pwd"), bash("date")]).await;
-    let whole = std::fs::read_to_string(ledger(&world)).unwrap();
+    let whole = std::fs::read_to_string(ledger_path(&world)).unwrap();
     let lines: Vec<&str> = whole.lines().collect();
     let strange = lines[2].replace("\"reasons\":[", "\"reasons\":[{\"kind\":\"of the future\"},");
-    std::fs::write(ledger(&world), format!("{}\n{}\n{strange}\n\0\u{1b}[31m\n", lines[0], &lines[1][..40])).unwrap();
+    std::fs::write(ledger_path(&world), format!("{}\n{}\n{strange}\n\0\u{1b}[31m\n", lines[0], &lines[1][..40]))
+        .unwrap();
     let list = why(&world, &[SESSION]).await;
     list.expect_code(0);
     assert!(list.stderr.contains("2 lines of") && list.stderr.contains("decisions.ndjson"), "{}", list.stderr);
@@ -234,7 +235,7 @@ async fn a_damaged_line_costs_only_itself_and_is_told() {
 async fn a_session_from_before_the_ledger_is_told_from_one_that_called_nothing() {
     let world = world();
     run(&world, &["--session-id", SESSION], &[bash("ls"), bash("pwd")]).await;
-    std::fs::remove_file(ledger(&world)).unwrap();
+    std::fs::remove_file(ledger_path(&world)).unwrap();
     let older = why(&world, &[SESSION]).await;
     let said =
         format!("session {SESSION} made 2 calls, and no decision was recorded: it is older, or of another program");
@@ -243,7 +244,7 @@ async fn a_session_from_before_the_ledger_is_told_from_one_that_called_nothing()
     let json = why(&world, &[SESSION, "--json"]).await;
     assert_eq!((json.expect_code(0).stdout.as_str(), json.stderr.contains(&said)), ("", true));
 
-    std::fs::write(ledger(&world), "torn\n").unwrap();
+    std::fs::write(ledger_path(&world), "torn\n").unwrap();
     let torn = why(&world, &[SESSION]).await;
     assert_eq!(torn.expect_code(0).stdout, format!("no decision of session {SESSION} can be read any more\n"));
 

@@ -2,10 +2,10 @@
 
 use libc::c_long;
 
-use super::super::kernel::Instruction;
+use super::super::sandbox_syscalls::FilterInstruction;
 use super::{
-    ALLOW, CLOSED, FCHMODAT2, Inet, Neighbours, REFUSE, Sockets, TERMINAL_INPUT, UNKNOWN, argument_at, filter_end,
-    filter_start, give, jump, load, on_call, statement,
+    ALLOW, CLOSED, FCHMODAT2, InetAccess, ProcessVisibility, REFUSE, SocketAccess, TERMINAL_INPUT, UNKNOWN,
+    add_call_rules, argument_at, filter_end, filter_start, jump, load_word, return_verdict, statement,
 };
 
 /// Newer than the library's list; the same number on every architecture.
@@ -57,46 +57,46 @@ const REQUEST_KIND: u32 = 0xff00;
 
 /// The filter of commands that are confined because nobody was asked about them: no sockets, no other processes, and no
 /// changes to the modes, owners, times, attributes and flags of files.
-pub(in super::super) fn confined_filter() -> Vec<Instruction> {
+pub(in super::super) fn confined_filter() -> Vec<FilterInstruction> {
     let unknown = [UNKNOWN, &[libc::SYS_openat2]].concat();
     let closed = [CLOSED, CHANGES_OF_METADATA].concat();
     let mut code = filter_start(&closed, &unknown);
     // A lease on a file that can be read makes whoever writes it wait.
-    on_call(
+    add_call_rules(
         &mut code,
         libc::SYS_fcntl,
-        &[load(argument_at(1)), jump(libc::BPF_JEQ, libc::F_SETLEASE as u32, 0, 1), give(REFUSE)],
+        &[load_word(argument_at(1)), jump(libc::BPF_JEQ, libc::F_SETLEASE as u32, 0, 1), return_verdict(REFUSE)],
     );
-    on_call(&mut code, libc::SYS_ioctl, &reading_request_rules());
-    filter_end(&mut code, Sockets { inet: Inet::None, unix: false }, Neighbours::InSight);
+    add_call_rules(&mut code, libc::SYS_ioctl, &reading_request_rules());
+    filter_end(&mut code, SocketAccess { inet: InetAccess::None, unix: false }, ProcessVisibility::Visible);
     code
 }
 
 /// Requests to files can set flags, also on a file that is open for reading, and remove whole trees on some file systems:
 /// only those that are known to change nothing are left.
-fn reading_request_rules() -> Vec<Instruction> {
-    let mut rules = vec![load(argument_at(1))];
+fn reading_request_rules() -> Vec<FilterInstruction> {
+    let mut rules = vec![load_word(argument_at(1))];
     for request in TERMINAL_INPUT {
-        rules.extend([jump(libc::BPF_JEQ, request, 0, 1), give(REFUSE)]);
+        rules.extend([jump(libc::BPF_JEQ, request, 0, 1), return_verdict(REFUSE)]);
     }
     for request in READING_REQUESTS {
-        rules.extend([jump(libc::BPF_JEQ, request, 0, 1), give(ALLOW)]);
+        rules.extend([jump(libc::BPF_JEQ, request, 0, 1), return_verdict(ALLOW)]);
     }
     let kind = statement(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, REQUEST_KIND);
-    rules.extend([kind, jump(libc::BPF_JEQ, TERMINAL_REQUESTS, 1, 0), give(NO_TERMINAL)]);
+    rules.extend([kind, jump(libc::BPF_JEQ, TERMINAL_REQUESTS, 1, 0), return_verdict(NO_TERMINAL)]);
     rules
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::verdict;
+    use super::super::tests::run_filter;
     use super::super::{ARCHITECTURE, NO_FAMILY};
     use super::*;
 
     #[test]
     fn a_confined_command_changes_no_metadata_and_makes_no_socket() {
         let code = confined_filter();
-        let seen = |call: c_long, args: &[u32]| verdict(&code, ARCHITECTURE, call as u32, args);
+        let seen = |call: c_long, args: &[u32]| run_filter(&code, ARCHITECTURE, call as u32, args);
         for call in CHANGES_OF_METADATA {
             assert_eq!(seen(*call, &[0, 0, 0, 0]), REFUSE, "call {call}");
         }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn a_confined_command_makes_no_request_that_changes_a_file() {
         let code = confined_filter();
-        let seen = |call: c_long, second: u32| verdict(&code, ARCHITECTURE, call as u32, &[3, second, 0, 0]);
+        let seen = |call: c_long, second: u32| run_filter(&code, ARCHITECTURE, call as u32, &[3, second, 0, 0]);
         let (set_flags, set_attributes, set_version, remove_tree) =
             (0x4008_6602, 0x401C_5820, 0x4008_7602, 0x5000_940F);
         for request in [set_flags, set_attributes, set_version, remove_tree] {

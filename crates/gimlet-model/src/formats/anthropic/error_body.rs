@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::json::Text;
+use crate::json::LossyText;
 
 /// What an error body says, as far as it says anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,50 +21,50 @@ pub(crate) struct ErrorBody {
 const LONGEST_MESSAGE: usize = 600;
 
 #[derive(Deserialize)]
-struct Outer<'a> {
+struct ErrorEnvelope<'a> {
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    message: Option<Text<'a>>,
+    message: Option<LossyText<'a>>,
     #[serde(borrow, default)]
-    detail: Option<Text<'a>>,
+    detail: Option<LossyText<'a>>,
     #[serde(borrow, default)]
-    request_id: Option<Text<'a>>,
+    request_id: Option<LossyText<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Inner<'a> {
+struct ErrorFields<'a> {
     #[serde(borrow, default, rename = "type")]
-    kind: Option<Text<'a>>,
+    kind: Option<LossyText<'a>>,
     #[serde(borrow, default)]
-    message: Option<Text<'a>>,
+    message: Option<LossyText<'a>>,
     #[serde(borrow, default)]
     details: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Details<'a> {
+struct ErrorDetails<'a> {
     #[serde(borrow, default)]
-    error_code: Option<Text<'a>>,
+    error_code: Option<LossyText<'a>>,
 }
 
 impl ErrorBody {
     /// Reads a body of any kind: the vendor's JSON, other JSON, an HTML page, text, or nothing.
     pub(crate) fn parse(body: &str) -> Self {
         let body = body.trim();
-        if let Ok(outer) = serde_json::from_str::<Outer<'_>>(body) {
+        if let Ok(outer) = serde_json::from_str::<ErrorEnvelope<'_>>(body) {
             return Self::from_outer(&outer, body);
         }
         let message = if looks_like_html(body) { html_summary(body) } else { one_line(body) };
         Self { message, ..Self::default() }
     }
 
-    fn from_outer(outer: &Outer<'_>, body: &str) -> Self {
+    fn from_outer(outer: &ErrorEnvelope<'_>, body: &str) -> Self {
         let request_id = outer.request_id.as_ref().map(|id| one_line(id.as_str()));
-        let inner = outer.error.and_then(|raw| serde_json::from_str::<Inner<'_>>(raw.get()).ok());
+        let inner = outer.error.and_then(|raw| serde_json::from_str::<ErrorFields<'_>>(raw.get()).ok());
         let said = match (&inner, outer.error) {
             (Some(inner), _) => inner.message.as_ref().map(|text| text.as_str().to_owned()),
-            (None, Some(raw)) => serde_json::from_str::<Text<'_>>(raw.get()).ok().map(Text::into_string),
+            (None, Some(raw)) => serde_json::from_str::<LossyText<'_>>(raw.get()).ok().map(LossyText::into_string),
             (None, None) => None,
         };
         let said = said
@@ -72,11 +72,11 @@ impl ErrorBody {
             .or_else(|| outer.detail.as_ref().map(|text| text.as_str().to_owned()));
         let code = inner
             .as_ref()
-            .and_then(|inner| serde_json::from_str::<Details<'_>>(inner.details?.get()).ok())
+            .and_then(|inner| serde_json::from_str::<ErrorDetails<'_>>(inner.details?.get()).ok())
             .and_then(|details| details.error_code)
-            .map(Text::into_string);
+            .map(LossyText::into_string);
         Self {
-            kind: inner.and_then(|inner| inner.kind).map(Text::into_string).unwrap_or_default(),
+            kind: inner.and_then(|inner| inner.kind).map(LossyText::into_string).unwrap_or_default(),
             code,
             message: one_line(said.as_deref().unwrap_or(body)),
             request_id,

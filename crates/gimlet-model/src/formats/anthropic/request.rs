@@ -5,10 +5,10 @@
 
 use bytes::Bytes;
 use gimlet_proto::{
-    Block, BlockKind, CacheTtl, Message, ModelRequest, Picture, SentOption, ThinkingDisplay, ToolChoice, ToolDef,
+    Block, BlockKind, CacheTtl, Message, ModelRequest, SendableImage, SentOption, ThinkingDisplay, ToolChoice, ToolDef,
 };
 
-use super::markers;
+use super::cache_markers;
 use crate::json::push_string;
 
 /// The `thinking` member.
@@ -57,7 +57,7 @@ impl BodyPlan {
             task_budget: None,
             tool_choice: ToolChoice::Auto { parallel: true },
             caching: true,
-            most_images: Picture::MOST,
+            most_images: SendableImage::MOST,
             eager_input: true,
             defer_loading: true,
             strip_thinking: 0,
@@ -148,7 +148,7 @@ fn push_system(out: &mut String, system: &[String], ttl: Option<CacheTtl>) -> bo
         push_string(out, text);
         if let Some(ttl) = ttl.filter(|_| at == last) {
             out.push(',');
-            out.push_str(markers::marker(ttl));
+            out.push_str(cache_markers::marker(ttl));
         }
         out.push('}');
     }
@@ -180,7 +180,7 @@ fn push_tools(out: &mut String, tools: &[ToolDef], plan: &BodyPlan, ttl: Option<
         }
         if let Some(ttl) = ttl.filter(|_| marked == Some(at)) {
             out.push(',');
-            out.push_str(markers::marker(ttl));
+            out.push_str(cache_markers::marker(ttl));
         }
         out.push('}');
     }
@@ -251,8 +251,8 @@ fn push_output_config(out: &mut String, plan: &BodyPlan) {
 
 fn push_messages(out: &mut String, request: &ModelRequest, plan: &BodyPlan, ttl: Option<CacheTtl>) {
     let messages = request.messages_for(plan.most_images);
-    let places = if ttl.is_some() { markers::places(messages, &request.cache) } else { Vec::new() };
-    let marker = ttl.map(markers::marker);
+    let places = if ttl.is_some() { cache_markers::marked_blocks(messages, &request.cache) } else { Vec::new() };
+    let marker = ttl.map(cache_markers::marker);
     let mut first = true;
     for (at, message) in messages.iter().enumerate() {
         let strip = at < plan.strip_thinking;
@@ -272,7 +272,7 @@ fn push_message(out: &mut String, message: &Message, strip: bool, marker: impl F
     for (at, block) in message.blocks.iter().enumerate().filter(|(_, block)| is_sent(block, strip)) {
         separate(out, &mut first);
         match marker(at) {
-            Some(marker) => markers::push_marked(out, block.json(), marker),
+            Some(marker) => cache_markers::push_marked(out, block.json(), marker),
             None => out.push_str(block.json()),
         }
     }

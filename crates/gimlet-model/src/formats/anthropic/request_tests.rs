@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use gimlet_proto::{CachePlan, Thinking};
+use gimlet_proto::{CachePlan, ThinkingMode};
 use serde_json::{Value, value::RawValue};
 
 use super::*;
@@ -25,7 +25,7 @@ fn request(messages: Vec<Arc<Message>>) -> ModelRequest {
         messages,
         few_images: None,
         cache: CachePlan { ttl: Some(CacheTtl::FiveMinutes), context: Some((0, 0)), previous_len: None },
-        thinking: Thinking::ModelDefault,
+        thinking: ThinkingMode::ModelDefault,
         display: None,
         effort: None,
         want_wire_events: false,

@@ -3,13 +3,13 @@ use gimlet_proto::Block;
 use super::*;
 
 /// Feeds data lines (the event name is in their `type`) and gives back what was told, or why the stream failed.
-fn read(lines: &[&str]) -> (Vec<ModelEvent>, Result<Flow, StreamFault>, ReplyReader) {
+fn read(lines: &[&str]) -> (Vec<ModelEvent>, Result<StreamFlow, StreamFault>, ReplyReader) {
     let mut reader = ReplyReader::new(Some("req_1".into()), false);
     let mut told = Vec::new();
-    let mut last = Ok(Flow::More);
+    let mut last = Ok(StreamFlow::More);
     for line in lines {
-        last = reader.event("", line, |event| told.push(event));
-        if !matches!(last, Ok(Flow::More | Flow::Noise)) {
+        last = reader.read_event("", line, |event| told.push(event));
+        if !matches!(last, Ok(StreamFlow::More | StreamFlow::Noise)) {
             break;
         }
     }
@@ -32,18 +32,18 @@ fn delta(index: u64, delta: &str) -> String {
 }
 
 fn text(index: u64, text: &str) -> String {
-    delta(index, &format!(r#"{{"type":"text_delta","text":{}}}"#, crate::json::string(text)))
+    delta(index, &format!(r#"{{"type":"text_delta","text":{}}}"#, crate::json::to_json_string(text)))
 }
 
 fn input(index: u64, piece: &str) -> String {
-    delta(index, &format!(r#"{{"type":"input_json_delta","partial_json":{}}}"#, crate::json::string(piece)))
+    delta(index, &format!(r#"{{"type":"input_json_delta","partial_json":{}}}"#, crate::json::to_json_string(piece)))
 }
 
 fn stop(index: u64) -> String {
     format!(r#"{{"type":"content_block_stop","index":{index}}}"#)
 }
 
-fn run(lines: &[String]) -> (Vec<ModelEvent>, Result<Flow, StreamFault>, ReplyReader) {
+fn run(lines: &[String]) -> (Vec<ModelEvent>, Result<StreamFlow, StreamFault>, ReplyReader) {
     read(&lines.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
@@ -52,7 +52,7 @@ fn reply(lines: &[String], end: &str) -> (Vec<Block>, Vec<Option<String>>, Reply
     let all: Vec<String> =
         [START.to_owned()].into_iter().chain(lines.iter().cloned()).chain([end.to_owned(), STOP.to_owned()]).collect();
     let (told, last, _) = run(&all);
-    assert_eq!(last, Ok(Flow::Finished));
+    assert_eq!(last, Ok(StreamFlow::Finished));
     let mut blocks = Vec::new();
     let mut bad = Vec::new();
     let mut ended = None;
@@ -212,13 +212,13 @@ fn an_unstopped_call_without_whole_input_is_never_handed_out() {
 fn content_in_the_head_counts_as_blocks_and_a_sparse_head_is_fine() {
     let head = r#"{"type":"message_start","message":{"content":[{"type":"text","text":"pre"}]}}"#;
     let (told, last, _) = read(&[head, END_TURN, STOP]);
-    assert_eq!(last, Ok(Flow::Finished));
+    assert_eq!(last, Ok(StreamFlow::Finished));
     assert!(
         told.iter()
             .any(|event| matches!(event, ModelEvent::BlockDone { block, .. } if block.as_text().unwrap() == "pre"))
     );
     let (_, last, _) = read(&[r#"{"type":"message_start"}"#, END_TURN, STOP]);
-    assert_eq!(last, Ok(Flow::Finished));
+    assert_eq!(last, Ok(StreamFlow::Finished));
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn a_refusal_takes_everything_back_and_explains() {
     let refusal = r#"{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":{"category":null,"explanation":"no"}}}"#;
     let lines = [START.to_owned(), start(0, r#"{"type":"text","text":"x"}"#), refusal.to_owned(), STOP.to_owned()];
     let (told, ..) = run(&lines);
-    let [.., ModelEvent::Discarded, ModelEvent::Done(end)] = told.as_slice() else { panic!("{told:?}") };
+    let [.., ModelEvent::ReplyDiscarded, ModelEvent::Done(end)] = told.as_slice() else { panic!("{told:?}") };
     assert_eq!((end.stop_reason.clone(), end.explanation.as_deref()), (Some(StopReason::Refusal), Some("no")));
 }
 
@@ -241,11 +241,11 @@ fn protocol_breaks_and_reported_errors_end_the_stream() {
         StreamFault::Reported(r#"{"type":"error","error":{}}"#.into())
     );
     let mut reader = ReplyReader::new(None, false);
-    assert_eq!(reader.event("error", "oh no", |_| ()), Err(StreamFault::Reported("oh no".into())));
-    assert_eq!(reader.event("ping", "not json", |_| ()), Ok(Flow::Noise));
-    assert_eq!(reader.event("", "[DONE]", |_| ()), Ok(Flow::Noise));
+    assert_eq!(reader.read_event("error", "oh no", |_| ()), Err(StreamFault::Reported("oh no".into())));
+    assert_eq!(reader.read_event("ping", "not json", |_| ()), Ok(StreamFlow::Noise));
+    assert_eq!(reader.read_event("", "[DONE]", |_| ()), Ok(StreamFlow::Noise));
     // The data's type wins over the event's name.
-    assert_eq!(reader.event("error", r#"{"type":"ping"}"#, |_| ()), Ok(Flow::Noise));
+    assert_eq!(reader.read_event("error", r#"{"type":"ping"}"#, |_| ()), Ok(StreamFlow::Noise));
 }
 
 #[test]
@@ -253,16 +253,16 @@ fn progress_says_what_may_be_repeated() {
     let thinking = start(0, r#"{"type":"thinking","thinking":"","signature":""}"#);
     let words = start(1, r#"{"type":"text","text":"x"}"#);
     let steps = [
-        (START.to_owned(), Progress::Nothing),
-        (thinking, Progress::Nothing),
-        (stop(0), Progress::ThinkingOnly),
-        (words, Progress::ThinkingOnly),
-        (stop(1), Progress::Usable),
-        (END_TURN.to_owned(), Progress::Complete),
+        (START.to_owned(), ReplyProgress::Nothing),
+        (thinking, ReplyProgress::Nothing),
+        (stop(0), ReplyProgress::ThinkingOnly),
+        (words, ReplyProgress::ThinkingOnly),
+        (stop(1), ReplyProgress::Usable),
+        (END_TURN.to_owned(), ReplyProgress::Complete),
     ];
     let mut reader = ReplyReader::new(None, false);
     for (line, expected) in steps {
-        reader.event("", &line, |_| ()).unwrap();
+        reader.read_event("", &line, |_| ()).unwrap();
         assert_eq!(reader.progress(), expected, "after {line}");
     }
 }
@@ -271,7 +271,7 @@ fn progress_says_what_may_be_repeated() {
 fn wire_events_pass_through_unmodified_when_wanted() {
     let mut reader = ReplyReader::new(None, true);
     let mut told = Vec::new();
-    reader.event("ping", r#"{"type": "ping", "odd": 1.0}"#, |event| told.push(event)).unwrap();
+    reader.read_event("ping", r#"{"type": "ping", "odd": 1.0}"#, |event| told.push(event)).unwrap();
     assert!(matches!(&told[..], [ModelEvent::Wire(raw)] if raw.get() == r#"{"type": "ping", "odd": 1.0}"#));
 }
 
@@ -307,7 +307,7 @@ fn inputs_of(bytes: &[u8]) -> Vec<String> {
     let fed = parser.push(bytes, |event| {
         alive = alive
             && reader
-                .event(&event.name, &event.data, |told| {
+                .read_event(&event.name, &event.data, |told| {
                     if let ModelEvent::BlockDone { block, bad_input: None, .. } = told {
                         inputs.extend(block.as_tool_use().map(|call| call.input.get().to_owned()));
                     }
@@ -363,7 +363,7 @@ fn what_is_set_aside_is_counted_and_told_once() {
     reader.finish_unstopped(|event| told.push(event));
     let odd: Vec<&str> = told
         .iter()
-        .filter_map(|event| if let ModelEvent::Oddities(what) = event { Some(&**what) } else { None })
+        .filter_map(|event| if let ModelEvent::ReplyAnomalies(what) = event { Some(&**what) } else { None })
         .collect();
     assert_eq!(
         odd,
@@ -372,5 +372,5 @@ fn what_is_set_aside_is_counted_and_told_once() {
           stopped for the unknown reason 'tired', ended without 'message_stop'"]
     );
     let (told, ..) = read(&[START, r#"{"type":"ping"}"#, END_TURN, STOP]);
-    assert!(!told.iter().any(|event| matches!(event, ModelEvent::Oddities(_))));
+    assert!(!told.iter().any(|event| matches!(event, ModelEvent::ReplyAnomalies(_))));
 }

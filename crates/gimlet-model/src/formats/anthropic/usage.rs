@@ -1,11 +1,11 @@
 //! Token counts as the wire gives them: cumulative, full of holes, sometimes split into iterations.
 
-use gimlet_proto::Usage;
+use gimlet_proto::TokenUsage;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 #[derive(Debug, Default, Deserialize)]
-struct Counts {
+struct UsageCounts {
     /// What kind of inner request an iteration was.
     #[serde(default, rename = "type")]
     kind: Option<String>,
@@ -18,17 +18,17 @@ struct Counts {
     #[serde(default)]
     cache_read_input_tokens: Option<u64>,
     #[serde(default)]
-    cache_creation: Option<CacheCreation>,
+    cache_creation: Option<CacheCreationCounts>,
     #[serde(default)]
-    output_tokens_details: Option<OutputDetails>,
+    output_tokens_details: Option<OutputTokenCounts>,
     #[serde(default)]
-    server_tool_use: Option<ServerTools>,
+    server_tool_use: Option<ServerToolCounts>,
     #[serde(default)]
-    iterations: Option<Vec<Counts>>,
+    iterations: Option<Vec<UsageCounts>>,
 }
 
 #[derive(Debug, Deserialize)]
-struct CacheCreation {
+struct CacheCreationCounts {
     #[serde(default)]
     ephemeral_5m_input_tokens: Option<u64>,
     #[serde(default)]
@@ -36,13 +36,13 @@ struct CacheCreation {
 }
 
 #[derive(Debug, Deserialize)]
-struct OutputDetails {
+struct OutputTokenCounts {
     #[serde(default)]
     thinking_tokens: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
-struct ServerTools {
+struct ServerToolCounts {
     #[serde(default)]
     web_search_requests: Option<u64>,
     #[serde(default)]
@@ -52,22 +52,22 @@ struct ServerTools {
 /// The counts of one reply while it streams.
 #[derive(Debug, Default)]
 pub(super) struct UsageTally {
-    top: Usage,
+    top: TokenUsage,
     /// What is billed when the server lists every inner request; it covers more than the top-level numbers.
-    iterations: Option<Usage>,
+    iterations: Option<TokenUsage>,
     /// Of those, the last one that the conversation itself was sent with.
-    context: Option<Usage>,
+    context: Option<TokenUsage>,
 }
 
 impl UsageTally {
     /// Takes one `usage` object. Values are cumulative, so they overwrite; what is absent or null stays as it was. An
     /// object that makes no sense changes nothing.
     pub(super) fn merge(&mut self, raw: &RawValue) {
-        let Ok(counts) = serde_json::from_str::<Counts>(raw.get()) else { return };
+        let Ok(counts) = serde_json::from_str::<UsageCounts>(raw.get()) else { return };
         if let Some(entries) = counts.iterations.as_ref().filter(|entries| !entries.is_empty()) {
-            let mut sum = Usage::default();
+            let mut sum = TokenUsage::default();
             for entry in entries {
-                let mut one = Usage::default();
+                let mut one = TokenUsage::default();
                 overwrite(&mut one, entry);
                 sum.add(&one);
                 // A request that made a summary had the conversation before it was shortened.
@@ -81,16 +81,16 @@ impl UsageTally {
     }
 
     /// How full the context is: the counts of one request, however many there were.
-    pub(super) fn context(&self) -> Usage {
+    pub(super) fn context(&self) -> TokenUsage {
         self.context.unwrap_or(self.top)
     }
 
     /// What the reply used, for billing.
-    pub(super) fn total(&self) -> Usage {
+    pub(super) fn total(&self) -> TokenUsage {
         match self.iterations {
             None => self.top,
             // Tools are counted once for the whole reply, and entries need not split their cache writes.
-            Some(sum) => Usage {
+            Some(sum) => TokenUsage {
                 web_search_requests: self.top.web_search_requests,
                 web_fetch_requests: self.top.web_fetch_requests,
                 thinking_tokens: sum.thinking_tokens.max(self.top.thinking_tokens),
@@ -102,7 +102,7 @@ impl UsageTally {
     }
 }
 
-fn overwrite(usage: &mut Usage, counts: &Counts) {
+fn overwrite(usage: &mut TokenUsage, counts: &UsageCounts) {
     let set = |field: &mut u64, value: Option<u64>| {
         if let Some(value) = value {
             *field = value;
@@ -129,7 +129,7 @@ fn overwrite(usage: &mut Usage, counts: &Counts) {
 mod tests {
     use super::*;
 
-    fn tally(objects: &[&str]) -> Usage {
+    fn tally(objects: &[&str]) -> TokenUsage {
         let mut tally = UsageTally::default();
         for object in objects {
             tally.merge(serde_json::from_str(object).unwrap());
@@ -148,7 +148,7 @@ mod tests {
         ]);
         assert_eq!(
             usage,
-            Usage {
+            TokenUsage {
                 input_tokens: 11,
                 output_tokens: 24,
                 cache_creation_input_tokens: 7,

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gimlet_proto::{Credentials, Env, ModelError, ThinkingDisplay, VERSION};
+use gimlet_proto::{CredentialSource, Env, ModelError, ThinkingDisplay, VERSION};
 use reqwest::Url;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 
-use super::credential::{Credential, unsendable};
+use super::credential::{ProviderCredential, unsendable_header};
 
 use crate::betas;
-use crate::catalogue::{Catalogue, ModelOffer};
-use crate::choice::{ModelChoices, ModelNotAvailable};
-use crate::json::Members;
-use crate::transport::Network;
+use crate::catalogue::{ModelCatalogue, ModelSummary};
+use crate::http_transport::NetworkConfig;
+use crate::json::OrderedMembers;
+use crate::model_choices::{ModelChoices, UnavailableModelError};
 
 const VENDOR: &str = "https://api.anthropic.com";
 const MOST_RETRIES: u64 = 15;
@@ -30,7 +30,7 @@ const EAGER_INPUT: &str = "CLAUDE_CODE_ENABLE_FINE_GRAINED_TOOL_STREAMING";
 
 /// How long the provider waits for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct ModelTimeouts {
     pub connect: Duration,
     /// From sending the request to the head of its answer.
     pub headers: Duration,
@@ -46,14 +46,14 @@ pub struct Patience {
 #[derive(Clone, Debug)]
 pub struct AnthropicConfig {
     pub(crate) base_url: String,
-    pub(crate) credential: Credential,
+    pub(crate) credential: ProviderCredential,
     pub(crate) custom_headers: HeaderMap,
     pub(crate) extra_betas: Vec<String>,
-    pub(crate) catalogue: Catalogue,
+    pub(crate) catalogue: ModelCatalogue,
     choices: ModelChoices,
     /// Models that stand in for one that is overloaded, in order.
     pub(crate) fallbacks: Vec<String>,
-    pub(crate) network: Network,
+    pub(crate) network: NetworkConfig,
     /// The vendor's own host: optional features that gateways may not know are used there only.
     pub(crate) first_party: bool,
     warnings: Vec<String>,
@@ -79,7 +79,7 @@ pub struct AnthropicConfig {
     uncached: Vec<&'static str>,
     /// What the person puts into every body, in the place of ours where we say the same.
     extra_body: Vec<(String, String)>,
-    pub patience: Patience,
+    pub patience: ModelTimeouts,
     /// What is to be seen of the model's thinking; as much as there is unless said otherwise.
     pub thinking_display: Option<ThinkingDisplay>,
     /// How many tokens the whole task may take, as the model is told.
@@ -90,7 +90,7 @@ pub struct AnthropicConfig {
 
 /// Why there is no provider.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
+pub enum ProviderConfigError {
     #[error("no credential: set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN")]
     MissingCredential,
     #[error(
@@ -111,21 +111,24 @@ pub enum ConfigError {
 
 impl AnthropicConfig {
     /// Reads the conventional variables.
-    pub fn from_env(env: &Env) -> Result<Self, ConfigError> {
+    pub fn from_env(env: &Env) -> Result<Self, ProviderConfigError> {
         Self::from_env_or(env, None)
     }
 
     /// Reads the conventional variables; keys come from `helper` where they name none.
-    pub fn from_env_or(env: &Env, helper: Option<Arc<dyn Credentials>>) -> Result<Self, ConfigError> {
-        Self::read(env, || Credential::find(env, helper))
+    pub fn from_env_or(env: &Env, helper: Option<Arc<dyn CredentialSource>>) -> Result<Self, ProviderConfigError> {
+        Self::read(env, || ProviderCredential::find(env, helper))
     }
 
     /// The same for somebody who has no credential yet: every request fails and says so.
-    pub fn not_logged_in(env: &Env) -> Result<Self, ConfigError> {
-        Self::read(env, || Ok(Credential::Missing))
+    pub fn not_logged_in(env: &Env) -> Result<Self, ProviderConfigError> {
+        Self::read(env, || Ok(ProviderCredential::Missing))
     }
 
-    fn read(env: &Env, find: impl FnOnce() -> Result<Credential, ConfigError>) -> Result<Self, ConfigError> {
+    fn read(
+        env: &Env,
+        find: impl FnOnce() -> Result<ProviderCredential, ProviderConfigError>,
+    ) -> Result<Self, ProviderConfigError> {
         let base = base_url(env.get("ANTHROPIC_BASE_URL").unwrap_or(VENDOR))?;
         let host = base.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let first_party = host == "api.anthropic.com" || host.ends_with(".anthropic.com");
@@ -148,10 +151,10 @@ impl AnthropicConfig {
             credential: find()?,
             custom_headers,
             extra_betas,
-            catalogue: Catalogue::from_env(env).map_err(|reason| ConfigError::Models { reason })?,
+            catalogue: ModelCatalogue::from_env(env).map_err(|reason| ProviderConfigError::Models { reason })?,
             choices: ModelChoices::default(),
             fallbacks: Vec::new(),
-            network: Network::from_env(env),
+            network: NetworkConfig::from_env(env),
             first_party,
             warnings,
             api_version: env.get("GIMLET_API_VERSION").unwrap_or("2023-06-01").to_owned(),
@@ -165,9 +168,9 @@ impl AnthropicConfig {
             first_delay: env.integer(TEST_RETRY_DELAY_MS).map_or(crate::retry::FIRST_DELAY, Duration::from_millis),
             max_wait: env.integer("GIMLET_MAX_WAIT_MS").map_or(super::DEFAULT_MAX_WAIT, Duration::from_millis),
             max_output_tokens: env.integer("CLAUDE_CODE_MAX_OUTPUT_TOKENS").filter(|tokens| *tokens > 0),
-            uncached: uncached(env),
+            uncached: uncached_families(env),
             extra_body,
-            patience: patience(env, first_party, local),
+            patience: timeouts_from_env(env, first_party, local),
             thinking_display: None,
             task_budget: None,
             callers: Vec::new(),
@@ -182,13 +185,13 @@ impl AnthropicConfig {
     }
 
     /// The beta features that were asked for.
-    pub fn asked_betas(&self) -> &[String] {
+    pub fn requested_betas(&self) -> &[String] {
         &self.extra_betas
     }
 
     /// The models that people choose from, by the names they choose them by.
-    pub fn offers(&self) -> Vec<ModelOffer> {
-        self.catalogue.offers()
+    pub fn model_summaries(&self) -> Vec<ModelSummary> {
+        self.catalogue.model_summaries()
     }
 
     /// Takes up what people chose about models.
@@ -196,29 +199,29 @@ impl AnthropicConfig {
         let (fallbacks, remarks) = choices.usable_fallbacks(&self.catalogue);
         self.fallbacks = fallbacks;
         self.warnings.extend(remarks);
-        self.catalogue = self.catalogue.routed(choices.routes.clone());
+        self.catalogue = self.catalogue.with_routes(choices.routes.clone());
         self.choices = choices;
         self
     }
 
     /// The model that a wish stands for, or the default one; an error when it may not be used.
-    pub fn model_for(&self, wish: Option<&str>) -> Result<String, ModelNotAvailable> {
+    pub fn model_for(&self, wish: Option<&str>) -> Result<String, UnavailableModelError> {
         self.choices.model_for(&self.catalogue, wish)
     }
 
     /// A body with what the person adds to every one.
-    pub(crate) fn with_extra(&self, body: Bytes) -> Bytes {
+    pub(crate) fn add_extra_body(&self, body: Bytes) -> Bytes {
         if self.extra_body.is_empty() {
             return body;
         }
-        let Ok(members) = serde_json::from_slice::<Members>(&body) else { return body };
+        let Ok(members) = serde_json::from_slice::<OrderedMembers>(&body) else { return body };
         let extra: Vec<(&str, String)> =
             self.extra_body.iter().map(|(name, json)| (name.as_str(), json.clone())).collect();
         Bytes::from(members.render(&extra))
     }
 
     /// Whether cache marks are sent to this model.
-    pub(crate) fn caches(&self, model: &str) -> bool {
+    pub(crate) fn sends_cache_markers(&self, model: &str) -> bool {
         !self.uncached.iter().any(|family| model.contains(family))
     }
 
@@ -230,9 +233,9 @@ impl AnthropicConfig {
     /// Where the key comes from, in the words of `system/init`; a bearer token is no key.
     pub fn api_key_source(&self) -> &'static str {
         match self.credential {
-            Credential::ApiKey(_) => "ANTHROPIC_API_KEY",
-            Credential::Bearer(_) | Credential::Missing => "none",
-            Credential::Helper(_) => "apiKeyHelper",
+            ProviderCredential::ApiKey(_) => "ANTHROPIC_API_KEY",
+            ProviderCredential::Bearer(_) | ProviderCredential::Missing => "none",
+            ProviderCredential::Helper(_) => "apiKeyHelper",
         }
     }
 
@@ -253,7 +256,7 @@ impl AnthropicConfig {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         let mut put = |name: HeaderName, value: &str| {
-            let value = HeaderValue::from_str(value).map_err(|_| *unsendable(&name).error)?;
+            let value = HeaderValue::from_str(value).map_err(|_| *unsendable_header(&name).error)?;
             headers.insert(name, value);
             Ok(())
         };
@@ -267,7 +270,7 @@ impl AnthropicConfig {
     }
 }
 
-fn uncached(env: &Env) -> Vec<&'static str> {
+fn uncached_families(env: &Env) -> Vec<&'static str> {
     let families = [
         ("DISABLE_PROMPT_CACHING_OPUS", "opus"),
         ("DISABLE_PROMPT_CACHING_SONNET", "sonnet"),
@@ -278,9 +281,9 @@ fn uncached(env: &Env) -> Vec<&'static str> {
 }
 
 /// The members of the person's own object. Without the conversation, its model or the stream there would be no reply.
-fn extra_body(text: &str) -> Result<Vec<(String, String)>, ConfigError> {
-    let wrong = |reason: String| ConfigError::ExtraBody { reason };
-    let members: Members = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+fn extra_body(text: &str) -> Result<Vec<(String, String)>, ProviderConfigError> {
+    let wrong = |reason: String| ProviderConfigError::ExtraBody { reason };
+    let members: OrderedMembers = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
     let members = members.into_pairs();
     match members.iter().find(|(name, _)| ["model", "messages", "stream"].contains(&name.as_str())) {
         Some((name, _)) => Err(wrong(format!("`{name}` cannot be changed there"))),
@@ -288,20 +291,20 @@ fn extra_body(text: &str) -> Result<Vec<(String, String)>, ConfigError> {
     }
 }
 
-fn base_url(text: &str) -> Result<Url, ConfigError> {
-    let url = Url::parse(text.trim()).map_err(|error| ConfigError::BaseUrl { reason: error.to_string() })?;
+fn base_url(text: &str) -> Result<Url, ProviderConfigError> {
+    let url = Url::parse(text.trim()).map_err(|error| ProviderConfigError::BaseUrl { reason: error.to_string() })?;
     match (url.scheme(), url.has_host()) {
         ("http" | "https", true) => Ok(url),
-        (scheme, _) => Err(ConfigError::BaseUrl { reason: format!("its scheme is {scheme}") }),
+        (scheme, _) => Err(ProviderConfigError::BaseUrl { reason: format!("its scheme is {scheme}") }),
     }
 }
 
 /// The person's own headers, and the betas that they put there.
-fn custom_headers(text: &str) -> Result<(HeaderMap, Vec<String>), ConfigError> {
+fn custom_headers(text: &str) -> Result<(HeaderMap, Vec<String>), ProviderConfigError> {
     let mut headers = HeaderMap::new();
     let mut betas = Vec::new();
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let illegal = ConfigError::CustomHeader { line: at + 1 };
+        let illegal = ProviderConfigError::CustomHeader { line: at + 1 };
         let Some((name, value)) = line.split_once(':') else { return Err(illegal) };
         let (Ok(name), Ok(mut value)) = (HeaderName::try_from(name.trim()), HeaderValue::from_str(value.trim())) else {
             return Err(illegal);
@@ -329,13 +332,13 @@ fn max_retries(env: &Env, unattended: bool) -> u32 {
     u32::try_from(chosen.min(most)).unwrap_or(u32::MAX)
 }
 
-fn patience(env: &Env, first_party: bool, local: bool) -> Patience {
+fn timeouts_from_env(env: &Env, first_party: bool, local: bool) -> ModelTimeouts {
     let least_ms = env.integer(TEST_LEAST_TIMEOUT_MS).unwrap_or(LEAST_TIMEOUT_MS).min(LEAST_TIMEOUT_MS);
     let chosen = |name: &str, seconds: u64| match env.integer(name) {
         Some(ms) => Duration::from_millis(ms.max(least_ms)),
         None => Duration::from_secs(seconds),
     };
-    Patience {
+    ModelTimeouts {
         connect: Duration::from_secs(10),
         // A model on one's own machine may have to be loaded first.
         headers: chosen("API_TIMEOUT_MS", if local { 600 } else { 120 }),

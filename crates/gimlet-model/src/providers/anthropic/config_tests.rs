@@ -1,12 +1,12 @@
-use gimlet_proto::{ErrorKind, Secret};
+use gimlet_proto::{ModelErrorKind, Secret};
 
 use super::*;
-use crate::failure::{Again, Failure};
+use crate::failure::{RequestFailure, RetryAdvice};
 
 /// All headers of a request, as they would be sent with this secret.
 fn headers(config: &AnthropicConfig, secret: &str, betas: Option<&str>) -> HeaderMap {
     let mut headers = config.headers(betas).unwrap();
-    config.credential.put(&Secret::new(secret), &mut headers).unwrap();
+    config.credential.insert_headers(&Secret::new(secret), &mut headers).unwrap();
     headers
 }
 
@@ -16,14 +16,14 @@ fn keyed() -> Env {
 
 #[test]
 fn a_missing_or_foreign_credential_is_a_typed_error() {
-    assert_eq!(AnthropicConfig::from_env(&Env::default()).unwrap_err(), ConfigError::MissingCredential);
+    assert_eq!(AnthropicConfig::from_env(&Env::default()).unwrap_err(), ProviderConfigError::MissingCredential);
     let foreign = Env::default().with("CLAUDE_CODE_OAUTH_TOKEN", "x");
     let error = AnthropicConfig::from_env(&foreign).unwrap_err();
-    assert_eq!(error, ConfigError::UnsupportedCredential { name: "CLAUDE_CODE_OAUTH_TOKEN" });
+    assert_eq!(error, ProviderConfigError::UnsupportedCredential { name: "CLAUDE_CODE_OAUTH_TOKEN" });
     let broken = Env::default().with("ANTHROPIC_API_KEY", "a\nb");
     assert_eq!(
         AnthropicConfig::from_env(&broken).unwrap_err(),
-        ConfigError::IllegalCredential { name: "ANTHROPIC_API_KEY" }
+        ProviderConfigError::IllegalCredential { name: "ANTHROPIC_API_KEY" }
     );
 }
 
@@ -54,15 +54,15 @@ fn custom_headers_are_sent_but_never_win_and_errors_name_the_line() {
     assert_eq!((&headers["x-team"], &headers["x-api-key"]), (&"a: b".parse().unwrap(), &"sk-canary".parse().unwrap()));
     assert_eq!(config.extra_betas, ["c-1"]);
     let bad = keyed().with("ANTHROPIC_CUSTOM_HEADERS", "A: 1\nno colon");
-    assert_eq!(AnthropicConfig::from_env(&bad).unwrap_err(), ConfigError::CustomHeader { line: 2 });
+    assert_eq!(AnthropicConfig::from_env(&bad).unwrap_err(), ProviderConfigError::CustomHeader { line: 2 });
 }
 
 #[test]
 fn the_base_url_is_checked_and_decides_what_may_be_used() {
     let at = |url: &str| AnthropicConfig::from_env(&keyed().with("ANTHROPIC_BASE_URL", url));
     assert_eq!(at("http://127.0.0.1:9/x/").unwrap().endpoint(), "http://127.0.0.1:9/x/v1/messages");
-    assert!(matches!(at("ftp://x"), Err(ConfigError::BaseUrl { .. })));
-    assert!(matches!(at("not a url"), Err(ConfigError::BaseUrl { .. })));
+    assert!(matches!(at("ftp://x"), Err(ProviderConfigError::BaseUrl { .. })));
+    assert!(matches!(at("not a url"), Err(ProviderConfigError::BaseUrl { .. })));
     assert!(AnthropicConfig::from_env(&keyed()).unwrap().first_party);
     let local = at("http://localhost:11434").unwrap();
     assert!(!local.first_party);
@@ -95,8 +95,8 @@ fn nothing_printable_shows_the_credential() {
     let config = AnthropicConfig::from_env(&env).unwrap();
     let shown = format!("{config:?} {:?}", headers(&config, "sk-canary", None));
     assert!(!shown.contains("canary") && !shown.contains("hidden") && !shown.contains("pw@"), "{shown}");
-    let echoed = Failure::new(ErrorKind::Server, Again::Never, "key sk-canary is odd").error;
-    assert_eq!(config.credential.told(&Secret::new("sk-canary"), *echoed).message, "key *** is odd");
+    let echoed = RequestFailure::new(ModelErrorKind::Server, RetryAdvice::Never, "key sk-canary is odd").error;
+    assert_eq!(config.credential.redact_error(&Secret::new("sk-canary"), *echoed).message, "key *** is odd");
 }
 
 #[test]
@@ -104,10 +104,10 @@ fn the_persons_own_members_join_the_body_and_replace_ours() {
     let with = |json: &str| AnthropicConfig::from_env(&keyed().with("CLAUDE_CODE_EXTRA_BODY", json));
     let config = with(r#"{"service_tier":"standard_only","max_tokens":7}"#).unwrap();
     let body = Bytes::from_static(br#"{"model":"m","max_tokens":1,"messages":[]}"#);
-    let merged = config.with_extra(body);
+    let merged = config.add_extra_body(body);
     assert_eq!(merged, r#"{"model":"m","max_tokens":7,"messages":[],"service_tier":"standard_only"}"#.as_bytes());
     for wrong in ["[]", "{", r#"{"messages":[]}"#, r#"{"stream":false}"#] {
-        assert!(matches!(with(wrong), Err(ConfigError::ExtraBody { .. })), "{wrong}");
+        assert!(matches!(with(wrong), Err(ProviderConfigError::ExtraBody { .. })), "{wrong}");
     }
 }
 

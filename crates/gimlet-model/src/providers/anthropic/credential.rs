@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gimlet_proto::{CredentialError, Credentials, Env, ErrorKind, ModelError, ModelEvent, Secret};
+use gimlet_proto::{CredentialError, CredentialSource, Env, ModelError, ModelErrorKind, ModelEvent, Secret};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
-use super::config::ConfigError;
-use crate::failure::{Again, Failure};
-use crate::outlet::Outlet;
+use super::config::ProviderConfigError;
+use crate::event_sink::EventSink;
+use crate::failure::{RequestFailure, RetryAdvice};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// A helper that takes longer than this may be waiting for the person, who should know.
@@ -16,23 +16,23 @@ const HELPER_REMARK: Duration = Duration::from_secs(5);
 
 /// Where the secret of each request comes from.
 #[derive(Clone, Debug)]
-pub(crate) enum Credential {
+pub(crate) enum ProviderCredential {
     ApiKey(Secret),
     Bearer(Secret),
     /// Fetched when needed. Nobody knows which header its server reads, so it is sent in both.
-    Helper(Arc<dyn Credentials>),
+    Helper(Arc<dyn CredentialSource>),
     /// There is none: every request ends before it is sent.
     Missing,
 }
 
-impl Credential {
+impl ProviderCredential {
     /// A token, a key, a helper, in this order.
-    pub(super) fn find(env: &Env, helper: Option<Arc<dyn Credentials>>) -> Result<Self, ConfigError> {
+    pub(super) fn find(env: &Env, helper: Option<Arc<dyn CredentialSource>>) -> Result<Self, ProviderConfigError> {
         let sendable = |name: &'static str, value: &str| {
             let value = value.trim();
             match HeaderValue::from_str(value) {
                 Ok(_) if !value.is_empty() => Ok(Secret::new(value)),
-                _ => Err(ConfigError::IllegalCredential { name }),
+                _ => Err(ProviderConfigError::IllegalCredential { name }),
             }
         };
         if let Some(token) = env.get("ANTHROPIC_AUTH_TOKEN") {
@@ -46,25 +46,29 @@ impl Credential {
         }
         let foreign = ["CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_FEDERATION_RULE_ID"];
         match foreign.into_iter().find(|name| env.get(name).is_some()) {
-            Some(name) => Err(ConfigError::UnsupportedCredential { name }),
-            None => Err(ConfigError::MissingCredential),
+            Some(name) => Err(ProviderConfigError::UnsupportedCredential { name }),
+            None => Err(ProviderConfigError::MissingCredential),
         }
     }
 
     /// The secret to send now.
-    pub(super) async fn secret(&self, outlet: &Outlet) -> Result<Secret, ModelError> {
+    pub(super) async fn secret(&self, outlet: &EventSink) -> Result<Secret, ModelError> {
         match self {
             Self::ApiKey(secret) | Self::Bearer(secret) => Ok(secret.clone()),
             Self::Helper(helper) => fetch(helper.as_ref(), None, outlet).await,
             Self::Missing => {
-                let failure = Failure::new(ErrorKind::NotLoggedIn, Again::Never, ModelError::NOT_LOGGED_IN.to_owned());
+                let failure = RequestFailure::new(
+                    ModelErrorKind::NotLoggedIn,
+                    RetryAdvice::Never,
+                    ModelError::NOT_LOGGED_IN.to_owned(),
+                );
                 Err(*failure.error)
             }
         }
     }
 
     /// Another secret than the one that the server refused; `None` where there is only one.
-    pub(super) async fn renewed(&self, refused: &Secret, outlet: &Outlet) -> Option<Result<Secret, ModelError>> {
+    pub(super) async fn renew(&self, refused: &Secret, outlet: &EventSink) -> Option<Result<Secret, ModelError>> {
         match self {
             Self::ApiKey(_) | Self::Bearer(_) | Self::Missing => None,
             Self::Helper(helper) => Some(fetch(helper.as_ref(), Some(refused), outlet).await),
@@ -72,9 +76,9 @@ impl Credential {
     }
 
     /// Adds the secret to the headers of a request.
-    pub(super) fn put(&self, secret: &Secret, headers: &mut HeaderMap) -> Result<(), Failure> {
+    pub(super) fn insert_headers(&self, secret: &Secret, headers: &mut HeaderMap) -> Result<(), RequestFailure> {
         let mut put = |name: HeaderName, value: &str| {
-            let mut value = HeaderValue::from_str(value).map_err(|_| unsendable(&name))?;
+            let mut value = HeaderValue::from_str(value).map_err(|_| unsendable_header(&name))?;
             value.set_sensitive(true);
             headers.insert(name, value);
             Ok(())
@@ -90,12 +94,12 @@ impl Credential {
 
     /// An error as the person should read it: without the secret, should a server have repeated it, and with advice
     /// about the place where it came from.
-    pub(super) fn told(&self, secret: &Secret, mut error: ModelError) -> ModelError {
+    pub(super) fn redact_error(&self, secret: &Secret, mut error: ModelError) -> ModelError {
         // A placeholder of a few letters is no secret, and would be found in ordinary words.
         if secret.expose().len() >= 8 && error.message.contains(secret.expose()) {
             error.message = error.message.replace(secret.expose(), "***");
         }
-        if matches!(self, Self::Helper(_)) && error.kind == ErrorKind::Authentication {
+        if matches!(self, Self::Helper(_)) && error.kind == ModelErrorKind::Authentication {
             error.hint = Some("Check what the command in the setting apiKeyHelper prints".to_owned());
         }
         error
@@ -103,8 +107,12 @@ impl Credential {
 }
 
 /// Asks a helper, and tells the person when that takes long.
-async fn fetch(helper: &dyn Credentials, refused: Option<&Secret>, outlet: &Outlet) -> Result<Secret, ModelError> {
-    let mut key = helper.key(refused);
+async fn fetch(
+    helper: &dyn CredentialSource,
+    refused: Option<&Secret>,
+    outlet: &EventSink,
+) -> Result<Secret, ModelError> {
+    let mut key = helper.fetch_key(refused);
     let fetched = match tokio::time::timeout(HELPER_REMARK, &mut key).await {
         Ok(fetched) => fetched,
         Err(_) => {
@@ -113,10 +121,14 @@ async fn fetch(helper: &dyn Credentials, refused: Option<&Secret>, outlet: &Outl
         }
     };
     fetched.map_err(|CredentialError { message, hint }| {
-        *Failure::new(ErrorKind::Authentication, Again::Never, message).hint(hint).error
+        *RequestFailure::new(ModelErrorKind::Authentication, RetryAdvice::Never, message).with_hint(hint).error
     })
 }
 
-pub(super) fn unsendable(name: &HeaderName) -> Failure {
-    Failure::new(ErrorKind::InvalidRequest, Again::Never, format!("the value of the header {name} cannot be sent"))
+pub(super) fn unsendable_header(name: &HeaderName) -> RequestFailure {
+    RequestFailure::new(
+        ModelErrorKind::InvalidRequest,
+        RetryAdvice::Never,
+        format!("the value of the header {name} cannot be sent"),
+    )
 }

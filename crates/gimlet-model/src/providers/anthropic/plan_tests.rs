@@ -3,7 +3,7 @@ use std::sync::Arc;
 use gimlet_proto::{Block, CachePlan, Env, Message};
 
 use super::*;
-use crate::catalogue::Catalogue;
+use crate::catalogue::ModelCatalogue;
 
 fn config() -> AnthropicConfig {
     AnthropicConfig::from_env(&Env::default().with("ANTHROPIC_API_KEY", "k")).unwrap()
@@ -19,15 +19,15 @@ fn request(model: &str) -> ModelRequest {
         messages: vec![Arc::new(Message::user(vec![Block::text("hi")]))],
         few_images: None,
         cache: CachePlan { ttl: None, context: None, previous_len: None },
-        thinking: Thinking::ModelDefault,
+        thinking: ThinkingMode::ModelDefault,
         display: None,
         effort: None,
         want_wire_events: false,
     }
 }
 
-fn plan(request: &ModelRequest) -> (BodyPlan, Vec<&'static Beta>) {
-    Learned::default().plan(&config(), &Catalogue::default().resolve(&request.model), request, None)
+fn plan(request: &ModelRequest) -> (BodyPlan, Vec<&'static BetaFeature>) {
+    ServerQuirks::default().plan(&config(), &ModelCatalogue::default().resolve(&request.model), request, None)
 }
 
 const ON: Option<ThinkingField> =
@@ -53,7 +53,7 @@ fn thinking_follows_the_models_row() {
     for (model, default, off, asked) in table {
         let mut request = request(model);
         for (thinking, expected) in
-            [(Thinking::ModelDefault, default), (Thinking::Off, off), (Thinking::Budget(8000), asked)]
+            [(ThinkingMode::ModelDefault, default), (ThinkingMode::Off, off), (ThinkingMode::Budget(8000), asked)]
         {
             request.thinking = thinking;
             assert_eq!(plan(&request).0.thinking, expected, "{model} {thinking:?}");
@@ -86,7 +86,7 @@ fn a_budget_leaves_room_for_an_answer_and_waits_for_a_turn_that_can_have_one() {
 fn interleaving_needs_its_beta_on_some_models_only() {
     let betas = |model: &str| {
         let mut request = request(model);
-        request.thinking = Thinking::Budget(2000);
+        request.thinking = ThinkingMode::Budget(2000);
         plan(&request).1
     };
     assert_eq!(betas("claude-sonnet-4-5"), [&betas::INTERLEAVED_THINKING]);
@@ -102,11 +102,11 @@ fn effort_is_lowered_to_what_the_model_takes() {
         request.thinking = thinking;
         plan(&request).0.effort
     };
-    assert_eq!(effort("claude-opus-5-5", "xhigh", Thinking::ModelDefault).as_deref(), Some("xhigh"));
-    assert_eq!(effort("claude-opus-4-6", "xhigh", Thinking::ModelDefault).as_deref(), Some("high"));
-    assert_eq!(effort("claude-opus-5", "max", Thinking::Off).as_deref(), Some("high"));
-    assert_eq!(effort("claude-sonnet-5", "max", Thinking::Off).as_deref(), Some("max"));
-    assert_eq!(effort("claude-sonnet-4-5", "high", Thinking::ModelDefault), None);
+    assert_eq!(effort("claude-opus-5-5", "xhigh", ThinkingMode::ModelDefault).as_deref(), Some("xhigh"));
+    assert_eq!(effort("claude-opus-4-6", "xhigh", ThinkingMode::ModelDefault).as_deref(), Some("high"));
+    assert_eq!(effort("claude-opus-5", "max", ThinkingMode::Off).as_deref(), Some("high"));
+    assert_eq!(effort("claude-sonnet-5", "max", ThinkingMode::Off).as_deref(), Some("max"));
+    assert_eq!(effort("claude-sonnet-4-5", "high", ThinkingMode::ModelDefault), None);
 }
 
 #[test]
@@ -137,22 +137,22 @@ fn a_demanded_call_becomes_a_wish_where_demands_are_refused() {
 #[test]
 fn a_cure_is_adopted_only_when_it_changes_the_body() {
     let (config, request) = (config(), request("claude-sonnet-5-5"));
-    let model = Catalogue::default().resolve("claude-sonnet-5-5");
-    let mut learned = Learned::default();
-    assert!(!learned.adopt(&Cure::NoEffort, &config, &model, &request));
-    assert!(learned.adopt(&Cure::NoThinkingDisplay, &config, &model, &request));
+    let model = ModelCatalogue::default().resolve("claude-sonnet-5-5");
+    let mut learned = ServerQuirks::default();
+    assert!(!learned.apply_downgrade(&Downgrade::NoEffort, &config, &model, &request));
+    assert!(learned.apply_downgrade(&Downgrade::NoThinkingDisplay, &config, &model, &request));
     assert_eq!(learned.plan(&config, &model, &request, None).0.thinking, ON_VISIBLE);
-    assert!(!learned.adopt(&Cure::NoThinkingDisplay, &config, &model, &request));
+    assert!(!learned.apply_downgrade(&Downgrade::NoThinkingDisplay, &config, &model, &request));
 }
 
 #[test]
 fn unbound_thinking_is_dropped_by_the_server_first_and_stripped_after() {
     let (config, request) = (config(), request("claude-sonnet-5-5"));
-    let model = Catalogue::default().resolve("claude-sonnet-5-5");
-    let mut learned = Learned::default();
-    assert!(learned.adopt(&Cure::DropUnboundThinking, &config, &model, &request));
+    let model = ModelCatalogue::default().resolve("claude-sonnet-5-5");
+    let mut learned = ServerQuirks::default();
+    assert!(learned.apply_downgrade(&Downgrade::DropUnboundThinking, &config, &model, &request));
     assert_eq!(learned.plan(&config, &model, &request, None).1, [&betas::THINKING_BINDING]);
-    assert!(learned.adopt(&Cure::StripThinking, &config, &model, &request));
+    assert!(learned.apply_downgrade(&Downgrade::StripThinking, &config, &model, &request));
     let (plan, betas) = learned.plan(&config, &model, &request, None);
     assert_eq!((plan.strip_thinking, betas), (1, vec![]));
     let mut other = request.clone();
@@ -165,7 +165,8 @@ fn cache_marks_can_be_left_out_for_a_family() {
     let env = Env::default().with("ANTHROPIC_API_KEY", "k").with("DISABLE_PROMPT_CACHING_HAIKU", "1");
     let config = AnthropicConfig::from_env(&env).unwrap();
     for (model, caches) in [("haiku", false), ("claude-haiku-4-5", false), ("sonnet", true), ("llama", true)] {
-        let plan = Learned::default().plan(&config, &Catalogue::default().resolve(model), &request(model), None).0;
+        let plan =
+            ServerQuirks::default().plan(&config, &ModelCatalogue::default().resolve(model), &request(model), None).0;
         assert_eq!(plan.caching, caches, "{model}");
     }
 }
@@ -185,8 +186,12 @@ fn another_reply_gets_twice_the_room_within_what_is_possible_and_allowed() {
             env = env.with("CLAUDE_CODE_MAX_OUTPUT_TOKENS", cap);
         }
         let config = AnthropicConfig::from_env(&env).unwrap();
-        let room = Learned::default().room(&config, &Catalogue::default().resolve(model), sent, None);
-        assert_eq!((room.room, room.more, room.advice.is_some()), (sent, more, advised), "{model} {cap:?} {sent}");
+        let room = ServerQuirks::default().output_limit(&config, &ModelCatalogue::default().resolve(model), sent, None);
+        assert_eq!(
+            (room.max_tokens, room.more, room.advice.is_some()),
+            (sent, more, advised),
+            "{model} {cap:?} {sent}"
+        );
     }
 }
 
@@ -198,24 +203,29 @@ fn a_beta_and_its_member_travel_together_or_not_at_all() {
         (config.task_budget, config.betas) = (Some(50_000), betas);
         config
     };
-    let sonnet = Catalogue::default().resolve("claude-sonnet-5-5");
+    let sonnet = ModelCatalogue::default().resolve("claude-sonnet-5-5");
     let request = request("claude-sonnet-5-5");
     let unbound = || {
-        let mut learned = Learned::default();
-        assert!(learned.adopt(&Cure::DropUnboundThinking, &config(), &sonnet, &request));
+        let mut learned = ServerQuirks::default();
+        assert!(learned.apply_downgrade(&Downgrade::DropUnboundThinking, &config(), &sonnet, &request));
         learned
     };
     for (beta, member) in [(&betas::THINKING_BINDING, "\"block_binding\""), (&betas::TASK_BUDGET, "\"task_budget\"")] {
-        let sent = |learned: &Learned, allowed: bool| {
+        let sent = |learned: &ServerQuirks, allowed: bool| {
             let (plan, betas) = learned.plan(&budgeted(allowed), &sonnet, &request, None);
             let body = crate::formats::anthropic::build_body(&request, &plan);
             (betas.contains(&beta), std::str::from_utf8(&body).unwrap().contains(member))
         };
         assert_eq!(sent(&unbound(), true), (true, true), "{member}");
         let mut refusing = unbound();
-        assert!(refusing.adopt(&Cure::NoBeta(Some(beta.value.to_owned())), &budgeted(true), &sonnet, &request));
+        assert!(refusing.apply_downgrade(
+            &Downgrade::NoBeta(Some(beta.value.to_owned())),
+            &budgeted(true),
+            &sonnet,
+            &request
+        ));
         assert_eq!(sent(&refusing, true), (false, false), "{member}");
-        assert_eq!(sent(&Learned::default(), false), (false, false), "{member}");
+        assert_eq!(sent(&ServerQuirks::default(), false), (false, false), "{member}");
     }
 }
 
@@ -225,18 +235,18 @@ fn models_that_take_a_budget_too_get_one_when_adaptive_thinking_is_switched_off(
     let config = AnthropicConfig::from_env(&env).unwrap();
     let enabled = |budget| Some(ThinkingField::Enabled { budget });
     for (model, asked, expected) in [
-        ("claude-opus-4-6", Thinking::ModelDefault, enabled(31_999)),
-        ("claude-sonnet-4-6", Thinking::Budget(8_000), enabled(8_000)),
-        ("claude-sonnet-4-6", Thinking::Off, None),
-        ("claude-opus-4-7", Thinking::ModelDefault, ON),
-        ("claude-sonnet-5-5", Thinking::Budget(8_000), ON),
+        ("claude-opus-4-6", ThinkingMode::ModelDefault, enabled(31_999)),
+        ("claude-sonnet-4-6", ThinkingMode::Budget(8_000), enabled(8_000)),
+        ("claude-sonnet-4-6", ThinkingMode::Off, None),
+        ("claude-opus-4-7", ThinkingMode::ModelDefault, ON),
+        ("claude-sonnet-5-5", ThinkingMode::Budget(8_000), ON),
     ] {
         let request = ModelRequest { thinking: asked, ..request(model) };
-        let resolved = Catalogue::default().resolve(model);
-        let (plan, betas) = Learned::default().plan(&config, &resolved, &request, None);
+        let resolved = ModelCatalogue::default().resolve(model);
+        let (plan, betas) = ServerQuirks::default().plan(&config, &resolved, &request, None);
         assert_eq!((plan.thinking, betas), (expected, vec![]), "{model} {asked:?}");
-        let mut learned = Learned::default();
-        learned.adopt(&Cure::AdaptiveThinking, &config, &resolved, &request);
+        let mut learned = ServerQuirks::default();
+        learned.apply_downgrade(&Downgrade::AdaptiveThinking, &config, &resolved, &request);
         let taught = learned.plan(&config, &resolved, &request, None).0.thinking;
         assert!(!matches!(taught, Some(ThinkingField::Enabled { .. })), "what the server says counts: {model}");
     }
@@ -248,7 +258,7 @@ fn a_gateway_can_be_given_effort_and_unbuffered_inputs() {
         let env = Env::default().with("ANTHROPIC_API_KEY", "k").with("ANTHROPIC_BASE_URL", host).with(name, value);
         let request = ModelRequest { effort: Some("max".into()), ..request("llama") };
         let config = AnthropicConfig::from_env(&env).unwrap();
-        let plan = Learned::default().plan(&config, &Catalogue::default().resolve("llama"), &request, None).0;
+        let plan = ServerQuirks::default().plan(&config, &ModelCatalogue::default().resolve("llama"), &request, None).0;
         (plan.effort, plan.eager_input)
     };
     let (vendor, gateway) = ("https://api.anthropic.com", "https://gateway.example");

@@ -1,11 +1,11 @@
 //! What the runtime and the model are told about the tool before anything runs.
 
 use gimlet_core::tool::{AnyTool, PromptContext, Tool};
-use gimlet_proto::{Env, Need};
+use gimlet_proto::{AccessNeed, Env};
 use serde_json::{Value, json};
 
 use crate::bash::Bash;
-use crate::bash::harness::Bench;
+use crate::bash::command_harness::CommandBench;
 use crate::task_output::TaskOutput;
 use crate::task_stop::TaskStop;
 
@@ -55,7 +55,7 @@ fn every_parameter_of_the_public_input_is_described_and_nothing_else_is_taken() 
 }
 
 /// The code of the input problem, or zero.
-fn problem(bench: &mut Bench, input: Value) -> u32 {
+fn problem(bench: &mut CommandBench, input: Value) -> u32 {
     let cx = bench.context("Bash");
     let Err(error) = AnyTool::prepare(&Bash, input, &cx.paths) else { return 0 };
     error.model_text.rsplit("(code ").next().and_then(|code| code.trim_end_matches(')').parse().ok()).expect("a code")
@@ -63,7 +63,7 @@ fn problem(bench: &mut Bench, input: Value) -> u32 {
 
 #[test]
 fn empty_commands_and_long_sleeps_are_refused_before_anything_runs() {
-    let mut bench = Bench::new();
+    let mut bench = CommandBench::new();
     for (input, code) in [
         (json!({"command": " \n"}), 1),
         (json!({"command": "echo a\u{0}b"}), 2),
@@ -83,18 +83,18 @@ fn empty_commands_and_long_sleeps_are_refused_before_anything_runs() {
 
 #[test]
 fn background_is_refused_where_it_is_switched_off() {
-    let mut bench = Bench::with_env(&[("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1")]);
+    let mut bench = CommandBench::with_env(&[("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1")]);
     assert_eq!(problem(&mut bench, json!({"command": "ls", "run_in_background": true})), 3);
 }
 
 #[test]
 fn only_commands_that_read_run_beside_others() {
-    let mut bench = Bench::new();
+    let mut bench = CommandBench::new();
     let cx = bench.context("Bash");
     let prepare = |input: Value| AnyTool::prepare(&Bash, input, &cx.paths).unwrap();
     let reading = prepare(json!({"command": "ls -la | head -3"}));
     assert!(reading.read_only && reading.concurrency_safe && !reading.destructive);
-    assert_eq!(reading.needs, [Need::Run("ls -la | head -3".to_owned())]);
+    assert_eq!(reading.needs, [AccessNeed::Run("ls -la | head -3".to_owned())]);
     let background = prepare(json!({"command": "ls", "run_in_background": true}));
     assert!(background.read_only && !background.concurrency_safe);
     let writing = prepare(json!({"command": "rm -rf build"}));
@@ -103,7 +103,7 @@ fn only_commands_that_read_run_beside_others() {
 
 #[test]
 fn the_call_is_summed_up_on_one_line_by_its_command_not_by_words_about_it() {
-    let mut bench = Bench::new();
+    let mut bench = CommandBench::new();
     let cx = bench.context("Bash");
     let input = json!({"command": "cd a\nmake  all", "description": "List files"});
     assert_eq!(AnyTool::prepare(&Bash, input, &cx.paths).unwrap().description, "cd a ⏎ make  all");

@@ -2,20 +2,20 @@
 
 use std::io::Write;
 
-use gimlet_store::MomentKind;
+use gimlet_store::TranscriptItemKind;
 use serde_json::json;
 
 use super::super::list;
-use super::{Masked, Session, Trouble};
+use super::{ExportError, ExportSession, MaskedWriter};
 
-pub(super) fn write<W: Write>(session: &Session, out: &mut Masked<W>) -> Result<(), Trouble> {
-    out.put(&format!("{{\"session\":{},\n\"entries\":[", list::as_json(&session.summary)))?;
+pub(super) fn write<W: Write>(session: &ExportSession, out: &mut MaskedWriter<W>) -> Result<(), ExportError> {
+    out.write_masked(&format!("{{\"session\":{},\n\"entries\":[", list::summary_json(&session.summary)))?;
     let mut first = true;
-    for moment in session.moments() {
+    for moment in session.items() {
         let moment = moment?;
         let head = json!({
             "uuid": moment.entry.as_str(),
-            "kind": kind(moment.kind),
+            "kind": kind_name(moment.kind),
             "timestamp": moment.at,
             "model": moment.model,
         });
@@ -23,21 +23,21 @@ pub(super) fn write<W: Write>(session: &Session, out: &mut Masked<W>) -> Result<
         let blocks: Vec<&str> = moment.blocks.iter().map(|block| block.json()).collect();
         let head = head.to_string();
         let head = head.strip_suffix('}').unwrap_or(&head);
-        out.put(&format!("{}\n{head},\"content\":[{}]}}", if first { "" } else { "," }, blocks.join(",")))?;
+        out.write_masked(&format!("{}\n{head},\"content\":[{}]}}", if first { "" } else { "," }, blocks.join(",")))?;
         first = false;
     }
-    out.put("\n]}\n")
+    out.write_masked("\n]}\n")
 }
 
-fn kind(kind: MomentKind) -> &'static str {
+fn kind_name(kind: TranscriptItemKind) -> &'static str {
     match kind {
-        MomentKind::Prompt => "user",
-        MomentKind::Injected => "injected",
-        MomentKind::Summary => "summary",
-        MomentKind::Results => "results",
-        MomentKind::Reply => "assistant",
-        MomentKind::Failure => "error",
-        MomentKind::Compacted => "compacted",
-        MomentKind::Note => "note",
+        TranscriptItemKind::Prompt => "user",
+        TranscriptItemKind::Injected => "injected",
+        TranscriptItemKind::Summary => "summary",
+        TranscriptItemKind::Results => "results",
+        TranscriptItemKind::Reply => "assistant",
+        TranscriptItemKind::Failure => "error",
+        TranscriptItemKind::Compacted => "compacted",
+        TranscriptItemKind::Note => "note",
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use gimlet_core::tool::{PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
-use gimlet_proto::{Need, ResultContent, View};
+use gimlet_proto::{AccessNeed, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -42,11 +42,11 @@ impl Tool for WordCount {
     }
 
     fn backfill_observable_input(&self, input: &mut WordCountInput, cx: &PathContext) {
-        input.file_path = cx.expand(&input.file_path);
+        input.file_path = cx.expand_path(&input.file_path);
     }
 
-    fn needs(&self, input: &WordCountInput, cx: &PathContext) -> Vec<Need> {
-        vec![Need::Read(cx.expand(&input.file_path))]
+    fn needs(&self, input: &WordCountInput, cx: &PathContext) -> Vec<AccessNeed> {
+        vec![AccessNeed::Read(cx.expand_path(&input.file_path))]
     }
 
     fn key_repairs(&self) -> &'static [(&'static str, &'static str)] {
@@ -54,7 +54,7 @@ impl Tool for WordCount {
     }
 
     async fn call(&self, input: WordCountInput, cx: &ToolContext) -> Result<ToolResult<WordCountOutput>, ToolError> {
-        let target = cx.target(&input.file_path).to_owned();
+        let target = cx.resolved_path(&input.file_path).to_owned();
         let reading = tokio::task::spawn_blocking(move || read_text(&target));
         let text = match reading.await {
             Ok(text) => text?,

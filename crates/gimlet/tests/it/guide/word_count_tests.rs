@@ -3,26 +3,26 @@
 use std::sync::Arc;
 
 use gimlet_core::tool::AnyTool;
-use gimlet_core::{Services, SessionState};
-use gimlet_proto::{AgentPath, Env, Hub, SessionId, ToolUseId};
+use gimlet_core::{SessionServices, SessionState};
+use gimlet_proto::{AgentPath, Env, EventHub, SessionId, ToolUseId};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 
 /// A session's services over a scratch project; no model, no gate, no disk beyond the project.
-fn services(project: &Path) -> Arc<Services> {
+fn services(project: &Path) -> Arc<SessionServices> {
     let state = SessionState::new(project.to_owned(), Vec::new());
     let results = project.join("results");
-    Arc::new(Services::new(SessionId::new("s"), Env::default(), None, results, Hub::default(), state))
+    Arc::new(SessionServices::new(SessionId::new("s"), Env::default(), None, results, EventHub::default(), state))
 }
 
 /// Everything of a call except the gate: prepare, run, and the two faces of the output.
-async fn call(services: &Arc<Services>, input: Value) -> Result<(String, View), ToolError> {
+async fn call(services: &Arc<SessionServices>, input: Value) -> Result<(String, View), ToolError> {
     let prepared = WordCount.prepare(input, &services.paths())?;
     let input: WordCountInput = serde_json::from_value(prepared.input).expect("what was prepared can be read again");
     let (id, agent) = (ToolUseId::new("toolu_1"), AgentPath::default());
-    let cx = services.context(WordCount::NAME, id, agent, CancellationToken::new(), String::new(), Vec::new());
+    let cx = services.tool_context(WordCount::NAME, id, agent, CancellationToken::new(), String::new(), Vec::new());
     let output = WordCount.call(input.clone(), &cx).await?.data;
     Ok((WordCount.to_blocks(&output).to_text(), WordCount.view(&input, &output)))
 }
@@ -45,7 +45,7 @@ async fn lines_words_and_characters_are_counted() {
 fn it_needs_to_read_one_file_and_nothing_else() {
     let services = services(Path::new("/project"));
     let prepared = WordCount.prepare(json!({"file_path": "docs/../a.txt"}), &services.paths()).unwrap();
-    assert_eq!(prepared.needs, [Need::Read("/project/a.txt".into())]);
+    assert_eq!(prepared.needs, [AccessNeed::Read("/project/a.txt".into())]);
     assert!(prepared.read_only && prepared.concurrency_safe);
     assert_eq!(prepared.description, "a.txt");
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a broken world is a failed test")]
 
 use gimlet_script::Script;
-use gimlet_testkit::{RunOutput, World};
+use gimlet_testkit::{RunOutput, TestWorld};
 use serde_json::{Value, json};
 
 use super::NOWHERE;
@@ -10,20 +10,20 @@ use crate::world;
 
 const OLD: &str = "11111111-1111-4111-8111-111111111111";
 
-async fn simulate(world: &World, args: &[&str]) -> RunOutput {
+async fn simulate(world: &TestWorld, args: &[&str]) -> RunOutput {
     let run = world.run_at(NOWHERE).args(["permissions", "simulate"]).args(args.iter().copied());
     run.without_env("ANTHROPIC_API_KEY").finish().await
 }
 
 /// Runs a session with these commands; what nobody allows is refused.
-async fn session(world: &World, flags: &[&str], commands: &[&str]) {
+async fn record_session(world: &TestWorld, flags: &[&str], commands: &[&str]) {
     let calls = commands.iter().map(|command| ("Bash", json!({ "command": command })));
     let script = calls.fold(Script::new(), |script, (tool, input)| script.call(tool, input).then());
     let model = script.say("done").serve().await.unwrap();
     world.run(&model).arg("-p").args(flags.iter().copied()).args(["--", "go"]).finish().await.expect_code(0);
 }
 
-fn user(world: &World, settings: &str) -> String {
+fn write_user_settings(world: &TestWorld, settings: &str) -> String {
     let file = world.home.join(".claude/settings.json");
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     std::fs::write(&file, settings).unwrap();
@@ -31,7 +31,7 @@ fn user(world: &World, settings: &str) -> String {
 }
 
 /// A transcript that another program could have written: no ledger lies beside it.
-fn transcript(world: &World, id: &str, mode: &str, calls: &[(&str, &str, Value)]) -> std::path::PathBuf {
+fn transcript(world: &TestWorld, id: &str, mode: &str, calls: &[(&str, &str, Value)]) -> std::path::PathBuf {
     let project = world.project.display().to_string();
     let key: String = project.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let file = world.home.join(".claude/projects").join(key).join(format!("{id}.jsonl"));
@@ -67,8 +67,8 @@ fn total(run: &RunOutput) -> Value {
 #[tokio::test]
 async fn only_what_comes_out_differently_is_shown_with_rule_file_and_line_and_nothing_runs() {
     let world = world();
-    let settings = user(&world, r#"{"permissions":{"allow":["Bash(touch *)"]}}"#);
-    session(&world, &[], &["touch a", "touch a", "mkdir b", "ls", "pwd", "rm c"]).await;
+    let settings = write_user_settings(&world, r#"{"permissions":{"allow":["Bash(touch *)"]}}"#);
+    record_session(&world, &[], &["touch a", "touch a", "mkdir b", "ls", "pwd", "rm c"]).await;
     std::fs::remove_file(world.project.join("a")).unwrap();
     let rules = world.file(
         "strict.json",
@@ -122,10 +122,10 @@ async fn credentials_in_calls_are_masked() {
 #[tokio::test]
 async fn without_further_rules_the_settings_of_today_are_tried() {
     let world = world();
-    user(&world, r#"{"permissions":{"allow":["Bash(touch *)"]}}"#);
-    session(&world, &[], &["touch a", "mkdir b"]).await;
+    write_user_settings(&world, r#"{"permissions":{"allow":["Bash(touch *)"]}}"#);
+    record_session(&world, &[], &["touch a", "mkdir b"]).await;
     assert_eq!(total(&simulate(&world, &["--json"]).await)["different"], 0);
-    user(&world, r#"{"permissions":{"allow":["Bash(mkdir *)"]}}"#);
+    write_user_settings(&world, r#"{"permissions":{"allow":["Bash(mkdir *)"]}}"#);
     let run = simulate(&world, &["--json"]).await;
     assert_eq!(differences(&run), ["ask 1 Bash touch a", "allowed 1 Bash mkdir b"]);
     let total = total(&run);
@@ -144,7 +144,7 @@ async fn what_only_that_session_had_still_counts_unless_only_other_rules_are_wan
     std::fs::create_dir(world.project.join("sub")).unwrap();
     let flags = ["--allowedTools", "Bash(touch *)", "Bash(cd *)", "--add-dir", beside.to_str().unwrap()];
     let list = format!("ls {}", beside.display());
-    session(&world, &flags, &["touch a", &list, "cd sub", "touch ../up"]).await;
+    record_session(&world, &flags, &["touch a", &list, "cd sub", "touch ../up"]).await;
     let run = simulate(&world, &["--json"]).await;
     assert_eq!(differences(&run), Vec::<String>::new(), "{}", run.stdout);
     world.file("only.json", r#"{"permissions":{"deny":["Bash(cd *)"]}}"#);
@@ -155,7 +155,7 @@ async fn what_only_that_session_had_still_counts_unless_only_other_rules_are_wan
 #[tokio::test]
 async fn each_call_is_judged_in_its_own_mode_and_another_can_be_tried() {
     let world = world();
-    session(&world, &["--dangerously-skip-permissions"], &["touch a", "ls"]).await;
+    record_session(&world, &["--dangerously-skip-permissions"], &["touch a", "ls"]).await;
     assert_eq!(total(&simulate(&world, &["--json"]).await)["same"]["allow"], 2);
     let run = simulate(&world, &["--json", "--mode", "dontAsk"]).await;
     assert_eq!(differences(&run), ["refused 1 Bash touch a"]);
@@ -165,7 +165,7 @@ async fn each_call_is_judged_in_its_own_mode_and_another_can_be_tried() {
 async fn transcripts_without_a_ledger_are_compared_with_the_rules_in_force_in_the_folder_of_each_call() {
     let world = world();
     world.file("sub/x.rs", "");
-    user(&world, r#"{"permissions":{"allow":["WebFetch","mcp__git","Agent","Edit(//**/sub/**)"]}}"#);
+    write_user_settings(&world, r#"{"permissions":{"allow":["WebFetch","mcp__git","Agent","Edit(//**/sub/**)"]}}"#);
     let calls = [
         ("sub", "Bash", json!({"command": "cat x.rs"})),
         ("sub", "Write", json!({"file_path": world.path("sub/y.rs"), "content": "x"})),
@@ -252,7 +252,7 @@ async fn sessions_are_chosen_by_name_folder_and_age_and_what_cannot_be_read_is_n
 #[tokio::test]
 async fn a_fork_does_not_count_its_calls_twice_and_a_call_that_is_gone_is_told() {
     let world = world();
-    session(&world, &[], &["touch a"]).await;
+    record_session(&world, &[], &["touch a"]).await;
     let model = Script::new().say("done").serve().await.unwrap();
     world.run(&model).args(["-p", "--continue", "--fork-session", "--", "on"]).finish().await.expect_code(0);
     let total_of = async || total(&simulate(&world, &["--json"]).await);
@@ -294,7 +294,7 @@ async fn questions_that_make_no_sense_end_in_one_line() {
 #[tokio::test]
 async fn what_a_sandbox_answered_then_it_answers_again() {
     let world = world();
-    session(&world, &[], &["make it", "touch out"]).await;
+    record_session(&world, &[], &["make it", "touch out"]).await;
     let ledger = world.transcripts()[0].with_extension("").join("decisions.ndjson");
     let lines: Vec<String> = std::fs::read_to_string(&ledger)
         .unwrap()
@@ -320,9 +320,9 @@ async fn what_a_sandbox_answered_then_it_answers_again() {
 #[tokio::test]
 async fn a_call_that_forks_share_is_taken_from_the_session_that_decided_on_it() {
     let world = world();
-    session(&world, &["--allowedTools", "Bash(make *)", "--name", "orig"], &["make x"]).await;
+    record_session(&world, &["--allowedTools", "Bash(make *)", "--name", "orig"], &["make x"]).await;
     for flags in [&["--resume", "orig", "--fork-session"][..], &["--resume", "orig"]] {
-        session(&world, flags, &[]).await;
+        record_session(&world, flags, &[]).await;
     }
     world.file("strict.json", r#"{"permissions":{"deny":["Bash(make *)"]}}"#);
     let run = simulate(&world, &["--json", "--rules", "strict.json"]).await;
@@ -335,7 +335,7 @@ async fn a_call_that_forks_share_is_taken_from_the_session_that_decided_on_it() 
 #[tokio::test]
 async fn settings_that_cannot_be_read_count_as_they_do_in_a_session() {
     let world = world();
-    session(&world, &[], &["ls"]).await;
+    record_session(&world, &[], &["ls"]).await;
     let rules = world.file("other.json", "{\"permissions\":{\"allow\":[\"Bash(mkdir *)\"]}}");
     let simulated = async || simulate(&world, &["--rules", rules.to_str().unwrap(), "--json"]).await;
     assert_eq!(differences(&simulated().await), [""; 0]);

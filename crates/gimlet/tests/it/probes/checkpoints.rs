@@ -30,8 +30,11 @@ async fn a_write_and_an_edit_leave_what_was_there_before_under_their_prompt() {
             continue;
         }
         let session = fs::read_dir(history).unwrap().next().unwrap().unwrap().path();
-        let prompt =
-            world.entries().into_iter().find(|entry| entry["type"] == "user" && entry["isMeta"] != true).unwrap();
+        let prompt = world
+            .transcript_entries()
+            .into_iter()
+            .find(|entry| entry["type"] == "user" && entry["isMeta"] != true)
+            .unwrap();
         let journal = fs::read_to_string(session.join("journal.ndjson")).unwrap();
         let lines: Vec<serde_json::Value> =
             journal.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();

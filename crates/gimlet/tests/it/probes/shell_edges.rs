@@ -1,6 +1,6 @@
 //! Commands at the edges: very long, very loud, broken, or sawing at the branch that they sit on.
 
-use gimlet_script::{Reply, Script};
+use gimlet_script::{Script, ScriptedReply};
 use serde_json::json;
 
 use super::*;
@@ -10,11 +10,11 @@ use crate::world;
 async fn a_command_longer_than_the_kernel_takes_is_refused_with_another_way() {
     let world = world();
     let text = |lines| "0123456789abcde\n".repeat(lines);
-    let command = |lines| bash(format!("cat > big.txt <<'END'\n{}END\nwc -c < big.txt", text(lines)));
-    let model = one_by_one([command(8_000), command(20_000)]).await;
-    finish(&world, &model).await;
-    assert_eq!(success(&model, 1), "128000");
-    assert!(error(&model, 2).contains("script file"), "{}", error(&model, 2));
+    let command = |lines| bash_call(format!("cat > big.txt <<'END'\n{}END\nwc -c < big.txt", text(lines)));
+    let model = serve_one_by_one([command(8_000), command(20_000)]).await;
+    run_to_end(&world, &model).await;
+    assert_eq!(tool_success(&model, 1), "128000");
+    assert!(tool_error(&model, 2).contains("script file"), "{}", tool_error(&model, 2));
     assert_eq!(world.read("big.txt"), text(8_000));
 }
 
@@ -34,10 +34,10 @@ async fn every_way_to_end_badly_is_told_and_the_next_command_runs() {
         ("ulimit -c 0; kill -SEGV $$", "SIGSEGV"),
     ];
     for (command, told) in endings {
-        let model = one_by_one([bash(command), bash("echo still here")]).await;
-        finish(&world, &model).await;
-        assert!(error(&model, 1).contains(told), "{command}: {}", error(&model, 1));
-        assert_eq!(success(&model, 2), "still here", "{command}");
+        let model = serve_one_by_one([bash_call(command), bash_call("echo still here")]).await;
+        run_to_end(&world, &model).await;
+        assert!(tool_error(&model, 1).contains(told), "{command}: {}", tool_error(&model, 1));
+        assert_eq!(tool_success(&model, 2), "still here", "{command}");
     }
 }
 
@@ -51,29 +51,29 @@ async fn a_session_survives_the_removal_of_its_own_directory() {
         .then()
         .reply_with(move |_| {
             std::fs::remove_dir_all(&folder).unwrap();
-            Reply::call("Bash", json!({"command": "pwd"}))
+            ScriptedReply::call("Bash", json!({"command": "pwd"}))
         })
         .then()
         .call("Bash", json!({"command": "pwd"}))
         .then()
         .say("done");
-    let model = serve(script).await;
-    finish(&world, &model).await;
-    let noticed = success(&model, 2);
+    let model = serve_script(script).await;
+    run_to_end(&world, &model).await;
+    let noticed = tool_success(&model, 2);
     assert!(
         noticed.starts_with(&*world.project.to_string_lossy()) && noticed.contains("no longer exists"),
         "{noticed}"
     );
-    assert_eq!(success(&model, 3), world.project.to_string_lossy());
+    assert_eq!(tool_success(&model, 3), world.project.to_string_lossy());
 }
 
 #[tokio::test]
 async fn a_flood_of_output_is_bounded_in_time_and_space() {
     let world = world();
     let begun = Instant::now();
-    let model = one_reply([bash("yes 'a line of output' | head -c 100000000; echo; echo the end")]).await;
-    finish(&world, &model).await;
-    let text = success(&model, 1);
+    let model = serve_in_one_reply([bash_call("yes 'a line of output' | head -c 100000000; echo; echo the end")]).await;
+    run_to_end(&world, &model).await;
+    let text = tool_success(&model, 1);
     assert!(text.len() < 32_000 && text.contains("the end"), "{}", text.len());
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     let stored = text.split_whitespace().find(|word| word.contains("tool-results")).unwrap();
@@ -85,21 +85,21 @@ async fn a_flood_of_output_is_bounded_in_time_and_space() {
 async fn quoting_newlines_and_odd_characters_reach_the_shell_as_written() {
     let world = world();
     let command = "printf '%s\\n' \"it's\" 'a \"b\"' $'tab\\there' 'ünï → 😀' '$HOME `x` \\\\'\n\n# a comment\ntrue && \\\n  echo joined";
-    let model = one_reply([bash(command)]).await;
-    finish(&world, &model).await;
-    assert_eq!(success(&model, 1), "it's\na \"b\"\ntab\there\nünï → 😀\n$HOME `x` \\\\\njoined");
+    let model = serve_in_one_reply([bash_call(command)]).await;
+    run_to_end(&world, &model).await;
+    assert_eq!(tool_success(&model, 1), "it's\na \"b\"\ntab\there\nünï → 😀\n$HOME `x` \\\\\njoined");
 }
 
 #[tokio::test]
 async fn output_still_comes_when_a_child_keeps_the_pipe() {
     let world = world();
-    let sleep = unique_sleep();
+    let sleep = unique_sleep_seconds();
     let begun = Instant::now();
-    let model = one_reply([bash(format!("sleep {sleep} & echo started; exit 0"))]).await;
-    finish(&world, &model).await;
-    assert_eq!(success(&model, 1), "started");
+    let model = serve_in_one_reply([bash_call(format!("sleep {sleep} & echo started; exit 0"))]).await;
+    run_to_end(&world, &model).await;
+    assert_eq!(tool_success(&model, 1), "started");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    assert_eq!(alive("sleep", &sleep), 0);
+    assert_eq!(count_processes("sleep", &sleep), 0);
 }
 
 #[tokio::test]
@@ -113,10 +113,10 @@ async fn file_names_that_look_like_something_else_are_found_and_read() {
         .into_iter()
         .fold(Script::new(), |script, name| script.call("Read", json!({"file_path": world.path(name)})));
     let script = script.call("Grep", json!({"pattern": "needle", "output_mode": "count"}));
-    let model = serve(script.then().say("done")).await;
-    world.run(&model).print("go").finish().await.expect_code(0);
-    all_played(&model);
-    let answers = answers(&model.request(1));
+    let model = serve_script(script.then().say("done")).await;
+    world.run(&model).print_text("go").finish().await.expect_code(0);
+    assert_all_played(&model);
+    let answers = tool_answers(&model.request(1));
     for (name, (text, failed)) in names.iter().zip(&answers) {
         assert!(!failed && text == "1\tneedle", "{name:?}: {text}");
     }
@@ -129,7 +129,7 @@ async fn writes_to_impossible_places_fail_with_words_and_leave_nothing() {
     world.file("file", "content");
     world.file("dir/x", "");
     let write = |path: String| ("Write", json!({"file_path": path, "content": "new"}));
-    let model = one_reply([
+    let model = serve_in_one_reply([
         write(world.path("dir")),
         write(world.path("file/below")),
         write("/proc/version".to_owned()),
@@ -138,8 +138,8 @@ async fn writes_to_impossible_places_fail_with_words_and_leave_nothing() {
         write(String::new()),
     ])
     .await;
-    finish(&world, &model).await;
-    let answers = answers(&model.request(1));
+    run_to_end(&world, &model).await;
+    let answers = tool_answers(&model.request(1));
     assert!(answers.iter().all(|(text, failed)| *failed && text.len() > 20), "{answers:?}");
     assert_eq!(world.read("file"), "content");
     assert_eq!(std::fs::read_dir(&world.project).unwrap().count(), 2);

@@ -5,26 +5,26 @@ use std::path::Path;
 use gimlet_script::Script;
 use serde_json::json;
 
-use super::Host;
+use super::SdkHost;
 use crate::world;
 
 #[tokio::test]
 async fn model_effort_and_style_act_from_the_next_request_on() {
     let world = world();
     let model = Script::new().say("one").then().say("two").then().say("three").lenient().serve().await.unwrap();
-    let mut host = Host::start(world.run(&model).args(["--model", "claude-opus-4-6"]));
+    let mut host = SdkHost::start(world.run(&model).args(["--model", "claude-opus-4-6"]));
     host.say("one");
     host.result().await;
     let change = json!({"model": "claude-opus-4-5", "effortLevel": "low", "outputStyle": "terse"});
-    let answer = host.ask(json!({"subtype": "apply_flag_settings", "settings": change})).await;
+    let answer = host.send_request(json!({"subtype": "apply_flag_settings", "settings": change})).await;
     assert_eq!(answer["subtype"], "success", "{answer}");
     host.say("two");
     let init = host.until(|line| line["subtype"] == "init").await;
     assert_eq!((&init["model"], &init["output_style"]), (&json!("claude-opus-4-5"), &json!("terse")));
     host.result().await;
-    assert_eq!(host.ask(json!({"subtype": "initialize"})).await["response"]["output_style"], "terse");
+    assert_eq!(host.send_request(json!({"subtype": "initialize"})).await["response"]["output_style"], "terse");
     let back = json!({"model": null, "effortLevel": null, "outputStyle": null});
-    host.ask(json!({"subtype": "apply_flag_settings", "settings": back})).await;
+    host.send_request(json!({"subtype": "apply_flag_settings", "settings": back})).await;
     host.say("three");
     let init = host.until(|line| line["subtype"] == "init").await;
     assert_eq!((&init["model"], &init["output_style"]), (&json!("claude-opus-4-6"), &json!("default")));
@@ -44,15 +44,15 @@ async fn what_is_taken_away_goes_back_to_the_start_also_in_a_cleared_conversatio
     let world = world();
     let model = Script::new().say("one").then().say("two").then().say("three").lenient().serve().await.unwrap();
     let settings = r#"{"model": "claude-opus-4-6", "effortLevel": "medium"}"#;
-    let mut host = Host::start(world.run(&model).args(["--settings", settings]));
+    let mut host = SdkHost::start(world.run(&model).args(["--settings", settings]));
     let change = json!({"model": "claude-opus-4-5", "effortLevel": "low"});
-    host.ask(json!({"subtype": "apply_flag_settings", "settings": change})).await;
+    host.send_request(json!({"subtype": "apply_flag_settings", "settings": change})).await;
     for words in ["one", "/clear", "two"] {
         host.say(words);
         host.result().await;
     }
     let back = json!({"model": null, "effortLevel": null});
-    host.ask(json!({"subtype": "apply_flag_settings", "settings": back})).await;
+    host.send_request(json!({"subtype": "apply_flag_settings", "settings": back})).await;
     host.say("three");
     host.result().await;
     host.end().await.clean(0);
@@ -66,10 +66,10 @@ async fn what_is_taken_away_goes_back_to_the_start_also_in_a_cleared_conversatio
 }
 
 #[tokio::test]
-async fn what_cannot_be_changes_nothing() {
+async fn invalid_settings_change_nothing() {
     let world = world();
     let model = Script::new().say("one").serve().await.unwrap();
-    let mut host = Host::start(world.run(&model).args(["--model", "claude-opus-4-6"]));
+    let mut host = SdkHost::start(world.run(&model).args(["--model", "claude-opus-4-6"]));
     for bad in [
         json!({"model": 7, "outputStyle": "terse"}),
         json!({"effortLevel": "heroic", "outputStyle": "terse"}),
@@ -77,9 +77,9 @@ async fn what_cannot_be_changes_nothing() {
         json!({"model": "", "effortLevel": "low", "outputStyle": "terse"}),
         json!({"model": "-x", "effortLevel": "low", "outputStyle": "terse"}),
     ] {
-        let answer = host.ask(json!({"subtype": "apply_flag_settings", "settings": bad})).await;
+        let answer = host.send_request(json!({"subtype": "apply_flag_settings", "settings": bad})).await;
         assert_eq!(answer["subtype"], "error", "{bad}: {answer}");
-        let settings = host.ask(json!({"subtype": "get_settings"})).await["response"]["effective"].clone();
+        let settings = host.send_request(json!({"subtype": "get_settings"})).await["response"]["effective"].clone();
         let touched = ["model", "effortLevel", "outputStyle"].iter().any(|key| settings.get(key).is_some());
         assert!(!touched, "{bad}: {settings}");
     }
@@ -97,7 +97,7 @@ async fn the_name_of_a_style_needs_no_trust() {
     world.file(".claude/settings.json", r#"{"outputStyle": "shared"}"#);
     let init = async |sources: &str| {
         let model = Script::new().say("ok").serve().await.unwrap();
-        let mut host = Host::start(world.run(&model).arg(format!("--setting-sources={sources}")));
+        let mut host = SdkHost::start(world.run(&model).arg(format!("--setting-sources={sources}")));
         host.say("hi");
         let init = host.until(|line| line["subtype"] == "init").await;
         host.result().await;
@@ -124,12 +124,12 @@ async fn a_rule_that_was_acknowledged_refuses_what_a_question_or_a_hook_lets_go_
         let world = world();
         let touch = json!({"command": "touch one"});
         let model = Script::new().call("Bash", touch).then().say("done").serve().await.unwrap();
-        let mut host = Host::attended(&world, &model);
+        let mut host = SdkHost::start_attended(&world, &model);
         let hooks = if event.is_empty() { json!({}) } else { hook(event) };
-        host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+        host.send_request(json!({"subtype": "initialize", "hooks": hooks})).await;
         host.say("go");
-        let asked = host.asked(if event.is_empty() { "can_use_tool" } else { "hook_callback" }).await;
-        assert_eq!(host.ask(deny()).await["subtype"], "success");
+        let asked = host.wait_for_request(if event.is_empty() { "can_use_tool" } else { "hook_callback" }).await;
+        assert_eq!(host.send_request(deny()).await["subtype"], "success");
         host.answer(&asked, yes(event));
         host.result().await;
         host.end().await.clean(0);

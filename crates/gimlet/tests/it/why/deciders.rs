@@ -4,7 +4,7 @@ use gimlet_script::Script;
 use serde_json::{Value, json};
 
 use super::{SESSION, steady, why};
-use crate::sdk::Host;
+use crate::sdk::SdkHost;
 use crate::world;
 
 fn bash(command: &str) -> Value {
@@ -15,26 +15,26 @@ fn review(answer: Value) -> Value {
     json!({"when": {"tools_include": ["verdict"]}, "reply": {"blocks": [{"tool": "verdict", "input": answer}]}})
 }
 
-async fn model(steps: &[Value]) -> gimlet_script::Server {
+async fn model(steps: &[Value]) -> gimlet_script::ScriptServer {
     let steps = [steps, &[json!({"reply": {"blocks": [{"text": "done"}]}})]].concat();
     Script::from_json(&json!({ "steps": steps }).to_string()).unwrap().serve().await.unwrap()
 }
 
 /// A program that answers questions and has a hook before every call.
-async fn driven(world: &gimlet_testkit::World) {
+async fn driven(world: &gimlet_testkit::TestWorld) {
     let write = |name: &str| json!({"reply": {"blocks": [{"tool": "Write", "input": {"file_path": world.path(name), "content": "x"}}]}});
     let model = model(&[write("a"), write("b"), bash("npm install"), bash("npm ci")]).await;
     let run = world.run(&model).args(["--permission-prompt-tool", "stdio", "--session-id", SESSION]);
-    let mut host = Host::start(run);
+    let mut host = SdkHost::start(run);
     let hooks = json!({"PreToolUse": [{"matcher": "Bash", "hookCallbackIds": ["hook_0"]}]});
-    host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+    host.send_request(json!({"subtype": "initialize", "hooks": hooks})).await;
     host.say("go");
     for answer in [json!({"behavior": "allow"}), json!({"behavior": "deny", "message": "not that file"})] {
-        let question = host.asked("can_use_tool").await;
+        let question = host.wait_for_request("can_use_tool").await;
         host.answer(&question, answer);
     }
     for (decision, reason) in [("deny", "no packages here"), ("allow", "the lock file is known")] {
-        let hook = host.asked("hook_callback").await;
+        let hook = host.wait_for_request("hook_callback").await;
         let output = json!({"hookEventName": "PreToolUse", "permissionDecision": decision,
             "permissionDecisionReason": reason});
         host.answer(&hook, json!({"hookSpecificOutput": output}));

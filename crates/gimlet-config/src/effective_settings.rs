@@ -1,0 +1,271 @@
+//! What holds in a session: the settings of all files together, without what a project's files say and the person has
+//! not trusted. Restrictions hold always.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::json::{JsonNode, JsonValue};
+use crate::load::{FileAuthor, LoadedSettings, SettingsLayer};
+use crate::merge::{self, MergedSettings, SettingOrigin};
+use crate::problem::{ProblemSeverity, SettingsProblem};
+use crate::scope::Scope;
+use crate::setting_keys::{self, KeyEffect};
+use crate::settings::{DefaultMode, HookGroup, HookHandlerSettings, Settings};
+use crate::trust::{ProjectItem, ProjectTrust, TrustInventory};
+
+/// What a rule in a file does when it matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RuleBehavior {
+    Allow,
+    Ask,
+    Deny,
+}
+
+/// One permission rule as it stands in a file; its syntax is not looked at here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleLine {
+    pub behavior: RuleBehavior,
+    pub text: String,
+    pub origin: SettingOrigin,
+    /// The directory that a leading `/` in its path stands for.
+    pub anchor: PathBuf,
+    /// Whether the project could have written it, rather than the person.
+    pub from_project: bool,
+}
+
+/// A further folder to work in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryLine {
+    pub path: String,
+    pub origin: SettingOrigin,
+}
+
+/// A variable for gimlet and what it starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvLine {
+    pub name: String,
+    pub value: String,
+    pub origin: SettingOrigin,
+}
+
+/// A hook as it stands in a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HookLine {
+    pub event: String,
+    pub matcher: Option<String>,
+    pub handler: HookHandlerSettings,
+    pub origin: SettingOrigin,
+}
+
+/// A key that is set and does nothing in this version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IdleKey {
+    pub key: String,
+    pub effect: KeyEffect,
+    /// Where it is set with the strongest say.
+    pub origin: SettingOrigin,
+}
+
+/// What holds in a session.
+#[derive(Clone, Debug, Default)]
+pub struct EffectiveSettings {
+    pub settings: Settings,
+    /// The same with unknown keys, and where each value came from.
+    pub merged: MergedSettings,
+    pub rules: Vec<RuleLine>,
+    pub directories: Vec<DirectoryLine>,
+    pub env: Vec<EnvLine>,
+    /// In the order of the files, the weakest first; a handler that several files name is there several times.
+    pub hooks: Vec<HookLine>,
+    pub default_mode: Option<(DefaultMode, SettingOrigin)>,
+    /// What the project's files say and is not used.
+    pub withheld: Vec<ProjectItem>,
+    /// What is wrong with the settings as a whole.
+    pub problems: Vec<SettingsProblem>,
+}
+
+impl LoadedSettings {
+    /// What holds under this trust.
+    pub fn effective_settings(&self, inventory: &TrustInventory, trust: &ProjectTrust) -> EffectiveSettings {
+        let withheld = inventory.withheld(trust);
+        let mut layers: Vec<SettingsLayer> =
+            self.layers.iter().enumerate().map(|(at, layer)| without_withheld(layer, at, &withheld)).collect();
+        drop_unmanaged_lists(&mut layers);
+        let mut effective =
+            EffectiveSettings { withheld, merged: merge::merge_layers(&layers), ..EffectiveSettings::default() };
+        match serde_json::from_value(effective.merged.to_value()) {
+            Ok(settings) => effective.settings = settings,
+            // Every file fits by itself. Should they still not fit together, the person's own are what holds.
+            Err(error) => {
+                let own: Vec<SettingsLayer> =
+                    layers.iter().filter(|layer| layer.author == FileAuthor::User).cloned().collect();
+                effective.merged = merge::merge_layers(&own);
+                effective.settings = serde_json::from_value(effective.merged.to_value()).unwrap_or_default();
+                effective.problems.push(SettingsProblem {
+                    severity: ProblemSeverity::Error,
+                    file: self.locations.project_file(),
+                    line: None,
+                    column: None,
+                    key: String::new(),
+                    message: format!(
+                        "this does not fit together with the other settings: {error}; only its rules are used"
+                    ),
+                });
+            }
+        }
+        for layer in &layers {
+            effective.add_rules(layer);
+            effective.add_hooks(layer);
+        }
+        effective.enforce_managed_only();
+        effective.add_merged_values();
+        effective
+    }
+}
+
+impl EffectiveSettings {
+    /// The keys that are set and do nothing in this version, by name.
+    pub fn idle_keys(&self) -> Vec<IdleKey> {
+        let idle = |key: String| {
+            let effect =
+                setting_keys::find_key(&key).map(|row| row.effect).filter(|effect| *effect != KeyEffect::Acts)?;
+            let origin = self.merged.sources(&key).pop()?.origin;
+            Some(IdleKey { key, effect, origin })
+        };
+        let mut found: Vec<IdleKey> = self.merged.keys().into_iter().filter_map(idle).collect();
+        found.sort_by(|a, b| a.key.cmp(&b.key));
+        found
+    }
+
+    fn add_rules(&mut self, layer: &SettingsLayer) {
+        let lists = [("deny", RuleBehavior::Deny), ("ask", RuleBehavior::Ask), ("allow", RuleBehavior::Allow)];
+        for (list, behavior) in lists {
+            for entry in layer.rule_nodes(list) {
+                let Some(text) = entry.as_str() else { continue };
+                self.rules.push(RuleLine {
+                    behavior,
+                    text: text.to_owned(),
+                    origin: node_origin(layer, entry),
+                    anchor: layer.anchor.clone(),
+                    from_project: layer.author == FileAuthor::Project,
+                });
+            }
+        }
+    }
+
+    fn add_hooks(&mut self, layer: &SettingsLayer) {
+        for event in layer.root.get("hooks").map(JsonNode::members).unwrap_or_default() {
+            for node in event.value.elements() {
+                // The file was checked when it was read.
+                let Ok(group) = HookGroup::deserialize(node) else { continue };
+                let places = node.get("hooks").map(JsonNode::elements).unwrap_or_default();
+                for (handler, place) in group.hooks.into_iter().zip(places) {
+                    let (event, matcher) = (event.key.clone(), group.matcher.clone());
+                    self.hooks.push(HookLine { event, matcher, handler, origin: node_origin(layer, place) });
+                }
+            }
+        }
+    }
+
+    /// Switches by which the administrator keeps others from adding rules or hooks, and by which hooks are off.
+    fn enforce_managed_only(&mut self) {
+        if self.settings.allow_managed_permission_rules_only == Some(true) {
+            // What forbids stays, whoever wrote it.
+            let keep = |rule: &RuleLine| rule.origin.scope == Scope::Managed || rule.behavior != RuleBehavior::Allow;
+            self.rules.retain(keep);
+        }
+        let off = self.merged.sources("disableAllHooks");
+        let off_by = off.iter().find(|off| off.value == true).map(|off| off.origin.scope);
+        let managed_only = self.settings.allow_managed_hooks_only == Some(true) || off_by.is_some();
+        if managed_only {
+            let managed_too = off_by == Some(Scope::Managed);
+            self.hooks.retain(|hook| hook.origin.scope == Scope::Managed && !managed_too);
+        }
+    }
+
+    fn add_merged_values(&mut self) {
+        for entry in self.merged.entries("permissions.additionalDirectories") {
+            let Some(path) = entry.value.as_str() else { continue };
+            self.directories.push(DirectoryLine { path: path.to_owned(), origin: entry.origin.clone() });
+        }
+        for name in self.settings.env.iter().flat_map(|env| env.keys()) {
+            let Some(entry) = self.merged.sources(&format!("env.{name}")).pop() else { continue };
+            let Some(value) = entry.value.as_str() else { continue };
+            self.env.push(EnvLine { name: name.clone(), value: value.to_owned(), origin: entry.origin });
+        }
+        let mode = self.settings.permissions.default_mode;
+        let place = self.merged.sources("permissions.defaultMode").pop();
+        self.default_mode = mode.zip(place.map(|place| place.origin));
+    }
+}
+
+/// Where the administrator keeps a list of what is open in the sandbox to themselves, the entries of others are gone.
+fn drop_unmanaged_lists(layers: &mut [SettingsLayer]) {
+    let switch = |layers: &[SettingsLayer], path: [&str; 3]| {
+        let managed = layers.iter().filter(|layer| layer.scope == Scope::Managed);
+        managed
+            .filter_map(|layer| layer.root.find(path))
+            .next_back()
+            .is_some_and(|node| node.json == JsonValue::Bool(true))
+    };
+    let own_paths = switch(layers, ["sandbox", "filesystem", "allowManagedReadPathsOnly"]);
+    let own_hosts = switch(layers, ["sandbox", "network", "allowManagedDomainsOnly"]);
+    for layer in layers.iter_mut().filter(|layer| layer.scope != Scope::Managed) {
+        let mut take = |block: &str, list: &str| layer.root.find_mut(["sandbox", block]).map(|node| node.remove(list));
+        if own_paths {
+            take("filesystem", "allowRead");
+        }
+        if own_hosts {
+            take("network", "allowedDomains");
+            if let Some(allow) = layer.root.find_mut(["permissions", "allow"]).and_then(JsonNode::elements_mut) {
+                allow.retain(|rule| !rule.as_str().is_some_and(|rule| rule.trim().starts_with("WebFetch")));
+            }
+        }
+    }
+}
+
+fn node_origin(layer: &SettingsLayer, node: &JsonNode) -> SettingOrigin {
+    SettingOrigin { scope: layer.scope, file: layer.file.clone(), line: layer.line_of_node(node) }
+}
+
+/// The layer without the items that are withheld from it.
+fn without_withheld(layer: &SettingsLayer, at: usize, withheld: &[ProjectItem]) -> SettingsLayer {
+    let places = withheld.iter().filter_map(|item| item.place.as_ref()).filter(|place| place.layer == at);
+    let gone: HashSet<&[String]> = places.map(|place| place.path.as_slice()).collect();
+    let mut layer = layer.clone();
+    if !gone.is_empty() {
+        prune_paths(&mut layer.root, &mut Vec::new(), &gone);
+    }
+    layer
+}
+
+/// Takes out what is gone, and with it whatever is empty for that reason.
+fn prune_paths(node: &mut JsonNode, path: &mut Vec<String>, gone: &HashSet<&[String]>) {
+    let mut keep = |step: String, below: &mut JsonNode| {
+        path.push(step);
+        let mut kept = !gone.contains(path.as_slice());
+        if kept && gone.iter().any(|place| place.starts_with(path)) {
+            prune_paths(below, path, gone);
+            let is_empty = below.members().is_empty() && below.elements().is_empty();
+            // A group of hooks is its handlers; a matcher without any matches for nobody.
+            let is_bare_group = path.len() == 3 && path[0] == "hooks" && below.get("hooks").is_none();
+            kept = !is_empty && !is_bare_group;
+        }
+        path.pop();
+        kept
+    };
+    match &mut node.json {
+        JsonValue::Object(members) => members.retain_mut(|member| keep(member.key.clone(), &mut member.value)),
+        JsonValue::Array(elements) => {
+            let mut at = 0;
+            elements.retain_mut(|element| {
+                at += 1;
+                keep((at - 1).to_string(), element)
+            });
+        }
+        _ => {}
+    }
+}

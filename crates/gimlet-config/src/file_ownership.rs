@@ -1,0 +1,386 @@
+//! Whose the person's files are. What somebody else could have written must not act in the person's name, so a config
+//! home that others own or may write is not believed. Only looked at here; nothing is ever changed but the mode of a
+//! folder that gimlet made itself.
+
+use std::collections::HashSet;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Component, Path, PathBuf};
+use std::sync::LazyLock;
+
+use crate::bounded_read;
+
+const ROOT: u32 = 0;
+/// As many as the system itself follows.
+const MAX_LINKS: usize = 40;
+/// Lists of users and groups on large machines stay below this.
+const ACCOUNTS_MAX_BYTES: u64 = 4 * 1024 * 1024;
+
+/// The lists of users and groups, read when the first place is met that a group may write.
+static ACCOUNTS: LazyLock<(String, String)> = LazyLock::new(|| {
+    let text =
+        |path: &str| bounded_read::read_text(Path::new(path), ACCOUNTS_MAX_BYTES).ok().flatten().unwrap_or_default();
+    (text("/etc/passwd"), text("/etc/group"))
+});
+
+/// Who runs gimlet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CurrentUser {
+    id: u32,
+    /// Another user that is the same person: whoever called `sudo`, or the owner of a folder lent to a container.
+    also_owner: Option<u32>,
+}
+
+/// Why a file or folder is not believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnershipProblem {
+    pub(crate) path: PathBuf,
+    kind: OwnershipProblemKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OwnershipProblemKind {
+    Owner(u32),
+    Group(u32),
+    Everybody,
+}
+
+/// What a place is to the file that is to be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PathRole {
+    /// The file itself, or the folder that it lies in.
+    Content,
+    /// A folder in which a link, or the config home, lies.
+    ParentFolder,
+    /// A link on the way.
+    Symlink,
+}
+
+impl CurrentUser {
+    pub(crate) fn for_process(also_owner: Option<u32>) -> Self {
+        Self { id: rustix::process::geteuid().as_raw(), also_owner }
+    }
+
+    /// What is doubtful about this folder and this file in it. Whoever may write the folder may exchange the file, and
+    /// where links lead on, the same holds for the folders that they lie in and the one at their end.
+    pub(crate) fn check_file(self, folder: &Path, file: &Path) -> Vec<OwnershipProblem> {
+        self.check_paths(vec![(folder.to_owned(), PathRole::Content)], folder.parent(), &[folder, file])
+    }
+
+    /// The same for a config home, which whoever may write the folder around it may exchange.
+    pub(crate) fn check_config_home(self, home: &Path, file: &Path) -> Vec<OwnershipProblem> {
+        let around = home.parent().map(|holder| (holder.to_owned(), PathRole::ParentFolder));
+        let places = around.into_iter().chain([(home.to_owned(), PathRole::Content)]).collect();
+        self.check_paths(places, home.parent(), &[home, file])
+    }
+
+    /// What is doubtful about a file that lies in the home directory itself.
+    pub(crate) fn check_state_file(self, file: &Path) -> Vec<OwnershipProblem> {
+        let around = file.parent().map(|holder| (holder.to_owned(), PathRole::ParentFolder));
+        self.check_paths(around.into_iter().collect(), file.parent(), &[file])
+    }
+
+    /// What is doubtful about these places, the last of the paths, and the links that lead there.
+    fn check_paths(
+        self,
+        mut places: Vec<(PathBuf, PathRole)>,
+        top: Option<&Path>,
+        paths: &[&Path],
+    ) -> Vec<OwnershipProblem> {
+        places.extend(paths.last().map(|file| (file.to_path_buf(), PathRole::Content)));
+        if let Some((top, real)) = top.and_then(|top| Some((top, top.canonicalize().ok()?))) {
+            for path in paths.iter().filter_map(|path| path.strip_prefix(top).ok()) {
+                add_symlink_chain(&real, path, &mut places);
+            }
+        }
+        let mut seen = HashSet::new();
+        places.retain(|(path, _)| seen.insert(path.clone()));
+        places.iter().filter_map(|(place, part)| self.check_path(place, *part)).collect()
+    }
+
+    /// What is doubtful about one place; nothing about one that is not there.
+    fn check_path(self, path: &Path, part: PathRole) -> Option<OwnershipProblem> {
+        let metadata = if part == PathRole::Symlink { path.symlink_metadata() } else { path.metadata() }.ok()?;
+        let (owner, group, mode) = (metadata.uid(), metadata.gid(), metadata.mode());
+        // In a folder such as /tmp nobody can exchange what belongs to another, and a link has no mode of its own.
+        let is_shut = part == PathRole::Symlink || (metadata.is_dir() && mode & 0o1000 != 0);
+        let open = |bit: u32| mode & bit != 0 && !is_shut;
+        // Root comes into another user's home directory in containers, where nobody else is.
+        let may_be_anybodys = part == PathRole::ParentFolder && self.id == ROOT;
+        let why = if ![Some(ROOT), Some(self.id), self.also_owner].contains(&Some(owner)) && !may_be_anybodys {
+            OwnershipProblemKind::Owner(owner)
+        } else if open(0o002) {
+            OwnershipProblemKind::Everybody
+        } else if open(0o020) && !self.is_private_group_of_user(group, owner) {
+            OwnershipProblemKind::Group(group)
+        } else {
+            return None;
+        };
+        Some(OwnershipProblem { path: path.to_owned(), kind: why })
+    }
+
+    /// Whether nobody else is in this group: many systems give each user one, and a mask by which it may write.
+    fn is_private_group_of_user(self, group: u32, owner: u32) -> bool {
+        // What root's group may do, root may do.
+        group == ROOT || {
+            let (users, groups) = &*ACCOUNTS;
+            let selves = [Some(self.id), self.also_owner, Some(owner)];
+            selves.into_iter().flatten().any(|user| is_private_group(group, user, users, groups))
+        }
+    }
+}
+
+/// Adds the links on the way to a path below a folder (itself without links), the folders that they lie in, and, where
+/// there is a link at all, the folder in which the way ends. Folders further up are the system's to look after.
+fn add_symlink_chain(from: &Path, path: &Path, places: &mut Vec<(PathBuf, PathRole)>) {
+    let mut at = from.to_owned();
+    let mut ahead: Vec<PathBuf> = reversed_components(path);
+    let mut links = 0;
+    while let Some(piece) = ahead.pop() {
+        let next = at.join(&piece);
+        match next.read_link() {
+            Ok(target) if links < MAX_LINKS => {
+                links += 1;
+                places.extend([(at.clone(), PathRole::ParentFolder), (next, PathRole::Symlink)]);
+                ahead.extend(reversed_components(&target));
+            }
+            Ok(_) | Err(_) if piece == Path::new("..") => at = at.parent().unwrap_or(&at).to_owned(),
+            Ok(_) | Err(_) => at = next,
+        }
+    }
+    if links > 0 {
+        places.extend(at.parent().map(|holder| (holder.to_owned(), PathRole::Content)));
+    }
+}
+
+/// The pieces of a path, the last one first. A root among them leads back to the top.
+fn reversed_components(path: &Path) -> Vec<PathBuf> {
+    let named = path.components().filter(|piece| *piece != Component::CurDir);
+    let mut pieces: Vec<PathBuf> = named.map(|piece| PathBuf::from(piece.as_os_str())).collect();
+    pieces.reverse();
+    pieces
+}
+
+/// The lines of such a list, each in its fields.
+fn split_rows(text: &str) -> Vec<Vec<&str>> {
+    text.lines().map(|line| line.split(':').collect()).collect()
+}
+
+/// Whether a group is that of one user alone, by the system's lists of both.
+fn is_private_group(group: u32, user: u32, users: &str, groups: &str) -> bool {
+    let number = |field: Option<&&str>| field.and_then(|field| field.parse::<u32>().ok());
+    let users = split_rows(users);
+    let name = users.iter().find(|row| number(row.get(2)) == Some(user)).and_then(|row| row.first().copied());
+    let home_of_others = users.iter().any(|row| number(row.get(3)) == Some(group) && number(row.get(2)) != Some(user));
+    let groups = split_rows(groups);
+    match (groups.iter().find(|row| number(row.get(2)) == Some(group)), name) {
+        (Some(row), Some(name)) => {
+            let mut members = row.get(3).copied().unwrap_or_default().split(',').map(str::trim);
+            row.first() == Some(&name) && !home_of_others && members.all(|member| member.is_empty() || member == name)
+        }
+        // Accounts that are kept elsewhere: by convention such a group has its user's number.
+        _ => group == user && !home_of_others,
+    }
+}
+
+impl OwnershipProblem {
+    fn describe(&self) -> String {
+        let path = self.path.display();
+        match self.kind {
+            OwnershipProblemKind::Owner(owner) => format!("{path} belongs to another user ({owner})"),
+            OwnershipProblemKind::Group(group) => format!("{path} may be written by a group ({group})"),
+            OwnershipProblemKind::Everybody => format!("{path} may be written by everybody"),
+        }
+    }
+
+    /// What to run to be rid of it.
+    fn fix_command(&self) -> String {
+        let path = self.path.display();
+        match self.kind {
+            // Nobody looks at the mode of what belongs to another.
+            OwnershipProblemKind::Owner(_) => {
+                format!("chown {} '{path}' && chmod go-w '{path}'", rustix::process::geteuid().as_raw())
+            }
+            OwnershipProblemKind::Group(_) => format!("chmod g-w '{path}'"),
+            OwnershipProblemKind::Everybody => format!("chmod go-w '{path}'"),
+        }
+    }
+}
+
+/// All of them in one sentence, and what to run.
+pub(crate) fn describe_problems(doubts: &[OwnershipProblem]) -> String {
+    let words: Vec<String> = doubts.iter().map(OwnershipProblem::describe).collect();
+    let remedies: Vec<String> = doubts.iter().map(OwnershipProblem::fix_command).collect();
+    let (words, run) = (words.join(", and "), remedies.join(" && "));
+    let owner = doubts.iter().find_map(|doubt| match doubt.kind {
+        OwnershipProblemKind::Owner(owner) => Some(owner),
+        OwnershipProblemKind::Group(_) | OwnershipProblemKind::Everybody => None,
+    });
+    // Root in a container has the files of whoever lent them, who would lose them by a `chown`.
+    let is_lent = owner.filter(|_| rustix::process::geteuid().is_root());
+    let or_lent = is_lent.map_or_else(String::new, |owner| {
+        format!("; or, if that user is you as well (a folder lent to a container), set GIMLET_CONFIG_OWNER={owner}")
+    });
+    format!("{words}; once you know that nobody changed it, run: {run}{or_lent}")
+}
+
+/// Closes a folder that gimlet made for itself, should somebody have opened it; says so when it did.
+pub fn restrict_own_folder(folder: &Path) -> Option<String> {
+    let metadata = folder.symlink_metadata().ok()?;
+    let is_own = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
+    if !is_own || metadata.mode() & 0o077 == 0 {
+        return None;
+    }
+    let shut = std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700));
+    Some(match shut {
+        Ok(()) => format!("{} was open to others; it is yours alone now (mode 700)", folder.display()),
+        Err(error) => format!("{} is open to others and cannot be closed: {error}", folder.display()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set_mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn what_others_own_or_may_write_is_doubted() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, file) = (dir.path().join("home"), dir.path().join("home/settings.json"));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(&file, "{}").unwrap();
+        let owner = file.metadata().unwrap().uid();
+        let me = CurrentUser { id: owner, also_owner: None };
+        for (folder_mode, file_mode, doubted) in [
+            (0o700, 0o600, vec![]),
+            (0o755, 0o644, vec![]),
+            (0o777, 0o644, vec![&folder]),
+            (0o755, 0o666, vec![&file]),
+            (0o777, 0o666, vec![&folder, &file]),
+            (0o1777, 0o644, vec![]),
+        ] {
+            set_mode(&folder, folder_mode);
+            set_mode(&file, file_mode);
+            let doubts = me.check_file(&folder, &file);
+            let paths: Vec<&PathBuf> = doubts.iter().map(|doubt| &doubt.path).collect();
+            assert_eq!(paths, doubted, "{folder_mode:o} {file_mode:o}");
+        }
+        set_mode(&folder, 0o700);
+        set_mode(&file, 0o600);
+        // Root's files are believed by everybody, so this needs an owner that is not root.
+        if owner == ROOT {
+            std::os::unix::fs::chown(&file, Some(4711), None).unwrap();
+        }
+        let owner = file.metadata().unwrap().uid();
+        let stranger = CurrentUser { id: owner + 1, also_owner: None };
+        let doubt = stranger.check_path(&file, PathRole::Content).unwrap();
+        assert_eq!(doubt.kind, OwnershipProblemKind::Owner(owner));
+        let said = describe_problems(&[doubt]);
+        assert!(said.contains(&format!("another user ({owner})")) && said.contains("chown "), "{said}");
+        assert_eq!(
+            CurrentUser { also_owner: Some(owner), ..stranger }.check_path(&file, PathRole::Content),
+            None,
+            "the same person under another name"
+        );
+    }
+
+    #[test]
+    fn the_place_that_a_link_leads_to_is_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, open) = (dir.path().join("home"), dir.path().join("open"));
+        for made in [&folder, &open] {
+            std::fs::create_dir(made).unwrap();
+            set_mode(made, 0o700);
+        }
+        std::fs::write(open.join("settings.json"), "{}").unwrap();
+        set_mode(&open, 0o777);
+        std::os::unix::fs::symlink(open.join("settings.json"), folder.join("settings.json")).unwrap();
+        let doubts = CurrentUser::for_process(None).check_file(&folder, &folder.join("settings.json"));
+        assert_eq!(doubts.len(), 1, "{doubts:?}");
+        assert!(doubts[0].path.ends_with("open"), "{doubts:?}");
+    }
+
+    #[test]
+    fn links_on_the_way_and_the_folders_around_them_are_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let [home, steps, real] = ["home", "steps", "real"].map(|name| base.join(name));
+        for made in [&home, &steps, &real, &real.join("claude")] {
+            std::fs::create_dir(made).unwrap();
+            set_mode(made, 0o700);
+        }
+        std::fs::write(real.join("claude/settings.json"), "{}").unwrap();
+        std::os::unix::fs::symlink("../steps/on/claude", home.join(".claude")).unwrap();
+        std::os::unix::fs::symlink(&real, steps.join("on")).unwrap();
+        let config = home.join(".claude");
+        let doubted = || {
+            let doubts = CurrentUser::for_process(None).check_config_home(&config, &config.join("settings.json"));
+            doubts.into_iter().map(|doubt| doubt.path).collect::<Vec<_>>()
+        };
+        assert_eq!(doubted(), Vec::<PathBuf>::new());
+        for (open, named) in [(&home, &home), (&steps, &steps), (&real, &real), (&real.join("claude"), &config)] {
+            set_mode(open, 0o777);
+            assert!(doubted().contains(named), "{}", open.display());
+            set_mode(open, 0o700);
+        }
+        // Nobody could have exchanged anything in such a folder, but whose is the link?
+        set_mode(&steps, 0o1777);
+        assert_eq!(doubted(), Vec::<PathBuf>::new());
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::lchown(steps.join("on"), Some(4711), None).unwrap();
+            assert_eq!(doubted(), [steps.join("on")]);
+        }
+        std::fs::remove_file(home.join(".claude")).unwrap();
+        std::os::unix::fs::symlink(".claude", home.join(".claude")).unwrap();
+        assert_eq!(doubted(), Vec::<PathBuf>::new(), "a link to itself leads nowhere, and ends");
+    }
+
+    #[test]
+    fn the_home_directory_may_be_anybodys_for_root_and_for_nobody_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join(".claude.json");
+        std::fs::write(&file, "{}").unwrap();
+        set_mode(dir.path(), 0o755);
+        let owner = dir.path().metadata().unwrap().uid();
+        if owner == ROOT {
+            std::os::unix::fs::chown(dir.path(), Some(4711), None).unwrap();
+        }
+        let root = CurrentUser { id: ROOT, also_owner: Some(owner) };
+        assert_eq!(root.check_state_file(&file), []);
+        let somebody = CurrentUser { id: 4712, also_owner: Some(owner).filter(|owner| *owner == ROOT) };
+        assert!(somebody.check_state_file(&file).iter().any(|doubt| doubt.path == dir.path()));
+    }
+
+    #[test]
+    fn a_group_counts_as_private_when_nobody_else_is_in_it() {
+        let users = "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\nbob:x:1001:1001::/:/bin/sh\n\
+                     cy:x:1002:1001::/:/bin/sh\nnet:x:1003:100::/:/bin/sh\n";
+        let groups = "root:x:0:\nann:x:1000:\nbob:x:1001:\nnet:x:1003:ann\nstaff:x:50:\nown:x:60:ann\nusers:x:100:\n";
+        for (group, user, private) in [
+            (1000, 1000, true),
+            (1001, 1001, false), // another user's first group too
+            (1003, 1003, false), // with a further member
+            (50, 1000, false),
+            (60, 1000, false),
+            (100, 1003, false),
+            (7000, 7000, true), // neither is listed here
+            (7001, 7000, false),
+            (1000, 7000, false),
+        ] {
+            assert_eq!(is_private_group(group, user, users, groups), private, "group {group}, user {user}");
+        }
+    }
+
+    #[test]
+    fn an_own_folder_is_closed_once() {
+        let dir = tempfile::tempdir().unwrap();
+        set_mode(dir.path(), 0o755);
+        let said = restrict_own_folder(dir.path()).unwrap();
+        assert!(said.contains("mode 700"), "{said}");
+        assert_eq!(dir.path().metadata().unwrap().mode() & 0o777, 0o700);
+        assert_eq!(restrict_own_folder(dir.path()), None);
+        assert_eq!(restrict_own_folder(&dir.path().join("none")), None);
+    }
+}

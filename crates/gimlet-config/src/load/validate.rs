@@ -1,0 +1,401 @@
+//! What a file says, made fit for use: keys that this file may not set are taken out, single bad entries too, and what is
+//! left must fit the types. A restriction is never lost in silence: where a file is rejected, what it forbids stays, and
+//! where that cannot be read, the problem is an error.
+
+use serde::Deserialize;
+
+use super::{restrictions, value_limits};
+use crate::deserialize::ValueMismatch;
+use crate::forbidden_env;
+use crate::json::{JsonMember, JsonNode, JsonText, JsonValue};
+use crate::problem::{DOTTED_KEY, HOST_ALONE, ProblemSeverity, SettingsProblem};
+use crate::scope::Scope;
+use crate::setting_keys::{self, KEYS, TrustRequirement};
+use crate::settings::{HookKind, HostedSettings, Settings, is_hook_event};
+
+/// Repairing ends after this many steps; whatever then still does not fit is dropped.
+const MAX_REPAIRS: usize = 1_000;
+
+/// Goes over a file that was just read.
+pub(super) struct LayerValidator<'a> {
+    /// Whose limits hold for it.
+    pub(super) scope: Scope,
+    pub(super) file: &'a std::path::Path,
+    pub(super) text: &'a JsonText,
+    pub(super) problems: &'a mut Vec<SettingsProblem>,
+    /// Only what the file forbids was kept.
+    pub(super) rejected: bool,
+}
+
+impl LayerValidator<'_> {
+    /// Takes out, repairs and checks. What comes back is fit for use.
+    pub(super) fn validate(&mut self, mut root: JsonNode) -> JsonNode {
+        if !matches!(root.json, JsonValue::Object(_)) {
+            let message = format!("settings are an object in braces, not {}; the file is ignored", root.kind_name());
+            self.report(ProblemSeverity::Error, Some(root.span.start), "", message);
+            return JsonNode { json: JsonValue::Object(Vec::new()), span: root.span };
+        }
+        self.remove_disallowed_keys(&mut root, "");
+        self.wrap_single_entries(&mut root);
+        self.remove_invalid_rules(&mut root);
+        self.normalize_hosts(&mut root);
+        self.remove_invalid_hooks(&mut root);
+        let mut root =
+            if self.scope == Scope::Managed { self.repair_managed(root) } else { self.accept_or_restrict(root) };
+        self.remove_forbidden_env(&mut root);
+        if self.scope == Scope::Project {
+            self.narrow_sandbox(&mut root);
+        }
+        self.restrict_default_mode(&mut root);
+        root
+    }
+
+    pub(super) fn report(
+        &mut self,
+        severity: ProblemSeverity,
+        offset: Option<usize>,
+        key: &str,
+        message: impl Into<String>,
+    ) {
+        let place = offset.map(|offset| self.text.position_at(offset));
+        self.problems.push(SettingsProblem {
+            severity,
+            file: self.file.to_owned(),
+            line: place.map(|place| place.line),
+            column: place.map(|place| place.column),
+            key: key.to_owned(),
+            message: message.into(),
+        });
+    }
+
+    /// Removes keys that this scope may not set and those that are none, and tells of unknown ones, which stay.
+    fn remove_disallowed_keys(&mut self, node: &mut JsonNode, above: &str) {
+        let Some(members) = node.members_mut() else { return };
+        let mut kept = Vec::with_capacity(members.len());
+        for mut member in members.drain(..) {
+            let path = if above.is_empty() { member.key.clone() } else { format!("{above}.{}", member.key) };
+            if member.value.json == JsonValue::Null || (above.is_empty() && member.key == "$schema") {
+                continue;
+            }
+            // It would be taken for the key below another that is spelt so.
+            if member.key.contains('.') {
+                let is_known = setting_keys::find_key(&path).is_some() || setting_keys::is_group(&path);
+                let severity = if is_known { ProblemSeverity::Warning } else { ProblemSeverity::Info };
+                self.report(severity, Some(member.key_span.start), &path, DOTTED_KEY);
+                continue;
+            }
+            if setting_keys::is_group(&path) && matches!(member.value.json, JsonValue::Object(_)) {
+                self.remove_disallowed_keys(&mut member.value, &path);
+                kept.push(member);
+            } else if self.may_set_key(&member, &path) {
+                // One name from here on, so that two files with two spellings do not contradict each other.
+                member.key = setting_keys::canonical_spelling(&path).map_or(member.key, str::to_owned);
+                kept.push(member);
+            }
+        }
+        *members = kept;
+    }
+
+    fn may_set_key(&mut self, member: &JsonMember, path: &str) -> bool {
+        let at = Some(member.key_span.start);
+        let Some(key) = KEYS.iter().find(|key| key.path == path) else {
+            if !setting_keys::is_group(path) {
+                self.report(ProblemSeverity::Info, at, path, unknown_key_message(path));
+            }
+            return true;
+        };
+        if key.source.allows_scope(self.scope) {
+            return true;
+        }
+        // What would have allowed something is worth more than a remark.
+        let severity =
+            if key.trust == TrustRequirement::Free { ProblemSeverity::Info } else { ProblemSeverity::Warning };
+        let message = format!("ignored: {} cannot set this, only {} can", self.scope.label(), key.source.words());
+        self.report(severity, at, path, message);
+        false
+    }
+
+    /// One text where a list of things to forbid should stand is taken for its only entry: whoever wrote it meant it.
+    fn wrap_single_entries(&mut self, root: &mut JsonNode) {
+        for path in restrictions::LISTS {
+            let Some(node) = root.find_mut(path.split('.')).filter(|node| node.as_str().is_some()) else { continue };
+            let only = JsonNode { json: JsonValue::Null, span: node.span.clone() };
+            let only = std::mem::replace(node, only);
+            self.report(
+                ProblemSeverity::Error,
+                Some(only.span.start),
+                path,
+                "a list should stand here; the text counts as its only entry",
+            );
+            node.json = JsonValue::Array(vec![only]);
+        }
+    }
+
+    /// Addresses of pages in lists of hosts: what was to be kept out is, and nobody is let through by them.
+    fn normalize_hosts(&mut self, root: &mut JsonNode) {
+        for (list, forbids) in [("allowedDomains", false), ("deniedDomains", true)] {
+            let path = ["sandbox", "network", list];
+            let Some(entries) = root.find_mut(path).and_then(JsonNode::elements_mut) else { continue };
+            let mut found = Vec::new();
+            entries.retain_mut(|entry| {
+                let Some(host) = entry.as_str().and_then(host_of_url) else { return true };
+                let becomes = if forbids { "it counts as that" } else { "it is skipped" };
+                found.push((entry.span.start, format!("{HOST_ALONE}, as in '{host}'; {becomes}")));
+                entry.json = JsonValue::String(host);
+                forbids
+            });
+            for (at, message) in found {
+                self.report(ProblemSeverity::Warning, Some(at), &path.join("."), message);
+            }
+        }
+    }
+
+    fn remove_invalid_rules(&mut self, root: &mut JsonNode) {
+        for list in ["allow", "ask", "deny"] {
+            let Some(entries) = root.find_mut(["permissions", list]).and_then(JsonNode::elements_mut) else { continue };
+            let (kept, bad): (Vec<JsonNode>, Vec<JsonNode>) =
+                entries.drain(..).partition(|entry| entry.as_str().is_some_and(|rule| !rule.trim().is_empty()));
+            *entries = kept;
+            let severity = if list == "allow" { ProblemSeverity::Warning } else { ProblemSeverity::Error };
+            for entry in bad {
+                let found = if entry.as_str().is_some() { "an empty one" } else { entry.kind_name() };
+                let message = format!("a rule is a text such as \"Bash(npm test)\", not {found}; it is skipped");
+                self.report(severity, Some(entry.span.start), &format!("permissions.{list}"), message);
+            }
+        }
+    }
+
+    fn remove_invalid_hooks(&mut self, root: &mut JsonNode) {
+        let Some(events) = root.get_mut("hooks").and_then(JsonNode::members_mut) else { return };
+        let (mut kept, unknown): (Vec<JsonMember>, Vec<JsonMember>) =
+            events.drain(..).partition(|member| is_hook_event(&member.key));
+        let mut bad_handlers = Vec::new();
+        for event in &mut kept {
+            for group in event.value.elements_mut().into_iter().flatten() {
+                let Some(handlers) = group.get_mut("hooks").and_then(JsonNode::elements_mut) else { continue };
+                for (handler, why) in take_invalid_handlers(handlers) {
+                    bad_handlers.push((format!("hooks.{}", event.key), handler.span.start, why));
+                }
+            }
+        }
+        *events = kept;
+        for member in unknown {
+            let message = "there is no such event; these hooks never run";
+            self.report(
+                ProblemSeverity::Warning,
+                Some(member.key_span.start),
+                &format!("hooks.{}", member.key),
+                message,
+            );
+        }
+        for (key, offset, why) in bad_handlers {
+            self.report(ProblemSeverity::Warning, Some(offset), &key, format!("this hook is skipped: {why}"));
+        }
+    }
+
+    /// A person's or a project's file counts as a whole or not at all, but for what it forbids.
+    fn accept_or_restrict(&mut self, root: JsonNode) -> JsonNode {
+        let Err(misfit) = check_types(&root) else { return root };
+        self.rejected = true;
+        let also = describe_other_mismatches(self.text, &root, &misfit);
+        let message = format!("{misfit}{also}; the file is ignored except for what it forbids");
+        self.report(ProblemSeverity::Error, misfit.span.as_ref().map(|span| span.start), &misfit.key(), message);
+        self.keep_restrictions(root, Some(&misfit.key()))
+    }
+
+    /// What a file forbids, as far as that fits. What is wrong with the key that was `said` already is not said again.
+    fn keep_restrictions(&mut self, mut root: JsonNode, said: Option<&str>) -> JsonNode {
+        enable_ambiguous_sandbox(&mut root);
+        let mut strict = restrictions::restrictive_part(root);
+        for _ in 0..MAX_REPAIRS {
+            let Err(misfit) = check_types(&strict) else { return strict };
+            let path = misfit.key();
+            let done = value_limits::repair_value(&mut strict, &path);
+            if said != Some(path.as_str()) {
+                let message = format!("{misfit}; {done}");
+                self.report(ProblemSeverity::Error, misfit.span.as_ref().map(|span| span.start), &path, message);
+            }
+        }
+        self.report(ProblemSeverity::Error, None, "", "too much is wrong with it; nothing of it is kept");
+        JsonNode { json: JsonValue::Object(Vec::new()), span: strict.span }
+    }
+
+    /// Managed settings are enforced as far as they can be read; what must not fail open is closed instead.
+    fn repair_managed(&mut self, mut root: JsonNode) -> JsonNode {
+        if let Some(span) = enable_ambiguous_sandbox(&mut root) {
+            let message = "true or false should stand here; the sandbox counts as switched on";
+            self.report(ProblemSeverity::Error, Some(span.start), "sandbox.enabled", message);
+        }
+        for _ in 0..MAX_REPAIRS {
+            let Err(misfit) = check_types(&root) else { return root };
+            let path = misfit.key();
+            let done = value_limits::repair_value(&mut root, &path);
+            let message = format!("{misfit}; {done}");
+            self.report(ProblemSeverity::Error, misfit.span.as_ref().map(|span| span.start), &path, message);
+        }
+        self.report(ProblemSeverity::Error, None, "", "too much is wrong with it; only what it forbids is kept");
+        self.keep_restrictions(root, None)
+    }
+
+    fn remove_forbidden_env(&mut self, root: &mut JsonNode) {
+        let scope = self.scope;
+        let Some(variables) = root.get_mut("env").and_then(JsonNode::members_mut) else { return };
+        let mut refused = Vec::new();
+        variables.retain(|variable| {
+            let value = variable.value.as_str().unwrap_or_default();
+            let why = forbidden_env::refusal_reason(scope, &variable.key, value);
+            refused.extend(why.map(|why| (variable.key.clone(), variable.key_span.start, why)));
+            why.is_none()
+        });
+        for (name, offset, why) in refused {
+            self.report(ProblemSeverity::Warning, Some(offset), &format!("env.{name}"), format!("ignored: {why}"));
+        }
+    }
+
+    /// A project's file can close the sandbox further, never open it.
+    fn narrow_sandbox(&mut self, root: &mut JsonNode) {
+        let Some(sandbox) = root.get_mut("sandbox") else { return };
+        let mut opened = Vec::new();
+        for (key, closing) in setting_keys::SANDBOX_SWITCHES {
+            if sandbox.get(key).is_some_and(|value| value.json != JsonValue::Bool(closing)) {
+                opened.extend(sandbox.remove(key).map(|member| (format!("sandbox.{key}"), member.key_span.start)));
+            }
+        }
+        for list in ["files", "envVars"] {
+            let Some(entries) = sandbox.find_mut(["credentials", list]).and_then(JsonNode::elements_mut) else {
+                continue;
+            };
+            entries.retain(|entry| {
+                let hides = entry.get("mode").and_then(JsonNode::as_str) == Some("deny");
+                if !hides {
+                    opened.push((format!("sandbox.credentials.{list}"), entry.span.start));
+                }
+                hides
+            });
+        }
+        for (key, offset) in opened {
+            let message = "ignored: the project settings can only make the sandbox stricter";
+            self.report(ProblemSeverity::Warning, Some(offset), &key, message);
+        }
+    }
+
+    /// Modes that stop asking come from the person. `auto` in a project's files still says that no other file's mode
+    /// was wanted, so the built-in one stands in for it.
+    fn restrict_default_mode(&mut self, root: &mut JsonNode) {
+        let in_project = matches!(self.scope, Scope::Project | Scope::Local);
+        let Some(permissions) = root.get_mut("permissions").filter(|_| in_project) else { return };
+        let Some(mode) = permissions.get_mut("defaultMode") else { return };
+        let at = Some(mode.span.start);
+        match mode.as_str() {
+            Some("auto") => {
+                mode.json = JsonValue::String("default".into());
+                let message =
+                    "the mode auto can only be chosen in the user settings; in this file it counts as default";
+                self.report(ProblemSeverity::Warning, at, "permissions.defaultMode", message);
+            }
+            Some("bypassPermissions") if self.scope == Scope::Project => {
+                permissions.remove("defaultMode");
+                let message = "ignored: the project settings cannot turn permission checks off";
+                self.report(ProblemSeverity::Warning, at, "permissions.defaultMode", message);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Names what else does not fit, so that nobody has to correct one value after the other.
+fn describe_other_mismatches(text: &JsonText, root: &JsonNode, first: &ValueMismatch) -> String {
+    const SHOWN: usize = 5;
+    let mut rest = root.clone();
+    value_limits::repair_value(&mut rest, &first.key());
+    let mut others = Vec::new();
+    // One more than is shown tells that there are more.
+    while others.len() <= SHOWN
+        && let Err(misfit) = check_types(&rest)
+    {
+        let key = misfit.key();
+        value_limits::repair_value(&mut rest, &key);
+        let line = misfit.span.map_or_else(String::new, |span| format!(" (line {})", text.line_at(span.start)));
+        others.push(format!("{key}{line}"));
+    }
+    match others.len() {
+        0 => String::new(),
+        count if count > SHOWN => format!("; also wrong: {} and more", others[..SHOWN].join(", ")),
+        _ => format!("; also wrong: {}", others.join(", ")),
+    }
+}
+
+/// Whether everything fits its type.
+fn check_types(root: &JsonNode) -> Result<(), ValueMismatch> {
+    let settings = Settings::deserialize(root)?;
+    HostedSettings::deserialize(root)?;
+    value_limits::check_limits(&settings, root)
+}
+
+/// Takes a sandbox that is switched neither on nor off for one that is on: nobody writes `"yes"` or `1` to leave it off. Says
+/// where that stood.
+fn enable_ambiguous_sandbox(root: &mut JsonNode) -> Option<std::ops::Range<usize>> {
+    let sandbox = root.get_mut("sandbox")?;
+    let span = sandbox.span.clone();
+    if !matches!(sandbox.json, JsonValue::Object(_) | JsonValue::Bool(false) | JsonValue::Null) {
+        sandbox.json = JsonValue::Object(Vec::new());
+        sandbox.get_or_insert("enabled", || JsonValue::Bool(true))?;
+        return Some(span);
+    }
+    let switch =
+        sandbox.get_mut("enabled").filter(|switch| !matches!(switch.json, JsonValue::Bool(_) | JsonValue::Null))?;
+    switch.json = JsonValue::Bool(true);
+    Some(switch.span.clone())
+}
+
+/// Handlers that cannot run, and why.
+fn take_invalid_handlers(handlers: &mut Vec<JsonNode>) -> Vec<(JsonNode, String)> {
+    let mut bad = Vec::new();
+    let mut kept = Vec::with_capacity(handlers.len());
+    for handler in handlers.drain(..) {
+        match handler_error(&handler) {
+            Some(why) => bad.push((handler, why)),
+            None => kept.push(handler),
+        }
+    }
+    *handlers = kept;
+    bad
+}
+
+fn handler_error(handler: &JsonNode) -> Option<String> {
+    let Some(kind) = handler.get("type") else {
+        return Some("it has no type".into());
+    };
+    let Ok(kind) = HookKind::deserialize(kind) else {
+        return Some("its type is not one of command, http, mcp_tool, prompt, agent".into());
+    };
+    let needed = match kind {
+        HookKind::Command => "command",
+        HookKind::Http => "url",
+        HookKind::McpTool => "tool",
+        HookKind::Prompt | HookKind::Agent => "prompt",
+    };
+    handler.get(needed).is_none().then(|| format!("it has no {needed}"))
+}
+
+fn unknown_key_message(path: &str) -> String {
+    if path == "mcpServers" {
+        return "not read from settings; MCP servers belong into .mcp.json".into();
+    }
+    match setting_keys::suggest_key(path) {
+        Some(name) => format!("gimlet does not know this key; did you mean {name}?"),
+        None => "gimlet does not know this key".into(),
+    }
+}
+
+/// The host in the address of a page; nothing where a text is no such address, or names none.
+fn host_of_url(text: &str) -> Option<String> {
+    let text = text.trim();
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = host.rsplit('@').next().unwrap_or_default();
+    // A page of one port stands for its host.
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let host = host.rsplit_once(':').filter(|(_, port)| host != text && is_port(port)).map_or(host, |(host, _)| host);
+    (host != text && !host.is_empty()).then(|| host.to_owned())
+}

@@ -1,0 +1,167 @@
+//! Notices that settings files changed, by looking at them: a handful of `stat` calls, cheap enough for every turn.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::effective_settings::{EffectiveSettings, RuleBehavior};
+use crate::load::{LoadedSettings, SettingsLayer, SettingsLoadOptions, list_drop_in_files, load_settings};
+use crate::locations::SettingsLocations;
+use crate::problem::{ProblemSeverity, SettingsProblem};
+use crate::setting_keys::{self, KeyEffect, ReloadTiming};
+
+/// What a file looked like from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SettingsFileStamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl SettingsFileStamp {
+    fn for_path(path: &Path) -> Option<Self> {
+        let metadata = path.metadata().ok()?;
+        Some(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+}
+
+/// Settings files and what they looked like when last looked at.
+#[derive(Clone, Debug)]
+pub struct SettingsWatcher {
+    locations: SettingsLocations,
+    seen: Vec<(PathBuf, Option<SettingsFileStamp>)>,
+}
+
+impl SettingsWatcher {
+    /// Starts from how the files look now.
+    pub fn new(locations: &SettingsLocations) -> Self {
+        let mut watch = Self { locations: locations.clone(), seen: Vec::new() };
+        watch.seen = watch.stat_files();
+        watch
+    }
+
+    /// The files that changed, came or went since the last time.
+    pub fn take_changed_files(&mut self) -> Vec<PathBuf> {
+        let now = self.stat_files();
+        let before = |path: &PathBuf| self.seen.iter().find(|(seen, _)| seen == path).and_then(|(_, stamp)| *stamp);
+        let differs = now.iter().filter(|(path, stamp)| before(path) != *stamp).map(|(path, _)| path.clone());
+        let gone = self.seen.iter().filter(|(path, _)| !now.iter().any(|(other, _)| other == path));
+        let changed = differs.chain(gone.map(|(path, _)| path.clone())).collect();
+        self.seen = now;
+        changed
+    }
+
+    fn stat_files(&self) -> Vec<(PathBuf, Option<SettingsFileStamp>)> {
+        let Self { locations, .. } = self;
+        let mut paths = vec![locations.user_file(), locations.project_file(), locations.local_file()];
+        paths.extend(locations.legacy_local_file());
+        paths.push(locations.managed_file());
+        // A folder that cannot be listed has no files to watch; loading says so.
+        paths.extend(list_drop_in_files(&locations.managed_drop_ins()).unwrap_or_default());
+        paths.into_iter().map(|path| (path.clone(), SettingsFileStamp::for_path(&path))).collect()
+    }
+}
+
+impl LoadedSettings {
+    /// Reads everything again. A file that was good and is broken now, be it one value of it, goes on saying what it
+    /// said: an editor in the middle of its work must not open what a rule or a wall had closed.
+    pub fn reload(&self, options: &SettingsLoadOptions) -> LoadedSettings {
+        let mut now = load_settings(&self.locations, options);
+        for layer in self.layers.iter().filter(|layer| !layer.is_recovered) {
+            // What was wrong with it when it was taken up is no reason to stay with it.
+            let was_there = |problem: &SettingsProblem| {
+                let same = |old: &SettingsProblem| old.file == problem.file && old.key == problem.key;
+                !layer.is_previous_content && self.problems.iter().any(same)
+            };
+            let broken = |problem: &SettingsProblem| {
+                problem.severity == ProblemSeverity::Error && problem.file == layer.file && !was_there(problem)
+            };
+            let broken = now.problems.iter().position(broken).or_else(|| {
+                let malformed = now.find_new_malformed_rule(layer, options)?;
+                now.problems.push(malformed);
+                Some(now.problems.len() - 1)
+            });
+            if let Some(problem) = broken.map(|at| &mut now.problems[at]) {
+                problem.message.push_str("; what it said before still holds");
+                now.unreadable_files.retain(|file| *file != layer.file);
+                now.layers.retain(|other| other.file != layer.file);
+                let at = now.layers.partition_point(|other| other.scope <= layer.scope);
+                now.layers.insert(at, SettingsLayer { is_previous_content: true, ..layer.clone() });
+            }
+        }
+        now
+    }
+}
+
+impl LoadedSettings {
+    /// A rule that forbids or asks and cannot be read, and that the same file did not have `before`: it may have been a
+    /// good one until somebody's last keystroke.
+    fn find_new_malformed_rule(
+        &self,
+        before: &SettingsLayer,
+        options: &SettingsLoadOptions,
+    ) -> Option<SettingsProblem> {
+        let objection = options.rule_objection?;
+        let layer = self.layers.iter().find(|layer| layer.file == before.file)?;
+        [("deny", RuleBehavior::Deny), ("ask", RuleBehavior::Ask)].into_iter().find_map(|(list, behavior)| {
+            let known = |rule: &str| before.rule_nodes(list).iter().any(|old| old.as_str() == Some(rule));
+            layer.rule_nodes(list).iter().find_map(|node| {
+                let rule = node.as_str().filter(|rule| !known(rule))?;
+                let message = objection(behavior, rule)?;
+                let place = layer.text.position_at(node.span.start);
+                Some(SettingsProblem {
+                    severity: ProblemSeverity::Error,
+                    file: layer.file.clone(),
+                    line: Some(place.line),
+                    column: Some(place.column),
+                    key: format!("permissions.{list}"),
+                    message,
+                })
+            })
+        })
+    }
+
+    /// Reads everything again but these files, which go on saying what they said.
+    pub fn reload_except(&self, held: &[PathBuf], options: &SettingsLoadOptions) -> LoadedSettings {
+        let mut now = self.reload(options);
+        for file in held {
+            now.layers.retain(|layer| layer.file != *file);
+            now.problems.retain(|problem| problem.file != *file);
+            now.problems.extend(self.problems.iter().filter(|problem| problem.file == *file).cloned());
+            for layer in self.layers.iter().filter(|layer| layer.file == *file) {
+                let at = now.layers.partition_point(|other| other.scope <= layer.scope);
+                now.layers.insert(at, layer.clone());
+            }
+        }
+        now
+    }
+}
+
+/// A key whose value is another one now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyChange {
+    pub key: String,
+    pub reload: ReloadTiming,
+}
+
+/// Which keys that do something differ between two states, and whether a running session takes them up.
+pub fn changed_keys(before: &EffectiveSettings, after: &EffectiveSettings) -> Vec<KeyChange> {
+    let mut names = before.merged.keys();
+    names.extend(after.merged.keys());
+    names.sort();
+    names.dedup();
+    names.retain(|name| before.merged.get(name) != after.merged.get(name));
+    names.retain(|name| setting_keys::find_key(name).is_some_and(|row| row.effect == KeyEffect::Acts));
+    let change = |key: String| {
+        let reload = setting_keys::find_key(&key).map_or(ReloadTiming::Start, |row| row.reload);
+        KeyChange { key, reload }
+    };
+    names.into_iter().map(change).collect()
+}

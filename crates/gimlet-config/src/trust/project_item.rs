@@ -1,0 +1,203 @@
+//! One thing in a project that needs trust.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::escape_invisible::escape_invisible_line;
+
+/// Longer texts are kept as their digest alone; a change of them is then said, not shown.
+const TEXT_MAX_BYTES: usize = 64 * 1024;
+/// How the digest of an item begins that hangs on more than is in it.
+pub(super) const UNFOLLOWED: &str = "unfollowed-";
+/// So much is kept of all scripts of an item together.
+const SCRIPTS_MAX_BYTES: usize = 256 * 1024;
+
+/// The name of the item by which a project's sandbox answers questions.
+pub(super) const SANDBOX_ANSWERS: &str = "sandbox.enabled in place of questions";
+
+/// What sort of thing an item is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProjectItemKind {
+    Hook,
+    Env,
+    /// A command that a setting names: a credential helper, the status line.
+    Helper,
+    McpServer,
+    Plugin,
+    Skill,
+    Agent,
+    Command,
+    AllowRule,
+    Directory,
+    /// Any other key that allows something or changes what is sent where.
+    Setting,
+}
+
+impl ProjectItemKind {
+    pub fn label(self) -> &'static str {
+        match self {
+            ProjectItemKind::Hook => "hook",
+            ProjectItemKind::Env => "environment variable",
+            ProjectItemKind::Helper => "helper command",
+            ProjectItemKind::AllowRule => "allow rule",
+            ProjectItemKind::Directory => "further folder",
+            ProjectItemKind::Setting => "setting",
+            ProjectItemKind::Plugin => "plugin",
+            ProjectItemKind::McpServer => "MCP server",
+            ProjectItemKind::Skill => "skill",
+            ProjectItemKind::Agent => "agent",
+            ProjectItemKind::Command => "command",
+        }
+    }
+}
+
+/// One thing in a project that needs trust.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProjectItem {
+    pub kind: ProjectItemKind,
+    /// What tells it from others of its kind: an event and matcher, a variable, a server, a path.
+    pub name: String,
+    /// What it would do, for people; secrets are left out.
+    pub text: String,
+    pub file: PathBuf,
+    pub line: Option<usize>,
+    /// Whether it runs something, so that the folder's trust alone is not enough.
+    pub executes: bool,
+    /// SHA-256 of all that decides what it does, marked where not all of that could be followed: such an item is accepted
+    /// for the moment and never for good.
+    pub digest: String,
+    /// The files of the project that it names; they are part of the digest.
+    #[serde(skip)]
+    pub(crate) scripts: Vec<ReferencedScript>,
+    /// Whether it is probably the person's own, so that for what does not run the folder's trust is enough.
+    #[serde(skip)]
+    pub(crate) own: bool,
+    /// Where it stands in a layer, when it is part of one.
+    #[serde(skip)]
+    pub(crate) place: Option<LayerPath>,
+}
+
+/// A value in a layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LayerPath {
+    pub(crate) layer: usize,
+    pub(crate) path: Vec<String>,
+}
+
+impl ProjectItem {
+    /// The setting that it is, or is a part of, for items of settings files.
+    pub fn setting(&self) -> Option<String> {
+        self.place.as_ref().map(|place| place.path.join("."))
+    }
+
+    /// Whether it is that a sandbox which the project turned on answers questions.
+    pub fn is_sandbox_auto_allow(&self) -> bool {
+        self.kind == ProjectItemKind::Setting && self.name == SANDBOX_ANSWERS
+    }
+
+    /// The files of the project that it names.
+    pub fn script_files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.scripts.iter().map(|script| &script.file)
+    }
+
+    /// A few words that name it, on one line and with nothing invisible in them.
+    pub fn title(&self) -> String {
+        let name = escape_invisible_line(&self.name);
+        match self.kind {
+            ProjectItemKind::Setting | ProjectItemKind::Helper | ProjectItemKind::Plugin => name.into_owned(),
+            kind => format!("{} {name}", kind.label()),
+        }
+    }
+}
+
+/// Adds up what an item's digest covers, so that no two different items can have the same.
+pub(super) struct DigestBuilder {
+    hasher: Sha256,
+    is_followed: bool,
+}
+
+impl DigestBuilder {
+    pub(super) fn new(kind: ProjectItemKind) -> Self {
+        Self { hasher: Sha256::new(), is_followed: true }.add_part(kind.label().as_bytes())
+    }
+
+    pub(super) fn add_part(mut self, bytes: &[u8]) -> Self {
+        // Lengths keep the borders between parts.
+        self.hasher.update((bytes.len() as u64).to_be_bytes());
+        self.hasher.update(bytes);
+        self
+    }
+
+    /// Takes note that something it hangs on is not in it.
+    pub(super) fn mark_incomplete(mut self) -> Self {
+        self.is_followed = false;
+        self
+    }
+
+    pub(super) fn finish(self) -> String {
+        let digest = to_hex(self.hasher.finalize());
+        if self.is_followed { digest } else { format!("{UNFOLLOWED}{digest}") }
+    }
+}
+
+fn to_hex(digest: impl AsRef<[u8]>) -> String {
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A file of the project that an item's command names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ReferencedScript {
+    /// As the command spells it.
+    pub(crate) path: String,
+    pub(crate) digest: String,
+    /// Where it lies.
+    #[serde(skip)]
+    pub(crate) file: PathBuf,
+    /// Its content, where that can be shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) text: Option<String>,
+}
+
+impl ReferencedScript {
+    /// `bytes` stand for it in digests; only when they are the whole of it can they be shown.
+    pub(super) fn new(path: &str, file: &Path, bytes: &[u8], is_whole: bool) -> Self {
+        let text = std::str::from_utf8(bytes).ok().filter(|text| is_whole && text.len() <= TEXT_MAX_BYTES);
+        let (path, file) = (path.to_owned(), file.to_owned());
+        Self { path, file, digest: to_hex(Sha256::digest(bytes)), text: text.map(str::to_owned) }
+    }
+}
+
+/// An item that was accepted, as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct AcceptedItem {
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) digest: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) text: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) scripts: Vec<ReferencedScript>,
+}
+
+impl AcceptedItem {
+    /// Leaves the texts of scripts out, which are by far the largest part, beyond so many bytes.
+    pub(super) fn limit_script_texts(&mut self, mut budget: usize) {
+        for script in &mut self.scripts {
+            script.text = script.text.take().filter(|text| text.len() <= budget);
+            budget -= script.text.as_ref().map_or(0, String::len);
+        }
+    }
+}
+
+impl From<&ProjectItem> for AcceptedItem {
+    fn from(item: &ProjectItem) -> Self {
+        let text = (item.text.len() <= TEXT_MAX_BYTES).then(|| item.text.clone());
+        let (name, digest) = (item.name.clone(), item.digest.clone());
+        let mut accepted = Self { kind: item.kind.label().into(), name, digest, text, scripts: item.scripts.clone() };
+        accepted.limit_script_texts(SCRIPTS_MAX_BYTES);
+        accepted
+    }
+}

@@ -1,0 +1,370 @@
+//! The files of a project that its commands name. They are part of what is trusted: whoever changes a script changes
+//! what the command does.
+//!
+//! Names are guessed from the words of a command and nothing is run to find them. A word too many only asks once more
+//! than needed; no file outside the project is ever read.
+
+use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::item_collector::ProjectFolders;
+use super::project_item::{DigestBuilder, ReferencedScript};
+use super::shell_scan;
+use crate::bounded_read::{self, FileReadError};
+
+/// A script is part of its item's digest with its content up to this size, and so are all of one item together.
+const SCRIPT_MAX_BYTES: u64 = 8 * 1024 * 1024;
+const ALL_SCRIPTS_MAX_BYTES: u64 = 64 * 1024 * 1024;
+/// A command goes to no more folders than this, and looks for names in none with more entries.
+const MAX_FOLDERS: usize = 8;
+const MAX_ENTRIES: usize = 1_000;
+/// No command has more words than this.
+const MAX_WORDS: usize = 4_000;
+/// By this file a folder is a plugin.
+const MANIFEST: &str = ".claude-plugin/plugin.json";
+
+/// What only speaks, in front matter and in the JSON of plugins, hooks and servers: nothing that it names is run.
+const SPEAKING_KEYS: [&str; 25] = [
+    "name",
+    "displayName",
+    "description",
+    "when_to_use",
+    "argument-hint",
+    "arguments",
+    "allowed-tools",
+    "allowedTools",
+    "disallowed-tools",
+    "disallowedTools",
+    "tools",
+    "model",
+    "effort",
+    "color",
+    "paths",
+    "license",
+    "compatibility",
+    "version",
+    "author",
+    "homepage",
+    "repository",
+    "keywords",
+    "statusMessage",
+    "matcher",
+    "prompt",
+];
+
+/// Whether nothing that stands under this key is run.
+pub(super) fn is_descriptive_key(key: &str) -> bool {
+    SPEAKING_KEYS.contains(&key)
+}
+
+/// The folders from which a command's words lead to files.
+pub(super) struct ScriptRoots<'a> {
+    project: &'a ProjectFolders<'a>,
+    /// That of the document in which the command stands.
+    document_dir: Option<PathBuf>,
+    /// That of the plugin of which it is part.
+    plugin_root: Option<PathBuf>,
+}
+
+impl<'a> ScriptRoots<'a> {
+    /// For commands of settings and of `.mcp.json`.
+    pub(super) fn for_project(project: &'a ProjectFolders<'a>) -> Self {
+        Self { project, document_dir: None, plugin_root: None }
+    }
+
+    /// For commands of a skill, an agent, a command, or a file of a plugin.
+    pub(super) fn for_document(project: &'a ProjectFolders<'a>, path: &Path) -> Self {
+        let above = path.ancestors().skip(1).take_while(|folder| folder.starts_with(project.root));
+        let plugin = above.into_iter().find(|folder| folder.join(MANIFEST).symlink_metadata().is_ok());
+        Self { project, document_dir: path.parent().map(Path::to_owned), plugin_root: plugin.map(Path::to_owned) }
+    }
+
+    /// Adds every file of the project that a command names.
+    pub(super) fn add_scripts(
+        &self,
+        mut content: DigestBuilder,
+        command: &Value,
+    ) -> (DigestBuilder, Vec<ReferencedScript>) {
+        let mut search = ScriptSearch {
+            roots: self,
+            folders: vec![self.project.cwd.to_owned()],
+            seen: HashSet::new(),
+            read: 0,
+            found: Vec::new(),
+            is_cut_short: false,
+        };
+        search.search_command(command);
+        if self.plugin_root.is_some() {
+            // A manifest may name the files in which its hooks and servers are listed.
+            let lists: Vec<Value> = search.found.iter().filter_map(FoundScript::parse_json_content).collect();
+            lists.iter().for_each(|list| search.search_command(list));
+        }
+        let mut scripts = Vec::new();
+        for FoundScript { label, path, bytes, is_whole } in &search.found {
+            content = content.add_part(label.as_bytes()).add_part(bytes);
+            scripts.push(ReferencedScript::new(label, path, bytes, *is_whole));
+        }
+        if search.is_cut_short { (content.mark_incomplete(), scripts) } else { (content, scripts) }
+    }
+
+    /// The files that a word could be, each with a name that no other one has.
+    fn candidate_paths(&self, word: &str, folders: &[PathBuf]) -> Vec<(String, PathBuf)> {
+        if let Some((variable, below)) = split_variable(word) {
+            let folder = self.variable_folder(variable);
+            return folder.map(|folder| (word.to_owned(), folder.join(below))).into_iter().collect();
+        }
+        let label = |path: &Path| path.strip_prefix(self.project.root).unwrap_or(path).to_string_lossy().into_owned();
+        if let Some(below) = word.strip_prefix("~/") {
+            return self.project.home.map(|home| (word.to_owned(), home.join(below))).into_iter().collect();
+        }
+        let from_start = (word.to_owned(), self.project.cwd.join(word));
+        // A folder on the way that is not there yet may be there when the command runs.
+        let as_spelled = Some(shell_scan::normalize_path(&from_start.1)).filter(|path| *path != from_start.1);
+        let elsewhere = folders.iter().skip(1).map(|folder| shell_scan::normalize_path(&folder.join(word)));
+        let elsewhere = as_spelled.into_iter().chain(elsewhere).map(|path| (label(&path), path));
+        // What stands in a document often leads on from there.
+        let from_document = [&self.document_dir, &self.plugin_root].into_iter().flatten().map(|folder| {
+            let path = folder.join(word);
+            (label(&path), path)
+        });
+        [from_start].into_iter().chain(elsewhere).chain(from_document).collect()
+    }
+
+    /// The one folder that a variable stands for.
+    fn variable_folder(&self, variable: &str) -> Option<&Path> {
+        match variable {
+            "CLAUDE_PROJECT_DIR" | "PWD" => Some(self.project.cwd),
+            "CLAUDE_SKILL_DIR" => self.document_dir.as_deref(),
+            "CLAUDE_PLUGIN_ROOT" => self.plugin_root.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// The variable at the beginning of a word, and the path below it.
+fn split_variable(word: &str) -> Option<(&str, &str)> {
+    let rest = word.strip_prefix('$')?;
+    let (name, below) = match rest.strip_prefix('{') {
+        // `${NAME:-other}` is NAME where that is set, and these are.
+        Some(braced) => braced.split_once('}').map(|(name, below)| (name.split(':').next().unwrap_or(name), below))?,
+        None => rest.split_at(rest.find(|mark: char| !mark.is_alphanumeric() && mark != '_').unwrap_or(rest.len())),
+    };
+    Some((name, below.trim_start_matches('/')))
+}
+
+/// What the commands of one item lead to.
+struct ScriptSearch<'a> {
+    roots: &'a ScriptRoots<'a>,
+    /// Where it works: where it starts, and where it goes.
+    folders: Vec<PathBuf>,
+    seen: HashSet<PathBuf>,
+    /// Bytes so far.
+    read: u64,
+    found: Vec<FoundScript>,
+    /// There were more words than are followed, or some that cannot be.
+    is_cut_short: bool,
+}
+
+struct FoundScript {
+    label: String,
+    path: PathBuf,
+    /// These stand for the file in digests.
+    bytes: Vec<u8>,
+    /// Whether they are its content.
+    is_whole: bool,
+}
+
+impl FoundScript {
+    fn parse_json_content(&self) -> Option<Value> {
+        let is_list = self.is_whole && self.path.extension().is_some_and(|extension| extension == "json");
+        is_list.then(|| serde_json::from_slice(&self.bytes).ok()).flatten()
+    }
+}
+
+impl ScriptSearch<'_> {
+    fn search_command(&mut self, command: &Value) {
+        let mut words = Vec::new();
+        collect_words(command, &mut words);
+        let mut texts = Vec::new();
+        collect_texts(command, &mut texts);
+        for text in texts {
+            let spoken = shell_scan::scan_command(text);
+            words.extend(spoken.words.iter().filter(|word| !word.starts_with('-')).cloned());
+            // A document is mostly prose.
+            if self.roots.document_dir.is_none() {
+                self.is_cut_short |= spoken.has_dynamic_words;
+                spoken.directories.iter().for_each(|place| self.change_folder(place.as_deref()));
+                spoken.patterns.iter().for_each(|pattern| self.expand_pattern(pattern, &mut words));
+            }
+        }
+        words.sort_unstable();
+        words.dedup();
+        if words.len() > MAX_WORDS {
+            self.is_cut_short = true;
+        }
+        for word in words.iter().take(MAX_WORDS) {
+            for (label, path) in self.roots.candidate_paths(word, &self.folders) {
+                if self.seen.insert(path.clone())
+                    && let Some((bytes, is_whole)) = self.read_script(&path)
+                {
+                    self.found.push(FoundScript { label, path, bytes, is_whole });
+                }
+            }
+        }
+    }
+
+    /// Follows a command to another folder. One that is not there may be made later, and one that is hidden may be any.
+    fn change_folder(&mut self, place: Option<&str>) {
+        let Some(place) = place.filter(|_| self.folders.len() < MAX_FOLDERS) else {
+            self.is_cut_short = true;
+            return;
+        };
+        let root = self.roots.project.root;
+        let from: Vec<PathBuf> = self.folders.clone();
+        let to = from.iter().flat_map(|folder| match split_variable(place) {
+            Some(_) => self.roots.candidate_paths(place, &[]).into_iter().map(|(_, path)| path).collect(),
+            None if place.starts_with('~') => Vec::new(),
+            None => vec![shell_scan::normalize_path(&folder.join(place))],
+        });
+        // Outside the project nothing is looked at; commands may still lead back from there.
+        let to: Vec<PathBuf> = to.filter(|folder| !folder.starts_with(root) || folder.is_dir()).collect();
+        self.is_cut_short |= to.is_empty() && !place.starts_with("~/") && place != "~";
+        let new: Vec<PathBuf> = to.into_iter().filter(|folder| !from.contains(folder)).collect();
+        self.folders.extend(new);
+    }
+
+    /// Adds the names that a pattern stands for now. Others may fit later; then they are found as well.
+    fn expand_pattern(&mut self, pattern: &str, words: &mut Vec<String>) {
+        let (above, last) = pattern.rsplit_once('/').unwrap_or(("", pattern));
+        let root = self.roots.project.root;
+        for folder in self.folders.clone() {
+            let folder = shell_scan::normalize_path(&folder.join(above));
+            if !folder.starts_with(root) {
+                continue;
+            }
+            if above.contains(['*', '?', '[']) {
+                self.is_cut_short = true;
+                return;
+            }
+            let entries = folder.read_dir().into_iter().flatten().take(MAX_ENTRIES + 1).flatten();
+            let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+            self.is_cut_short |= names.len() > MAX_ENTRIES;
+            let fitting =
+                names.iter().filter(|name| shell_scan::matches_glob(last, name)).map(|name| folder.join(name));
+            // By the shortest name: other checkouts of the repository have the same.
+            let cwd = self.roots.project.cwd;
+            words.extend(fitting.map(|file| file.strip_prefix(cwd).unwrap_or(&file).to_string_lossy().into_owned()));
+        }
+    }
+
+    fn read_script(&mut self, path: &Path) -> Option<(Vec<u8>, bool)> {
+        let room = SCRIPT_MAX_BYTES.min(ALL_SCRIPTS_MAX_BYTES.saturating_sub(self.read));
+        match bounded_read::read_inside(self.roots.project.root, path, room) {
+            Ok(bytes) => {
+                let bytes = bytes?;
+                self.read += bytes.len() as u64;
+                Some((bytes, true))
+            }
+            // Too large to read at every start: which file it is, its size and the time of its last change, which
+            // nobody can set, stand for its content.
+            Err(FileReadError::TooLarge(_)) => {
+                let metadata = path.metadata().ok()?;
+                let (changed, inode) = ((metadata.ctime(), metadata.ctime_nsec()), metadata.ino());
+                let stamp = format!("{} {} {} {inode}", metadata.len(), changed.0, changed.1);
+                Some((stamp.into_bytes(), false))
+            }
+            Err(_) => None,
+        }
+    }
+}
+
+/// The texts of a value that could be commands.
+fn collect_texts<'v>(value: &'v Value, texts: &mut Vec<&'v str>) {
+    match value {
+        Value::String(text) => texts.push(text),
+        Value::Array(values) => values.iter().for_each(|value| collect_texts(value, texts)),
+        Value::Object(members) => {
+            // A server or an event may be called like one of these, and is an object then.
+            let acting = members.iter().filter(|(key, value)| value.is_object() || !is_descriptive_key(key));
+            acting.for_each(|(_, value)| collect_texts(value, texts));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// The words of a value's texts.
+fn collect_words(value: &Value, words: &mut Vec<String>) {
+    let mut texts = Vec::new();
+    collect_texts(value, &mut texts);
+    texts.iter().for_each(|text| split_words(text, words));
+}
+
+/// The words of a shell text or of a line of YAML, without quotes; what stands between quotes is also one as a whole.
+fn split_words(text: &str, words: &mut Vec<String>) {
+    let mut keep = |word: &str| {
+        if !word.is_empty() && !word.starts_with('-') {
+            words.push(word.to_owned());
+        }
+    };
+    for quote in ['"', '\''] {
+        let quoted = text.split(quote).skip(1).step_by(2);
+        quoted.filter(|whole| whole.contains(char::is_whitespace)).for_each(&mut keep);
+    }
+    let plain = text.replace(['"', '\''], "");
+    for piece in plain.split(|mark: char| mark.is_whitespace() || ";|&()<>=`".contains(mark)) {
+        keep(piece);
+        if piece.contains([',', '[', ']', '{', '}']) {
+            let parts = piece.split([',', '[', ']']).map(|part| part.trim_start_matches('{').trim_end_matches('}'));
+            parts.for_each(&mut keep);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_is_told_from_the_path_below_it() {
+        for (word, found) in [
+            ("$CLAUDE_PROJECT_DIR/a/b.sh", Some(("CLAUDE_PROJECT_DIR", "a/b.sh"))),
+            ("${CLAUDE_PROJECT_DIR}/a", Some(("CLAUDE_PROJECT_DIR", "a"))),
+            ("${CLAUDE_PROJECT_DIR:-.}/a", Some(("CLAUDE_PROJECT_DIR", "a"))),
+            ("$CLAUDE_PROJECT_DIRECTORY/a", Some(("CLAUDE_PROJECT_DIRECTORY", "a"))),
+            ("$X", Some(("X", ""))),
+            ("${X/a", None),
+            ("./a", None),
+        ] {
+            assert_eq!(split_variable(word), found, "{word}");
+        }
+    }
+
+    #[test]
+    fn each_of_very_many_texts_is_looked_at_once() {
+        let texts: Vec<Value> = (0..250_000).map(|at| Value::String(format!("-x a{at}"))).collect();
+        let mut words = Vec::new();
+        collect_words(&Value::Array(texts), &mut words);
+        assert_eq!(words.len(), 250_000);
+    }
+
+    #[test]
+    fn words_are_found_in_commands_and_in_yaml() {
+        for (text, wanted) in [
+            ("sh -c 'python3 ./a.py' >out", &["./a.py", "python3 ./a.py", "out", "sh"][..]),
+            ("bash \"my script.sh\"", &["my script.sh", "bash"]),
+            ("X=1 ./a && ./b|./c", &["./a", "./b", "./c"]),
+            ("  - {type: command, command: ./a.sh}", &["./a.sh", "command"]),
+            ("args: [./a,\"./b\"]", &["./a", "./b"]),
+            ("command: ${CLAUDE_PLUGIN_ROOT}/a", &["${CLAUDE_PLUGIN_ROOT}/a"]),
+        ] {
+            let mut words = Vec::new();
+            split_words(text, &mut words);
+            for word in wanted {
+                assert!(words.iter().any(|found| found == word), "{word}: {words:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What a session needs to send subagents: the same for every one of them.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gimlet_proto::{AgentPath, CacheTtl, Env, Model, ModelFacts};
+use gimlet_store::{AgentTranscripts, ResultFiles};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::identity::AgentIdentity;
+use super::roster::AgentRoster;
+use crate::tool::ToolError;
+use crate::turn::TurnOptions;
+use crate::usage_ledger::UsageLedger;
+
+/// A background agent that gets nowhere for so many milliseconds is given up, unless the person says otherwise.
+const STALL_MS: u64 = 600_000;
+const MOST_OUTPUT: u64 = 160_000;
+
+/// Session-wide means of subagents.
+pub(crate) struct AgentRuntime {
+    pub(super) model: Arc<dyn Model>,
+    pub(super) roster: AgentRoster,
+    /// The kinds that the main conversation may send.
+    for_main: AgentRoster,
+    pub(super) options: TurnOptions,
+    pub(super) items: Arc<AtomicU64>,
+    pub(super) result_files: ResultFiles,
+    pub(super) transcripts: AgentTranscripts,
+    pub(crate) cache_ttl: Option<CacheTtl>,
+    /// Shares its purse with the main conversation's.
+    pub(super) ledger: UsageLedger,
+    pub(super) limits: AgentLimits,
+    slots: Arc<Semaphore>,
+    /// Held while an agent that has ended is set going again, so that no two conversations write one transcript.
+    pub(super) resuming: tokio::sync::Mutex<()>,
+    /// Whom each conversation has written to by name, so that a name cannot come to mean somebody else unnoticed.
+    pub(super) addressed: Mutex<HashMap<(AgentPath, String), String>>,
+}
+
+/// How far subagents may go.
+pub(super) struct AgentLimits {
+    /// How many levels there may be below the main conversation.
+    pub(super) depth: u32,
+    /// How many may run at once.
+    pub(super) at_once: usize,
+    /// Bytes of a report that the model gets.
+    pub(super) output: usize,
+    pub(super) stall: Duration,
+    /// Nothing may run in the background.
+    pub(super) foreground_only: bool,
+}
+
+impl AgentLimits {
+    fn from_env(env: &Env) -> Self {
+        let number = |name: &str, default: u64| env.integer(name).filter(|number| *number > 0).unwrap_or(default);
+        Self {
+            depth: u32::try_from(number("CLAUDE_CODE_MAX_SUBAGENT_SPAWN_DEPTH", 3)).unwrap_or(u32::MAX),
+            at_once: usize::try_from(number("CLAUDE_CODE_MAX_CONCURRENT_SUBAGENTS", 20)).unwrap_or(usize::MAX),
+            output: usize::try_from(number("TASK_MAX_OUTPUT_LENGTH", 32_000).min(MOST_OUTPUT)).unwrap_or(usize::MAX),
+            stall: Duration::from_millis(number("CLAUDE_ASYNC_AGENT_STALL_TIMEOUT_MS", STALL_MS)),
+            foreground_only: env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
+        }
+    }
+}
+
+/// What a host is made of.
+pub(crate) struct AgentRuntimeParts<'a> {
+    pub(crate) model: &'a Arc<dyn Model>,
+    pub(crate) roster: AgentRoster,
+    /// The only kinds that the main conversation may send; `None` for all.
+    pub(crate) main_launches: Option<Vec<String>>,
+    pub(crate) env: &'a Env,
+    pub(crate) options: &'a TurnOptions,
+    pub(crate) items: &'a Arc<AtomicU64>,
+    pub(crate) result_files: &'a ResultFiles,
+    pub(crate) transcripts: AgentTranscripts,
+    pub(crate) cache_ttl: Option<CacheTtl>,
+    pub(crate) ledger: &'a UsageLedger,
+}
+
+impl AgentRuntime {
+    pub(crate) fn new(parts: AgentRuntimeParts<'_>) -> Self {
+        let limits = AgentLimits::from_env(parts.env);
+        Self {
+            model: parts.model.clone(),
+            for_main: parts.roster.clone().restricted_to(parts.main_launches.as_deref()),
+            roster: parts.roster,
+            options: parts.options.clone(),
+            items: parts.items.clone(),
+            result_files: parts.result_files.clone(),
+            transcripts: parts.transcripts,
+            cache_ttl: parts.cache_ttl,
+            ledger: parts.ledger.for_subagent(),
+            slots: Arc::new(Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS))),
+            limits,
+            resuming: tokio::sync::Mutex::default(),
+            addressed: Mutex::default(),
+        }
+    }
+
+    /// What is known about a model of the session's.
+    pub(crate) fn model_facts(&self, model: &str) -> ModelFacts {
+        self.model.facts(model)
+    }
+
+    pub(crate) fn roster(&self) -> &AgentRoster {
+        &self.roster
+    }
+
+    /// The kinds that this sender may choose from: a subagent, or else the main conversation.
+    pub(crate) fn roster_for(&self, sender: Option<&AgentIdentity>) -> &AgentRoster {
+        if sender.is_some() { &self.roster } else { &self.for_main }
+    }
+
+    /// Whether the conversation of an agent can go on after its end: it is kept, and its kind is one that may.
+    pub(super) fn may_resume(&self, who: Option<&AgentIdentity>) -> bool {
+        who.is_some_and(|who| !self.roster.is_one_shot(&who.kind) && self.transcripts.path(&who.id).is_some())
+    }
+
+    /// A place among those that run, for as long as it is held.
+    pub(super) fn acquire_slot(&self) -> Result<OwnedSemaphorePermit, ToolError> {
+        self.slots.clone().try_acquire_owned().map_err(|_| {
+            ToolError::failed(format!(
+                "{} agents are running, which is the most there may be at once. Do not try again now: do the work \
+                 yourself, or wait until one of them has reported.",
+                self.limits.at_once
+            ))
+        })
+    }
+}

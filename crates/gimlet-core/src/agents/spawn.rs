@@ -1,0 +1,239 @@
+//! The beginning of a subagent: from what was settled about it to a conversation that is ready to speak.
+
+use std::sync::Arc;
+
+use gimlet_proto::{AgentPath, EventBody, Message, Notice, NoticeLevel, SubmittedPrompt, ToolUseId};
+use gimlet_store::{AgentMeta, ToolOutputs, Transcript};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
+
+use super::agent_run::{AgentRun, AgentTaskGuard};
+use super::identity::{AgentIdentity, AgentUsageMeter, RequestedMode};
+use super::roster::AgentKind;
+use crate::call::CallScope;
+use crate::conversation::Conversation;
+use crate::model_selection::LiveModelSelection;
+use crate::past_calls::PastCalls;
+use crate::record::ConversationRecord;
+use crate::steering::SteeringQueue;
+use crate::tasks::{AgentTask, NewTask, TaskStopFn};
+use crate::tool::{PromptContext, ToolContext, ToolSet};
+use crate::turn::{Turn, TurnOptions};
+
+/// What is settled about a subagent before anything of it exists.
+pub(super) struct SpawnPlan<'a> {
+    pub(super) id: String,
+    pub(super) kind: &'a AgentKind,
+    pub(super) description: String,
+    /// What it is told first.
+    pub(super) said: SubmittedPrompt,
+    /// The same in plain words, for people.
+    pub(super) prompt: String,
+    pub(super) name: Option<String>,
+    /// The calls that lead to it; the last one sent it.
+    pub(super) path: AgentPath,
+    /// The conversation that it goes on with; `None` for a new agent.
+    pub(super) past: Option<PriorConversation>,
+    pub(super) depth: u32,
+    /// Nobody waits for it.
+    pub(super) background: bool,
+    pub(super) sender: Option<Arc<AgentIdentity>>,
+    pub(super) tools: ToolSet,
+    pub(super) dials: LiveModelSelection,
+    /// Its place among those that run.
+    pub(super) slot: OwnedSemaphorePermit,
+}
+
+/// A conversation that ended and goes on.
+pub(super) struct PriorConversation {
+    pub(super) transcript: Transcript,
+    pub(super) history: Vec<Arc<Message>>,
+    /// What the calls in it gave back.
+    pub(super) outputs: ToolOutputs,
+}
+
+/// A subagent that is about to go.
+pub(super) struct ReadyAgent {
+    pub(super) identity: Arc<AgentIdentity>,
+    /// The model's id.
+    pub(super) model: String,
+    pub(super) errand: AgentRun,
+    pub(super) running: AgentTaskGuard,
+}
+
+impl SpawnPlan<'_> {
+    /// Makes everything that the agent works with, and enters it among the session's tasks.
+    pub(super) fn prepare_agent(mut self, sender: &CallScope, cx: &ToolContext) -> ReadyAgent {
+        let (past, said) = (self.past.take(), std::mem::take(&mut self.said));
+        let identity = Arc::new(self.build_identity());
+        // Not a child of the call's: somebody may want it to go on after that. Whoever waits passes an interrupt on.
+        let cancel = CancellationToken::new();
+        let known = past.as_ref().map(|past| PastCalls::new(past.history.clone(), past.outputs.clone()));
+        let scope = Arc::new(self.build_scope(sender, cx, identity.clone(), cancel, known.unwrap_or_default()));
+        warn_unsupported_fields(&scope, self.kind);
+        let model = scope.agent_runtime.model.facts(&scope.model()).id;
+        let conversation = self.build_conversation(&scope, &model, past);
+        let turn = self.build_turn(&scope);
+        let errand = AgentRun { conversation, turn, said };
+        let running = self.register_task(cx, &errand.turn);
+        ReadyAgent { identity, model, errand, running }
+    }
+
+    fn build_identity(&self) -> AgentIdentity {
+        AgentIdentity {
+            id: self.id.clone(),
+            kind: self.kind.name.clone(),
+            depth: self.depth,
+            in_background: self.background.into(),
+            mode: RequestedMode { mode: self.kind.spec.permission_mode, source: self.kind.source },
+            sender: self.sender.clone(),
+            meter: AgentUsageMeter::default(),
+        }
+    }
+
+    /// What its calls come into.
+    fn build_scope(
+        &self,
+        sender: &CallScope,
+        cx: &ToolContext,
+        identity: Arc<AgentIdentity>,
+        cancel: CancellationToken,
+        past: PastCalls,
+    ) -> CallScope {
+        let results_dir = sender.agent_runtime.result_files.for_agent(&self.id).dir().to_owned();
+        CallScope {
+            services: Arc::new(cx.services.for_agent(results_dir).with_past_calls(past)),
+            tools: self.tools.clone(),
+            gate: sender.gate.clone(),
+            cancel,
+            agent: self.path.clone(),
+            subagent: Some(identity),
+            model_selection: self.dials.clone(),
+            agent_runtime: sender.agent_runtime.clone(),
+        }
+    }
+
+    /// Its conversation: a new one with a record of its own, or one that goes on.
+    fn build_conversation(&self, scope: &CallScope, model: &str, past: Option<PriorConversation>) -> Conversation {
+        let host = &scope.agent_runtime;
+        let (transcript, history) = match past {
+            Some(past) => (past.transcript, past.history),
+            None => (self.begin_record(scope, model), Vec::new()),
+        };
+        let system = [self.kind.spec.prompt.clone(), agent_environment(scope, model)];
+        let system: Vec<String> = system.into_iter().filter(|text| !text.trim().is_empty()).collect();
+        let tools = crate::context::tool_defs(&self.tools, &self.prompt_context(scope));
+        Conversation::new(ConversationRecord::new(transcript), system.into(), tools, history, host.cache_ttl)
+            .with_ledger(host.ledger.for_subagent())
+    }
+
+    fn begin_record(&self, scope: &CallScope, model: &str) -> Transcript {
+        let meta = AgentMeta {
+            agent_type: self.kind.name.clone(),
+            description: self.description.clone(),
+            tool_use_id: self.call_id().to_owned(),
+            spawn_depth: self.depth,
+            parent_agent_id: self.sender.as_ref().map(|who| who.id.clone()),
+            model: Some(model.to_owned()),
+            name: self.name.clone(),
+            ..AgentMeta::default()
+        };
+        let (transcript, described) = scope.agent_runtime.transcripts.create(&self.id, &meta);
+        if let Err(error) = described {
+            warn(scope, format!("the description of agent {} could not be written: {error}", self.id));
+        }
+        transcript
+    }
+
+    /// The id of the call that sent it.
+    fn call_id(&self) -> &str {
+        self.path.parent_tool_use().map_or("", ToolUseId::as_str)
+    }
+
+    fn prompt_context(&self, scope: &CallScope) -> PromptContext {
+        let env = scope.services.env.clone();
+        PromptContext {
+            tools: self.tools.offered().map(|tool| tool.name().to_owned()).collect(),
+            background: !self.background && !env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
+            sandbox: scope.services.active_sandbox().current().map(|sandboxing| sandboxing.may_run_unsandboxed),
+            agents: scope.gate.offered_agents(&scope.agent_runtime.roster),
+            env,
+        }
+    }
+
+    fn build_turn(&self, scope: &Arc<CallScope>) -> Turn {
+        let host = &scope.agent_runtime;
+        let max_turns = self.kind.spec.max_turns;
+        Turn {
+            model: host.model.clone(),
+            model_selection: self.dials.clone(),
+            scope: scope.clone(),
+            options: TurnOptions { max_turns, wire_events: false, ..host.options.clone() },
+            steering: SteeringQueue::default(),
+            items: host.items.clone(),
+            result_files: host.result_files.for_agent(&self.id),
+            output: None,
+        }
+    }
+
+    /// Enters it among the session's tasks; from here on it is said to have begun.
+    fn register_task(self, cx: &ToolContext, turn: &Turn) -> AgentTaskGuard {
+        let ended = CancellationToken::new();
+        let task = cx.services.tasks.add(NewTask {
+            kind: "local_agent",
+            description: self.description,
+            command: None,
+            call: self.path.parent_tool_use().cloned(),
+            owner: cx.agent.clone(),
+            output_file: turn.scope.agent_runtime.result_files.report_path(&self.id),
+            id: Some(self.id),
+            agent: Some(AgentTask {
+                subagent_type: self.kind.name.clone(),
+                prompt: self.prompt,
+                depth: self.depth,
+                name: self.name,
+                path: self.path.clone(),
+            }),
+            backgrounded: self.background,
+            stop: task_stop_fn(turn.scope.cancel.clone(), ended.clone()),
+        });
+        AgentTaskGuard::begin(task, cx.services.session_lifetime(), self.path, &turn.steering, ended, self.slot)
+    }
+}
+
+fn task_stop_fn(cancel: CancellationToken, ended: CancellationToken) -> TaskStopFn {
+    Box::new(move || {
+        cancel.cancel();
+        let ended = ended.clone();
+        Box::pin(async move { ended.cancelled().await })
+    })
+}
+
+/// The facts of this place, and what is different for an agent.
+fn agent_environment(scope: &CallScope, model: &str) -> String {
+    let facts = crate::context::environment_block(scope, model);
+    format!(
+        "{facts}\n\nYou work for another agent, who sees nothing but your last message. Every command starts in the \
+         working directory above, wherever the one before it went: use absolute paths."
+    )
+}
+
+/// A definition that asks for what gimlet does not have yet must not look as if it got it.
+fn warn_unsupported_fields(scope: &CallScope, kind: &AgentKind) {
+    let spec = &kind.spec;
+    let missing: Vec<&str> = [
+        ("skills", !spec.skills.is_empty()),
+        ("mcpServers", spec.mcp_servers.is_some()),
+        ("memory", spec.memory.is_some()),
+    ]
+    .into_iter()
+    .filter_map(|(member, given)| given.then_some(member))
+    .collect();
+    if !missing.is_empty() {
+        warn(scope, format!("the agent type {} asks for {}, which is not available", kind.name, missing.join(", ")));
+    }
+}
+
+fn warn(scope: &CallScope, text: String) {
+    scope.services.publish(&AgentPath::default(), EventBody::Notice(Notice { level: NoticeLevel::Warning, text }));
+}

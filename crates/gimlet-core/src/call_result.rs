@@ -1,0 +1,259 @@
+//! From what a tool gave to what the model gets: empty, oversized and failed results each have their form.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gimlet_proto::{ContentPart, ResultContent, ToolUseId, TurnEnd, View};
+use gimlet_store::{ResultFiles, inline_fallback, persisted_preview, preview_text};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::redact::Redactor;
+use crate::tool::{ErrorClass, ResultCap, StateChange, ToolError, ToolOutcome};
+
+/// A failure with more characters than this goes to a file, whatever results its tool may give.
+const MAX_ERROR_TEXT: usize = 40_000;
+/// A batch may use this share of what is left of the context window.
+const BATCH_SHARE: u64 = 4;
+/// What is kept in place of a result that could not be written to a file.
+const INLINE_FALLBACK: usize = 2_000;
+/// Results shorter than this are never worth a file.
+const MIN_PERSISTED: usize = 4_000;
+/// What is kept of a text and of a list in the output of a result that went to a file.
+const LONGEST_MEMBER: usize = 2_000;
+const MOST_ITEMS: usize = 100;
+
+/// The output of a tool as servers take it: they refuse texts without a word in them, also beside images.
+pub(crate) fn replace_blank_text(tool: &str, content: ResultContent) -> ResultContent {
+    match content {
+        blank if blank.is_blank() => ResultContent::Text(format!("({tool} finished without output)")),
+        ResultContent::Parts(mut parts) => {
+            parts.retain(|part| !matches!(part, ContentPart::Text { text } if text.trim().is_empty()));
+            ResultContent::Parts(parts)
+        }
+        text => text,
+    }
+}
+
+/// A call that is over, before its block is rendered.
+pub(crate) struct CallResult {
+    pub(crate) content: ResultContent,
+    pub(crate) output: Arc<RawValue>,
+    pub(crate) error: Option<ErrorClass>,
+    pub(crate) view: Option<View>,
+    pub(crate) new_messages: Vec<String>,
+    pub(crate) changes: Vec<StateChange>,
+    pub(crate) stop_turn: bool,
+    /// A hook ends the turn here, like this.
+    pub(crate) ends_turn: Option<TurnEnd>,
+    /// The model gets a preview of it.
+    pub(crate) persisted: bool,
+    /// The user was asked about repeating it, and said yes.
+    pub(crate) repeat_allowed: bool,
+    /// What was called in the end, where somebody wants to know: hooks and people may have changed what the model wrote.
+    pub(crate) input: Option<Value>,
+}
+
+impl CallResult {
+    /// A result. Empty output is said, never sent as nothing.
+    pub(crate) fn from_outcome(tool: &str, outcome: ToolOutcome) -> Self {
+        Self {
+            content: replace_blank_text(tool, outcome.content),
+            output: Arc::from(outcome.output),
+            error: None,
+            view: Some(outcome.view),
+            new_messages: outcome.new_messages,
+            changes: outcome.changes,
+            stop_turn: false,
+            ends_turn: None,
+            persisted: false,
+            repeat_allowed: false,
+            input: None,
+        }
+    }
+
+    /// Words without a call behind them.
+    pub(crate) fn from_text(text: String) -> Self {
+        Self {
+            content: ResultContent::Text(text),
+            output: Arc::from(RawValue::NULL.to_owned()),
+            error: None,
+            view: None,
+            new_messages: Vec::new(),
+            changes: Vec::new(),
+            stop_turn: false,
+            ends_turn: None,
+            persisted: false,
+            repeat_allowed: false,
+            input: None,
+        }
+    }
+
+    /// A failure, in words for the model and with its class for programs.
+    pub(crate) fn from_error(error: ToolError) -> Self {
+        let mut output = match error.output.map(|output| *output) {
+            Some(Value::Object(fields)) => fields,
+            Some(other) => [("output".to_owned(), other)].into_iter().collect(),
+            None => serde_json::Map::new(),
+        };
+        output.insert("errorClass".to_owned(), json!(error.class.code()));
+        output.entry("error").or_insert_with(|| json!(error.user_text.as_deref().unwrap_or(&error.model_text)));
+        let text = if error.class.is_input_failure() {
+            format!("<tool_use_error>{}</tool_use_error>", error.model_text)
+        } else {
+            error.model_text
+        };
+        Self {
+            content: ResultContent::Text(text),
+            output: to_raw(&Value::Object(output)),
+            error: Some(error.class),
+            view: None,
+            new_messages: Vec::new(),
+            changes: error.changes,
+            stop_turn: error.stop_turn,
+            ends_turn: None,
+            persisted: false,
+            repeat_allowed: false,
+            input: None,
+        }
+    }
+
+    /// Masks gimlet's own credentials in everything that leaves the call.
+    pub(crate) fn redact(&mut self, redactor: &Redactor) {
+        redactor.mask_content(&mut self.content);
+        if let Some(view) = &mut self.view {
+            redactor.mask_view(view);
+        }
+        for text in &mut self.new_messages {
+            *text = redactor.mask(text).into_owned();
+        }
+        if let Cow::Owned(masked) = redactor.mask(self.output.get())
+            && let Ok(output) = RawValue::from_string(masked)
+        {
+            self.output = Arc::from(output);
+        }
+    }
+
+    /// The file in this folder that has all of the output, when the call made one itself.
+    pub(crate) fn saved_file_in(&self, dir: &Path) -> Option<PathBuf> {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct PersistedOutput {
+            persisted_output_path: Option<PathBuf>,
+        }
+        let json = self.output.get();
+        // Few results have one, and some are long.
+        memchr::memmem::find(json.as_bytes(), b"persistedOutputPath")?;
+        let saved: PersistedOutput = serde_json::from_str(json).ok()?;
+        saved.persisted_output_path.filter(|path| path.parent() == Some(dir))
+    }
+
+    /// What people are told of a failure.
+    pub(crate) fn failure_text(&self) -> String {
+        preview_text(&self.content.to_text(), MAX_ERROR_TEXT)
+    }
+
+    /// Moves text over the tool's cap into a file and leaves a preview.
+    pub(crate) fn apply_cap(&mut self, call: &ToolUseId, cap: ResultCap, files: &ResultFiles) {
+        let limit = match (cap, self.error) {
+            (ResultCap::Chars(limit), None) => limit,
+            (ResultCap::Chars(limit), Some(_)) => limit.min(MAX_ERROR_TEXT),
+            (ResultCap::Unlimited, Some(_)) => MAX_ERROR_TEXT,
+            (ResultCap::Unlimited, None) => return,
+        };
+        if is_longer(&self.content, limit) {
+            self.persist_to_file(call, files);
+        }
+    }
+
+    fn persist_to_file(&mut self, call: &ToolUseId, files: &ResultFiles) {
+        self.persisted = true;
+        let text = self.content.to_text();
+        let stored = files.store_result(call, &text);
+        let shown = match &stored {
+            Ok(path) => persisted_preview(text.len(), path, &text),
+            Err(error) => inline_fallback(&text, INLINE_FALLBACK, error),
+        };
+        self.output = abridge_output(&self.output, stored.ok().as_deref(), text.len());
+        self.content = match std::mem::replace(&mut self.content, ResultContent::Text(String::new())) {
+            ResultContent::Text(_) => ResultContent::Text(shown),
+            ResultContent::Parts(parts) => {
+                let images = parts.into_iter().filter(|part| matches!(part, ContentPart::Image { .. }));
+                ResultContent::Parts(std::iter::once(ContentPart::Text { text: shown }).chain(images).collect())
+            }
+        };
+    }
+}
+
+/// Whether a content has more characters of text than these. Most have fewer bytes already.
+fn is_longer(content: &ResultContent, limit: usize) -> bool {
+    content.text_len() > limit && content.to_text().chars().nth(limit).is_some()
+}
+
+/// A tool's output without what is in the file now: every transcript and every program that reads along gets the ends.
+fn abridge_output(output: &Arc<RawValue>, stored: Option<&Path>, size: usize) -> Arc<RawValue> {
+    let Ok(mut value) = serde_json::from_str::<Value>(output.get()) else { return output.clone() };
+    abridge_value(&mut value);
+    if let (Value::Object(fields), Some(path)) = (&mut value, stored) {
+        fields.entry("persistedOutputPath").or_insert_with(|| json!(path.to_string_lossy()));
+        fields.entry("persistedOutputSize").or_insert_with(|| json!(size));
+    }
+    to_raw(&value)
+}
+
+fn abridge_value(value: &mut Value) {
+    match value {
+        Value::String(text) if text.len() > LONGEST_MEMBER => *text = preview_text(text, LONGEST_MEMBER),
+        Value::Array(items) => {
+            items.truncate(MOST_ITEMS);
+            items.iter_mut().for_each(abridge_value);
+        }
+        Value::Object(fields) => fields.values_mut().for_each(abridge_value),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// How much of the context window the results of one reply may still take, in bytes.
+pub(crate) struct BatchBudget {
+    left: usize,
+}
+
+impl BatchBudget {
+    pub(crate) fn new(tokens_left: u64) -> Self {
+        Self { left: usize::try_from(tokens_left / BATCH_SHARE * 4).unwrap_or(usize::MAX) }
+    }
+
+    /// Whether a result takes no more than its share, with so many others that have none yet.
+    pub(crate) fn fits_share(&self, settled: &CallResult, others: usize) -> bool {
+        settled.content.text_len() <= self.left / (others + 1)
+    }
+
+    /// Shrinks the results of a group that would take too much: the largest go to files first.
+    pub(crate) fn shrink_to_fit(&mut self, batch: &mut [(ToolUseId, CallResult)], files: &ResultFiles) {
+        let mut total: usize = batch.iter().map(|(_, settled)| settled.content.text_len()).sum();
+        while total > self.left {
+            let largest = batch.iter_mut().max_by_key(|(_, settled)| settled.content.text_len());
+            let Some((call, settled)) = largest else { break };
+            let before = settled.content.text_len();
+            if before < MIN_PERSISTED {
+                break;
+            }
+            settled.persist_to_file(call, files);
+            total -= before.saturating_sub(settled.content.text_len());
+            if settled.content.text_len() >= before {
+                break;
+            }
+        }
+        self.left = self.left.saturating_sub(total);
+    }
+}
+
+fn to_raw(value: &Value) -> Arc<RawValue> {
+    Arc::from(serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned()))
+}
+
+/// The result of a call that never started because the turn stopped.
+pub(crate) fn cancelled_result(reason: &str) -> CallResult {
+    CallResult::from_error(ToolError::new(ErrorClass::Cancelled, format!("Not executed: {reason}")))
+}

@@ -1,0 +1,164 @@
+//! Hooks at the gate: those that answer in a person's place, those that hear of refusals and questions, and what is
+//! written down when a hook refuses a call before anything was decided.
+
+use gimlet_policy::shell::ParseTrouble;
+use gimlet_policy::{Behavior, Decision, HookDecision, Verdict, VerdictReason};
+use gimlet_store::Decider;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::decision_log::FinalDecision;
+use super::refusal::DenialDetails;
+use super::{AskOutcome, Gate, Refusal, prepare_edited_call};
+use crate::call::{self, CallScope, ToolCall};
+use crate::hooks::{CallFacts, CombinedHookOutput, HookEvent, HookPayload, PermissionRequestAnswer};
+use crate::tool::{PreparedCall, ToolRef};
+
+/// Added to a refusal that a hook does not want to be the last word.
+pub(super) const RETRY: &str = " A hook has looked at this refusal and lets you try the call again.";
+
+impl Gate {
+    /// Refuses a call because a hook said so.
+    pub(crate) fn refuse_by_hook(
+        &self,
+        scope: &CallScope,
+        incoming: &ToolCall,
+        prepared: &PreparedCall,
+        reason: String,
+    ) -> Refusal {
+        let verdict = Verdict { decision: Decision::Deny, reasons: vec![VerdictReason::Hook(reason.clone())] };
+        let denied = DenialDetails::by_hook(reason, prepared);
+        let refusal = Refusal::ByHook { denied, at_once: true, stop_turn: false };
+        let word = FinalDecision::from_refusal(&refusal, &verdict);
+        self.ledger.record_call(scope, self.mode_for(scope), &incoming.id, prepared, &verdict, &word);
+        refusal
+    }
+
+    /// What hooks answer in a person's place; `None` when the person is to be asked. A question that a rule asks for is
+    /// the person's alone.
+    pub(super) async fn ask_hooks(
+        &self,
+        scope: &CallScope,
+        incoming: &ToolCall,
+        prepared: &PreparedCall,
+        verdict: &Verdict,
+        hook: Option<&HookDecision>,
+    ) -> Option<Result<AskOutcome, Refusal>> {
+        let by_rule = |reason: &VerdictReason| matches!(reason, VerdictReason::Rule { behavior: Behavior::Ask, .. });
+        let hooks = scope.services.hooks();
+        if !hooks.has_listeners(HookEvent::PermissionRequest) || verdict.reasons.iter().any(by_rule) {
+            return None;
+        }
+        let suggestions: Vec<Value> = self
+            .suggestions(scope, prepared)
+            .iter()
+            .filter_map(|change| serde_json::from_str(change.update.get()).ok())
+            .collect();
+        let tool = scope.tools.find(&prepared.tool);
+        let call = call_facts(scope, incoming, prepared);
+        let fired = hooks.fire(scope, &HookPayload::PermissionRequest { call, suggestions: &suggestions }).await;
+        if scope.cancel.is_cancelled() {
+            return Some(Err(Refusal::Cancelled));
+        }
+        let stops = fired.stop.is_some();
+        let answer = match fired.answer {
+            Some(PermissionRequestAnswer::Allow { .. }) | None if stops => PermissionRequestAnswer::Deny {
+                message: Some("Not executed: a hook stopped the turn before this call".to_owned()),
+                interrupt: false,
+            },
+            answer => answer?,
+        };
+        match answer {
+            PermissionRequestAnswer::Allow { input, changes } => {
+                // A hook can bring the answer that a tool wants from a person, but not stand in for the person.
+                let brought = |input: &RawValue| match prepare_edited_call(scope, incoming, input.to_owned()) {
+                    Ok(changed) => tool.is_some_and(|tool| has_user_answer(tool, prepared, &changed)),
+                    // It fails when it is taken up, with words about what is wrong with it.
+                    Err(_) => true,
+                };
+                let unanswered = prepared.requires_user_interaction && !input.as_deref().is_some_and(brought);
+                if unanswered || verdict.reasons.iter().any(requires_user_answer) {
+                    return None;
+                }
+                if let Err(refusal) = self.refresh_settings_for_call(scope).await {
+                    return Some(Err(refusal));
+                }
+                // What refuses the call by now refuses it with everything that was to come with it.
+                if self.decide_call(scope, prepared, hook).0.decision == Decision::Deny {
+                    return Some(Ok(AskOutcome::Superseded));
+                }
+                if !changes.is_empty() {
+                    self.apply_user_changes(scope, &changes);
+                }
+                Some(Ok(match input {
+                    Some(input) => AskOutcome::Edited { input, by: Decider::Hook },
+                    None => AskOutcome::Allowed(FinalDecision::allowed_by(Decider::Hook)),
+                }))
+            }
+            PermissionRequestAnswer::Deny { message, interrupt } => {
+                let message = message.unwrap_or_else(|| format!("A hook refused this call of {}.", prepared.tool));
+                let denied = DenialDetails::by_hook(message, prepared).ending_turn_if(stops);
+                Some(Err(Refusal::ByHook { denied, at_once: false, stop_turn: interrupt }))
+            }
+        }
+    }
+
+    /// Tells hooks that the reviewer refused a call; gives what they say about that.
+    pub(super) async fn report_refusal_to_hooks(
+        &self,
+        scope: &CallScope,
+        incoming: &ToolCall,
+        prepared: &PreparedCall,
+        why: &str,
+    ) -> CombinedHookOutput {
+        let call = call_facts(scope, incoming, prepared);
+        scope.services.hooks().fire(scope, &HookPayload::PermissionDenied { call, reason: why }).await
+    }
+
+    /// Tells hooks that a person is about to be asked.
+    pub(super) fn notify_hooks_of_ask(&self, scope: &CallScope, prepared: &PreparedCall) {
+        let hooks = scope.services.hooks();
+        if hooks.has_listeners(HookEvent::Notification) {
+            let message = format!("gimlet needs your permission to use {}", prepared.user_facing_name);
+            hooks.fire_detached(scope, &HookPayload::Notification { kind: "permission_prompt", message: &message });
+        }
+    }
+}
+
+fn call_facts<'a>(scope: &'a CallScope, incoming: &'a ToolCall, prepared: &'a PreparedCall) -> CallFacts<'a> {
+    let tool = scope.tools.find(&prepared.tool);
+    CallFacts {
+        id: &incoming.id,
+        tool: call::hook_subject(scope, prepared),
+        server: tool.and_then(|tool| tool.server()),
+        input: &prepared.input,
+    }
+}
+
+/// Grounds of a question that no hook's yes settles: what a rule may be about, what must not be lost or rewritten, and
+/// the way out of the sandbox.
+fn requires_user_answer(reason: &VerdictReason) -> bool {
+    matches!(
+        reason,
+        VerdictReason::Rule { .. }
+            | VerdictReason::MayMatchRule { .. }
+            | VerdictReason::ProtectedPath(_)
+            | VerdictReason::CriticalRemoval(_)
+            | VerdictReason::GivesTrust
+            | VerdictReason::UnreadSettings
+            | VerdictReason::ChangesSettings
+            | VerdictReason::LeavesSandbox
+            | VerdictReason::NotUnderstood(ParseTrouble::TooLong)
+    )
+}
+
+/// Whether the input that a hook gave holds the answer that a tool wants from a person. A tool with parameters for the
+/// answer says so itself; for others whatever differs from what the hook was told is the answer. Tools that are not
+/// gimlet's own always get the person.
+pub(crate) fn has_user_answer(tool: &ToolRef, told: &PreparedCall, given: &PreparedCall) -> bool {
+    match tool {
+        ToolRef::BuiltIn(tool) if tool.reserved_parameters().is_empty() => given.input != told.input,
+        ToolRef::BuiltIn(_) => !given.requires_user_interaction,
+        ToolRef::External(_) => false,
+    }
+}

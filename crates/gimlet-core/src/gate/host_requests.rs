@@ -1,0 +1,257 @@
+//! What the driving program wants by itself, judged by the rules of the session. Nobody is asked: what would ask the
+//! model's calls is no, except where the program's own wish is the answer.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gimlet_policy::{
+    Behavior, Decision, PermissionUpdate, RuleScope, RuleSource, RuleValue, SandboxPlacement, UpdateDestination,
+    Verdict, VerdictReason,
+};
+use gimlet_proto::{
+    AccessNeed, AgentPath, EventBody, Notice, NoticeLevel, PermissionMode, PermissionRuleView, PermissionsView,
+    ServerRequest, SessionOverrides, provider_safe_name,
+};
+use gimlet_store::Decider;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, to_string};
+
+use super::decision_log::FinalDecision;
+use super::policy_input::PolicyOutcome;
+use super::{Gate, PolicyCall, lock};
+use crate::call::CallScope;
+use crate::panics::catch_panic;
+use crate::services::SessionServices;
+use crate::tool::{PermissionVerdict, ServerRequestFacts};
+
+/// The tool whose rules speak of reading.
+const READING: &str = "Read";
+
+/// Leave to fulfil one wish of the driving program. Like a [`Permit`](super::Permit), it cannot be made outside the gate
+/// or used twice.
+pub struct HostPermit {
+    wish: ServerRequest,
+}
+
+impl HostPermit {
+    /// What it is for.
+    pub fn into_request(self) -> ServerRequest {
+        self.wish
+    }
+}
+
+impl Gate {
+    /// The link-free path of a file that may be read without a question, or why it may not. The mode does not count:
+    /// whoever bypasses questions of the model's has not given everything to the program.
+    pub(crate) fn resolve_readable(&self, services: &SessionServices, path: &Path) -> Result<PathBuf, String> {
+        self.refresh_settings_without_hooks(services);
+        let path = services.paths().expand_path(path);
+        let needs = [AccessNeed::Read(path.clone())];
+        let own = &PermissionVerdict::Passthrough;
+        let judged =
+            PolicyCall { tool: READING, also_named: &[], needs: &needs, input: None, needs_person: false, own };
+        let PolicyOutcome { verdict, resolved, .. } =
+            self.judge_host_request(PermissionMode::Default, services, judged);
+        match verdict.decision {
+            Decision::Allow => {}
+            Decision::Deny => return Err(verdict.model_text(READING)),
+            Decision::Ask => {
+                return Err(format!("{} may not be read without asking: {}", path.display(), verdict.explain()));
+            }
+        }
+        resolved.into_iter().next().map(|(_, real)| real).ok_or_else(|| format!("{} does not exist", path.display()))
+    }
+
+    /// Whether calls of this scope may read a file without a question, in the mode that they are decided in.
+    pub(crate) fn may_read_unasked(&self, scope: &CallScope, path: &Path) -> bool {
+        let needs = [AccessNeed::Read(path.to_owned())];
+        let own = &PermissionVerdict::Passthrough;
+        let judged =
+            PolicyCall { tool: READING, also_named: &[], needs: &needs, input: None, needs_person: false, own };
+        self.judge_host_request(self.mode_for(scope), &scope.services, judged).verdict.decision == Decision::Allow
+    }
+
+    /// Leave for what the program wants of a server, unless a rule or the server's configuration forbids it.
+    pub(crate) fn permit_server_request(
+        &self,
+        services: &SessionServices,
+        wish: ServerRequest,
+        sought: &ServerRequestFacts,
+    ) -> Result<HostPermit, String> {
+        self.refresh_settings_without_hooks(services);
+        let nothing = Map::new();
+        let (tool, input, summary, refused) = match &wish {
+            ServerRequest::Call { tool, input } => {
+                (tool.clone(), input, to_string(input).unwrap_or_default(), "The tool did not run")
+            }
+            ServerRequest::Read { server, uri } => {
+                (resource_rule_name(server), &nothing, uri.clone(), "The resource was not read")
+            }
+            // Rules are about what the model or the program wants. This call is how the answer to a question is come
+            // by, and the answer is what is written down.
+            ServerRequest::Decide { .. } => {
+                return match &sought.verdict {
+                    PermissionVerdict::Deny(why) => Err(format!("The tool did not run: {why}")),
+                    PermissionVerdict::Ask(_) | PermissionVerdict::Passthrough => Ok(HostPermit { wish }),
+                };
+            }
+        };
+        let judged = PolicyCall {
+            tool: &tool,
+            also_named: &sought.also_named,
+            needs: &[AccessNeed::Opaque],
+            input: Some(input),
+            needs_person: false,
+            own: &sought.verdict,
+        };
+        let mut verdict = self.judge_host_request(PermissionMode::BypassPermissions, services, judged).verdict;
+        let word = match verdict.decision {
+            Decision::Deny => FinalDecision::refused_by_policy(),
+            // The wish itself is the answer to whatever would ask.
+            Decision::Ask | Decision::Allow => FinalDecision::allowed_by(Decider::Host),
+        };
+        // It was judged in a mode that need not be the session's; to name it as a ground would mislead.
+        verdict.reasons.retain(|reason| !matches!(reason, VerdictReason::Mode(_)));
+        self.ledger.record_host_request(services, self.mode(), (&tool, &summary), &verdict, &word);
+        match verdict.decision {
+            Decision::Deny => Err(format!("{refused}: {}", verdict.model_text(&tool))),
+            Decision::Ask | Decision::Allow => Ok(HostPermit { wish }),
+        }
+    }
+
+    /// Works in a further folder for the rest of the session. It must lie inside one that the session works in already,
+    /// so nothing comes within reach that was not before.
+    pub(crate) fn add_directory(&self, services: &SessionServices, directory: &Path) -> Result<PathBuf, String> {
+        let paths = services.paths();
+        let spelled = paths.expand_path(directory);
+        let real = |path: &Path| path.canonicalize().map_err(|error| format!("{}: {error}", path.display()));
+        let folder = real(&spelled)?;
+        if !folder.is_dir() {
+            return Err(format!("{} is no folder", spelled.display()));
+        }
+        let roots: Vec<PathBuf> = paths.roots.iter().filter_map(|root| real(root).ok()).collect();
+        if roots.contains(&folder) {
+            return Err(format!("{} is one of the session's folders already", folder.display()));
+        }
+        if !roots.iter().any(|root| folder.starts_with(root)) {
+            return Err(format!("{} lies outside the session's folders", folder.display()));
+        }
+        let directories = vec![folder.clone()];
+        self.apply_update(
+            services,
+            &PermissionUpdate::AddDirectories { directories, destination: UpdateDestination::Session },
+        )?;
+        Ok(folder)
+    }
+
+    /// Rules and folders as they are now.
+    pub(crate) fn permissions_view(&self, services: &SessionServices) -> PermissionsView {
+        self.refresh_settings_without_hooks(services);
+        let rules = self.rules();
+        let of = |behavior: Behavior| {
+            let view = move |rule: &gimlet_policy::Rule| PermissionRuleView {
+                behavior: behavior.as_str(),
+                source: public_source_name(&rule.source),
+                rule: rule.text.clone(),
+            };
+            rules.rules(behavior).iter().map(view).collect::<Vec<_>>()
+        };
+        let added = lock(&self.in_force).added.clone();
+        let paths = services.paths();
+        PermissionsView {
+            rules: [Behavior::Deny, Behavior::Ask, Behavior::Allow].into_iter().flat_map(of).collect(),
+            directories: paths.roots.into_iter().skip(1).map(|root| (root.clone(), added.contains(&root))).collect(),
+            start: paths.project_dir,
+        }
+    }
+
+    /// What was said for this session alone, as changes that can be made elsewhere, and the mode before planning.
+    pub(crate) fn session_overrides(&self) -> (Vec<Arc<RawValue>>, PermissionMode) {
+        let in_force = lock(&self.in_force);
+        let destination = UpdateDestination::Session;
+        let of = |behavior: Behavior| {
+            let own = in_force.rules.rules(behavior).iter().filter(|rule| rule.source.scope == RuleScope::Session);
+            let rules: Vec<RuleValue> = own.map(|rule| RuleValue::from_text(&rule.text)).collect();
+            (!rules.is_empty()).then_some(PermissionUpdate::AddRules { rules, behavior, destination })
+        };
+        let rules = [Behavior::Deny, Behavior::Ask, Behavior::Allow].into_iter().filter_map(of);
+        let directories = in_force.added.clone();
+        let folders =
+            (!directories.is_empty()).then_some(PermissionUpdate::AddDirectories { directories, destination });
+        let changes = rules.chain(folders).filter_map(|update| to_raw_value(&update).ok()).map(Arc::from);
+        (changes.collect(), in_force.before_plan)
+    }
+
+    /// Takes back what was allowed for this session by one of these names.
+    pub(crate) fn revoke_session_rules(&self, services: &SessionServices, names: &[String]) {
+        let rules = self.rules();
+        let of_session = rules.rules(Behavior::Allow).iter().filter(|rule| rule.source.scope == RuleScope::Session);
+        let named =
+            of_session.map(|rule| RuleValue::from_text(&rule.text)).filter(|rule| names.contains(&rule.tool_name));
+        let rules: Vec<RuleValue> = named.collect();
+        if rules.is_empty() {
+            return;
+        }
+        let (behavior, destination) = (Behavior::Allow, UpdateDestination::Session);
+        if let Err(text) = self.apply_update(services, &PermissionUpdate::RemoveRules { rules, behavior, destination })
+        {
+            services.publish(&AgentPath::default(), EventBody::Notice(Notice { level: NoticeLevel::Warning, text }));
+        }
+    }
+
+    /// Takes over what was said to the session before this one. What cannot be made is said.
+    pub(crate) fn adopt_overrides(&self, services: &SessionServices, standing: &SessionOverrides) {
+        lock(&self.in_force).before_plan = standing.mode_before_plan;
+        for change in &standing.changes {
+            let update = serde_json::from_str(change.get()).map_err(|error| error.to_string());
+            if let Err(why) = update.and_then(|update| self.apply_update(services, &update)) {
+                let text = format!("a change of permissions was not taken over: {why}");
+                services
+                    .publish(&AgentPath::default(), EventBody::Notice(Notice { level: NoticeLevel::Warning, text }));
+            }
+        }
+    }
+
+    fn judge_host_request(
+        &self,
+        mode: PermissionMode,
+        services: &SessionServices,
+        judged: PolicyCall<'_>,
+    ) -> PolicyOutcome {
+        let judge = || {
+            self.with_policy_input_in_mode(mode, services, SandboxPlacement::None, |judging| {
+                judging.judge(judged, None)
+            })
+        };
+        catch_panic(judge).unwrap_or_else(|panicked| {
+            panicked.log_for(services, &AgentPath::default(), "deciding for the driving program");
+            PolicyOutcome { verdict: undecidable(), resolved: Vec::new(), closed: None }
+        })
+    }
+}
+
+/// The verdict where deciding itself failed.
+pub(super) fn undecidable() -> Verdict {
+    let reasons = vec![VerdictReason::Tool("deciding on it failed inside gimlet".to_owned())];
+    Verdict { decision: Decision::Deny, reasons }
+}
+
+/// The name under which rules judge a look at a server's resource: no tool can have it, so only what is said about the
+/// whole server counts.
+fn resource_rule_name(server: &str) -> String {
+    format!("mcp__{}__resources/read", provider_safe_name(server))
+}
+
+/// The public name of where a rule comes from.
+fn public_source_name(source: &RuleSource) -> &'static str {
+    match source.scope {
+        RuleScope::Managed => "policySettings",
+        RuleScope::CommandLine if source.is_cli_flag() => "cliArg",
+        RuleScope::CommandLine => "flagSettings",
+        RuleScope::Local => "localSettings",
+        RuleScope::Project => "projectSettings",
+        RuleScope::User => "userSettings",
+        RuleScope::Session | RuleScope::Hook => "session",
+        RuleScope::Skill => "command",
+    }
+}

@@ -1,0 +1,80 @@
+//! Hooks of the program that drives the session: each is a call back into it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gimlet_proto::{BoxFuture, Driver, DriverError, DriverHook, HookCall};
+
+use super::{
+    HandlerCall, HandlerError, HandlerReport, HookEntry, HookEvent, HookFailurePolicy, HookHandler, HookMatcher,
+    HookMatcherError,
+};
+
+/// How long a call may take unless the program says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Whose hooks they are.
+const SOURCE: &str = "the driving program";
+
+struct DriverCallback {
+    driver: Arc<dyn Driver>,
+    id: Arc<str>,
+}
+
+impl HookHandler for DriverCallback {
+    fn run(&self, call: HandlerCall) -> BoxFuture<'static, Result<HandlerReport, HandlerError>> {
+        let call = HookCall { callback: self.id.clone(), input: call.input, tool_use: call.tool_use };
+        let answer = self.driver.run_hook(call);
+        let told = |error: DriverError| match error {
+            DriverError::Closed => HandlerError::Gone(error.to_string()),
+            DriverError::Failed(why) => HandlerError::Failed(why),
+        };
+        Box::pin(async move { answer.await.map(HandlerReport::from_json).map_err(told) })
+    }
+
+    fn text(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn default_timeout(&self, _event: HookEvent) -> Duration {
+        TIMEOUT
+    }
+}
+
+/// Whether every one of these hooks can be called as its matcher says.
+pub fn check_driver_hooks(hooks: &[DriverHook]) -> Result<(), HookMatcherError> {
+    let mut known = hooks.iter().filter_map(|hook| Some((HookEvent::from_name(&hook.event)?, hook)));
+    known.try_for_each(|(event, hook)| HookMatcher::new(event, hook.matcher.as_deref()).map(drop))
+}
+
+/// The registry's entries for hooks that the program named, in its order. Events that nobody knows never happen and are
+/// left out.
+pub(super) fn driver_entries(
+    driver: &Arc<dyn Driver>,
+    hooks: &[DriverHook],
+) -> Result<Vec<HookEntry>, HookMatcherError> {
+    let source: Arc<str> = Arc::from(SOURCE);
+    let mut entries = Vec::new();
+    for hook in hooks {
+        let Some(event) = HookEvent::from_name(&hook.event) else { continue };
+        let matcher = HookMatcher::new(event, hook.matcher.as_deref())?;
+        let on_failure = failure_policy(hook.blocks_on_failure == Some(true) && event.may_fail_closed());
+        let on_silence = match hook.blocks_on_failure {
+            None => failure_policy(event.requires_answer()),
+            Some(_) => on_failure,
+        };
+        entries.extend(hook.callbacks.iter().map(|id| HookEntry {
+            event,
+            matcher: matcher.clone(),
+            handler: Arc::new(DriverCallback { driver: driver.clone(), id: id.clone() }),
+            timeout: hook.timeout,
+            on_failure,
+            on_silence,
+            source: source.clone(),
+        }));
+    }
+    Ok(entries)
+}
+
+fn failure_policy(block: bool) -> HookFailurePolicy {
+    if block { HookFailurePolicy::Block } else { HookFailurePolicy::Continue }
+}

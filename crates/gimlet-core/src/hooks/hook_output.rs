@@ -1,0 +1,200 @@
+//! What a hook answers: the public form, read strictly where it decides something and leniently elsewhere. Members that
+//! nobody knows are no mistake; a decision that nobody knows is.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{HandlerAnswer, HookEvent};
+
+/// What a hook says about a call, from free to forbidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum HookPermission {
+    Allow,
+    Ask,
+    /// Not now: the turn ends, and the call waits.
+    Defer,
+    Deny,
+}
+
+/// What a hook answers in place of a person.
+#[derive(Debug)]
+pub(crate) enum PermissionRequestAnswer {
+    Allow { input: Option<Box<RawValue>>, changes: Vec<Arc<RawValue>> },
+    Deny { message: Option<String>, interrupt: bool },
+}
+
+/// One hook's answer, whatever kind of hook it was.
+#[derive(Debug, Default)]
+pub(super) struct HookOutput {
+    /// The turn is to end, and why.
+    pub(super) stop: Option<String>,
+    /// For people.
+    pub(super) message: Option<String>,
+    pub(super) block: Option<String>,
+    pub(super) permission: Option<(HookPermission, Option<String>)>,
+    pub(super) input: Option<Box<RawValue>>,
+    pub(super) result: Option<Box<RawValue>>,
+    /// The same for tools of servers alone.
+    pub(super) server_result: Option<Box<RawValue>>,
+    pub(super) context: Option<String>,
+    /// For whoever reviews calls in a person's place.
+    pub(super) review_context: Option<String>,
+    pub(super) answer: Option<PermissionRequestAnswer>,
+    pub(super) retry: bool,
+    pub(super) title: Option<String>,
+    pub(super) first_prompt: Option<String>,
+    pub(super) hides_prompt: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HookOutputForm {
+    #[serde(rename = "continue")]
+    go_on: Option<bool>,
+    stop_reason: Option<String>,
+    system_message: Option<String>,
+    decision: Option<LegacyDecision>,
+    reason: Option<String>,
+    #[serde(rename = "async")]
+    in_background: Option<bool>,
+    suppress_original_prompt: Option<bool>,
+    hook_specific_output: Option<EventSpecificOutput>,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum LegacyDecision {
+    Block,
+    Approve,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EventSpecificOutput {
+    hook_event_name: Option<String>,
+    permission_decision: Option<HookPermission>,
+    permission_decision_reason: Option<String>,
+    updated_input: Option<Box<RawValue>>,
+    additional_context: Option<String>,
+    classifier_context: Option<String>,
+    updated_tool_output: Option<Box<RawValue>>,
+    #[serde(rename = "updatedMCPToolOutput")]
+    updated_mcp_tool_output: Option<Box<RawValue>>,
+    decision: Option<PermissionRequestForm>,
+    retry: Option<bool>,
+    session_title: Option<String>,
+    initial_user_message: Option<String>,
+    suppress_original_prompt: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PermissionRequestForm {
+    behavior: PermissionBehavior,
+    updated_input: Option<Box<RawValue>>,
+    updated_permissions: Option<Vec<Box<RawValue>>>,
+    message: Option<String>,
+    interrupt: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum PermissionBehavior {
+    Allow,
+    Deny,
+}
+
+impl HookOutput {
+    /// Reads an answer; an error says in a line what is wrong with it.
+    pub(super) fn from_answer(event: HookEvent, answer: HandlerAnswer) -> Result<Self, String> {
+        match answer {
+            HandlerAnswer::Json(json) => Self::parse(event, json.get()),
+            HandlerAnswer::Text(text) if event.takes_plain_text() => {
+                Ok(Self { context: non_empty_text(Some(text)), ..Self::default() })
+            }
+            HandlerAnswer::Text(_) => Ok(Self::default()),
+            HandlerAnswer::Block(reason) => Ok(Self::blocking(event, Some(reason))),
+        }
+    }
+
+    /// A word against whatever the event guards.
+    pub(super) fn blocking(event: HookEvent, reason: Option<String>) -> Self {
+        match event {
+            HookEvent::PreToolUse | HookEvent::PreModelSwitch => {
+                Self { permission: Some((HookPermission::Deny, reason)), ..Self::default() }
+            }
+            HookEvent::PermissionRequest => {
+                let answer = PermissionRequestAnswer::Deny { message: reason, interrupt: false };
+                Self { answer: Some(answer), ..Self::default() }
+            }
+            _ => Self { block: Some(reason.unwrap_or_default()), ..Self::default() },
+        }
+    }
+
+    fn parse(event: HookEvent, json: &str) -> Result<Self, String> {
+        if !json.trim_start().starts_with('{') {
+            return Err("its answer is no JSON object".to_owned());
+        }
+        let form: HookOutputForm =
+            serde_json::from_str(json).map_err(|error| format!("its answer cannot be used: {error}"))?;
+        if form.in_background == Some(true) {
+            return Ok(Self::default());
+        }
+        let specific = form.hook_specific_output.unwrap_or_default();
+        if let Some(name) = specific.hook_event_name.as_deref().filter(|name| *name != event.name()) {
+            return Err(format!("its answer is for {name}, not for {}", event.name()));
+        }
+        if specific.updated_input.as_deref().is_some_and(|input| !gimlet_proto::is_json_object(input.get())) {
+            return Err("the input it wants is no JSON object".to_owned());
+        }
+        let mut output = match form.decision {
+            Some(LegacyDecision::Block) if event != HookEvent::PermissionRequest => Self::blocking(event, form.reason),
+            Some(LegacyDecision::Approve) if event == HookEvent::PreToolUse => {
+                Self { permission: Some((HookPermission::Allow, form.reason)), ..Self::default() }
+            }
+            Some(_) | None => Self::default(),
+        };
+        let decides = matches!(event, HookEvent::PreToolUse | HookEvent::PreModelSwitch);
+        if let Some(permission) = specific.permission_decision.filter(|_| decides) {
+            output.permission = Some((permission, specific.permission_decision_reason));
+        }
+        if form.go_on == Some(false) {
+            output.stop = Some(form.stop_reason.unwrap_or_default());
+        }
+        output.message = non_empty_text(form.system_message);
+        output.input = specific.updated_input;
+        output.result = specific.updated_tool_output;
+        output.server_result = specific.updated_mcp_tool_output;
+        output.context = non_empty_text(specific.additional_context);
+        output.review_context = non_empty_text(specific.classifier_context);
+        output.answer = output.answer.or(specific.decision.map(PermissionRequestForm::into_answer));
+        output.retry = specific.retry == Some(true);
+        output.title = non_empty_text(specific.session_title);
+        output.first_prompt = non_empty_text(specific.initial_user_message);
+        output.hides_prompt = form.suppress_original_prompt.or(specific.suppress_original_prompt) == Some(true);
+        Ok(output)
+    }
+}
+
+impl PermissionRequestForm {
+    fn into_answer(self) -> PermissionRequestAnswer {
+        match self.behavior {
+            PermissionBehavior::Allow => PermissionRequestAnswer::Allow {
+                input: self.updated_input,
+                changes: self.updated_permissions.unwrap_or_default().into_iter().map(Arc::from).collect(),
+            },
+            PermissionBehavior::Deny => PermissionRequestAnswer::Deny {
+                message: non_empty_text(self.message),
+                interrupt: self.interrupt == Some(true),
+            },
+        }
+    }
+}
+
+/// A text with something in it.
+fn non_empty_text(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.trim().is_empty())
+}

@@ -1,0 +1,319 @@
+//! What a firing is about, and what hooks are told of it. Borrowed: nothing is built before somebody listens.
+
+use std::path::Path;
+
+use gimlet_proto::{CacheTtl, ServerIdentity, TaskState, ToolUseId};
+use gimlet_store::preview_text;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::{HookEvent, HookMatcher, StartSource};
+use crate::services::SessionServices;
+use crate::tool::ToolRef;
+
+/// The longest error that hooks are told, in bytes.
+const MAX_ERROR: usize = 10_000;
+/// The longest description of a background task, in characters.
+const MAX_DESCRIPTION: usize = 1_000;
+
+/// What matchers are held against.
+#[derive(Clone, Copy)]
+pub(crate) struct HookSubject<'a> {
+    /// The name that hooks are told.
+    pub(crate) name: &'a str,
+    /// Older names of a tool, which matchers may still use.
+    pub(crate) aliases: &'a [&'a str],
+    /// What rules may call it besides.
+    pub(crate) also_named: &'a [String],
+}
+
+impl<'a> HookSubject<'a> {
+    /// Something that goes by one name.
+    pub(crate) fn from_name(name: &'a str) -> Self {
+        Self { name, aliases: &[], also_named: &[] }
+    }
+
+    /// A tool by every name that it has.
+    pub(crate) fn for_tool(tool: &'a ToolRef) -> Self {
+        Self { name: tool.name(), aliases: tool.aliases(), also_named: tool.also_named() }
+    }
+
+    /// Whether somebody who watches these watches it. Whoever would be heeded if they forbade it by a name watches it by
+    /// that name as well: servers choose what their tools are called, and not who guards them.
+    pub(super) fn is_matched_by(self, matcher: &HookMatcher) -> bool {
+        self.aliases.iter().any(|name| matcher.matches(name))
+            || gimlet_policy::matches_tool_name(self.name, self.also_named, |name| matcher.matches(name))
+    }
+}
+
+/// A tool call as hooks see it.
+#[derive(Clone, Copy)]
+pub(crate) struct CallFacts<'a> {
+    pub(crate) id: &'a ToolUseId,
+    pub(crate) tool: HookSubject<'a>,
+    /// Whose tool it is, if it is a server's.
+    pub(crate) server: Option<&'a ServerIdentity>,
+    /// With paths expanded.
+    pub(crate) input: &'a Value,
+}
+
+/// A call of a batch with its result as the model gets it.
+pub(crate) struct BatchCall {
+    pub(crate) id: ToolUseId,
+    pub(crate) tool: String,
+    /// As it was called; what the model wrote if it came to no call.
+    pub(crate) input: Value,
+    pub(crate) response: Value,
+}
+
+/// Something that happens.
+pub(crate) enum HookPayload<'a> {
+    SessionStart { source: StartSource, model: &'a str, title: Option<&'a str> },
+    UserPromptSubmit { prompt: &'a str, title: Option<&'a str> },
+    PreToolUse(CallFacts<'a>),
+    PermissionRequest { call: CallFacts<'a>, suggestions: &'a [Value] },
+    PermissionDenied { call: CallFacts<'a>, reason: &'a str },
+    PostToolUse { call: CallFacts<'a>, response: &'a RawValue, elapsed_ms: u64 },
+    PostToolUseFailure { call: CallFacts<'a>, error: &'a str, elapsed_ms: u64 },
+    PostToolBatch { calls: &'a [BatchCall] },
+    Notification { kind: &'static str, message: &'a str },
+    SubagentStart,
+    SubagentStop { last_text: &'a str, again: bool, transcript: Option<&'a Path> },
+    Stop { last_text: &'a str, again: bool },
+    StopFailure { error: &'static str, details: &'a str, last_text: &'a str },
+    ConfigChange { source: &'static str, file: &'a Path },
+    CwdChanged { old: &'a Path, new: &'a Path },
+    DirectoryAdded { directory: &'a Path, source: &'static str },
+    PreModelSwitch(&'a ModelSwitch),
+    PostModelSwitch(&'a ModelSwitch),
+    SessionEnd { reason: &'static str },
+}
+
+/// A change of the model that somebody asked for.
+pub(crate) struct ModelSwitch {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    /// As it was named; `None` for the one of the start.
+    pub(crate) requested: Option<String>,
+    /// What the new model has to read anew.
+    pub(crate) context_tokens: u64,
+    /// Whether the old model would find the conversation in the provider's cache.
+    pub(crate) cache_warm: bool,
+    /// `None` where nothing is cached.
+    pub(crate) cache_ttl: Option<CacheTtl>,
+    /// What the new model's cache costs to fill; `None` where nothing is cached, or no price known.
+    pub(crate) cache_write_usd: Option<f64>,
+}
+
+impl<'a> HookPayload<'a> {
+    pub(super) fn event(&self) -> HookEvent {
+        match self {
+            HookPayload::SessionStart { .. } => HookEvent::SessionStart,
+            HookPayload::UserPromptSubmit { .. } => HookEvent::UserPromptSubmit,
+            HookPayload::PreToolUse(_) => HookEvent::PreToolUse,
+            HookPayload::PermissionRequest { .. } => HookEvent::PermissionRequest,
+            HookPayload::PermissionDenied { .. } => HookEvent::PermissionDenied,
+            HookPayload::PostToolUse { .. } => HookEvent::PostToolUse,
+            HookPayload::PostToolUseFailure { .. } => HookEvent::PostToolUseFailure,
+            HookPayload::PostToolBatch { .. } => HookEvent::PostToolBatch,
+            HookPayload::Notification { .. } => HookEvent::Notification,
+            HookPayload::SubagentStart => HookEvent::SubagentStart,
+            HookPayload::SubagentStop { .. } => HookEvent::SubagentStop,
+            HookPayload::Stop { .. } => HookEvent::Stop,
+            HookPayload::StopFailure { .. } => HookEvent::StopFailure,
+            HookPayload::ConfigChange { .. } => HookEvent::ConfigChange,
+            HookPayload::CwdChanged { .. } => HookEvent::CwdChanged,
+            HookPayload::DirectoryAdded { .. } => HookEvent::DirectoryAdded,
+            HookPayload::PreModelSwitch(_) => HookEvent::PreModelSwitch,
+            HookPayload::PostModelSwitch(_) => HookEvent::PostModelSwitch,
+            HookPayload::SessionEnd { .. } => HookEvent::SessionEnd,
+        }
+    }
+
+    fn call(&self) -> Option<CallFacts<'a>> {
+        match self {
+            HookPayload::PreToolUse(call)
+            | HookPayload::PermissionRequest { call, .. }
+            | HookPayload::PermissionDenied { call, .. }
+            | HookPayload::PostToolUse { call, .. }
+            | HookPayload::PostToolUseFailure { call, .. } => Some(*call),
+            _ => None,
+        }
+    }
+
+    /// The call that it is about, for whoever runs the hook.
+    pub(super) fn tool_use(&self) -> Option<&'a ToolUseId> {
+        self.call().map(|call| call.id)
+    }
+
+    /// What matchers are held against; an agent is matched by its kind.
+    pub(super) fn subject(&self, agent_type: Option<&'a str>) -> Option<HookSubject<'a>> {
+        let name = match self {
+            HookPayload::SessionStart { source, .. } => source.as_str(),
+            HookPayload::Notification { kind, .. } => kind,
+            HookPayload::StopFailure { error, .. } => error,
+            HookPayload::ConfigChange { source, .. } => source,
+            HookPayload::DirectoryAdded { source, .. } => source,
+            HookPayload::SessionEnd { reason } => reason,
+            HookPayload::SubagentStart | HookPayload::SubagentStop { .. } => agent_type?,
+            // Those that are about no call are about nothing that a matcher could name.
+            _ => return self.call().map(|call| call.tool),
+        };
+        Some(HookSubject::from_name(name))
+    }
+
+    /// Whether the mode of permissions is part of what hooks are told.
+    pub(super) fn includes_mode(&self) -> bool {
+        !matches!(
+            self,
+            HookPayload::SessionStart { .. }
+                | HookPayload::Notification { .. }
+                | HookPayload::SubagentStart
+                | HookPayload::StopFailure { .. }
+                | HookPayload::ConfigChange { .. }
+                | HookPayload::CwdChanged { .. }
+                | HookPayload::DirectoryAdded { .. }
+                | HookPayload::PreModelSwitch(_)
+                | HookPayload::PostModelSwitch(_)
+                | HookPayload::SessionEnd { .. }
+        )
+    }
+
+    /// Adds what this event tells beyond what every event does.
+    pub(super) fn write_fields(&self, told: &mut Map<String, Value>, services: &SessionServices) {
+        let mut set = |name: &str, value: Value| {
+            told.insert(name.to_owned(), value);
+        };
+        if let Some(call) = self.call() {
+            set("tool_name", json!(call.tool.name));
+            set("tool_input", call.input.clone());
+            if let Some(server) = call.server {
+                set("mcp_server", json!(server));
+            }
+            if !matches!(self, HookPayload::PermissionRequest { .. }) {
+                set("tool_use_id", json!(call.id));
+            }
+        }
+        match self {
+            HookPayload::SessionStart { source, model, title } => {
+                set("source", json!(source.as_str()));
+                set("model", json!(model));
+                title.iter().for_each(|title| set("session_title", json!(title)));
+            }
+            HookPayload::UserPromptSubmit { prompt, title } => {
+                set("prompt", json!(prompt));
+                title.iter().for_each(|title| set("session_title", json!(title)));
+            }
+            HookPayload::PreToolUse(_) | HookPayload::SubagentStart => {}
+            HookPayload::PermissionRequest { suggestions: [], .. } => {}
+            HookPayload::PermissionRequest { suggestions, .. } => set("permission_suggestions", json!(suggestions)),
+            HookPayload::PermissionDenied { reason, .. } => set("reason", json!(reason)),
+            HookPayload::PostToolUse { response, elapsed_ms, .. } => {
+                set("tool_response", parse_json(response));
+                set("duration_ms", json!(elapsed_ms));
+            }
+            HookPayload::PostToolUseFailure { error, elapsed_ms, .. } => {
+                set("error", json!(preview_text(error, MAX_ERROR)));
+                set("is_interrupt", json!(false));
+                set("duration_ms", json!(elapsed_ms));
+            }
+            HookPayload::PostToolBatch { calls } => set("tool_calls", calls.iter().map(BatchCall::to_json).collect()),
+            HookPayload::Notification { kind, message } => {
+                set("message", json!(message));
+                set("notification_type", json!(kind));
+            }
+            HookPayload::SubagentStop { last_text, again, transcript } => {
+                set("stop_hook_active", json!(again));
+                set("agent_transcript_path", json!(transcript.map(Path::to_string_lossy).unwrap_or_default()));
+                set("last_assistant_message", json!(last_text));
+                set("background_tasks", background_tasks(services));
+                set("session_crons", json!([]));
+            }
+            HookPayload::Stop { last_text, again } => {
+                set("stop_hook_active", json!(again));
+                set("last_assistant_message", json!(last_text));
+                set("background_tasks", background_tasks(services));
+                set("session_crons", json!([]));
+            }
+            HookPayload::StopFailure { error, details, last_text } => {
+                set("error", json!(error));
+                set("error_details", json!(details));
+                set("last_assistant_message", json!(last_text));
+            }
+            HookPayload::ConfigChange { source, file } => {
+                set("source", json!(source));
+                set("file_path", json!(file.to_string_lossy()));
+            }
+            HookPayload::CwdChanged { old, new } => {
+                set("old_cwd", json!(old.to_string_lossy()));
+                set("new_cwd", json!(new.to_string_lossy()));
+            }
+            HookPayload::DirectoryAdded { directory, source } => {
+                set("directory", json!(directory.to_string_lossy()));
+                set("source", json!(source));
+            }
+            HookPayload::PreModelSwitch(switch) | HookPayload::PostModelSwitch(switch) => {
+                set("from_model", json!(switch.from));
+                set("to_model", json!(switch.to));
+                set("requested_model", json!(switch.requested));
+                set("source", json!("sdk"));
+                set("context_tokens", json!(switch.context_tokens));
+                set("prompt_cache_warm", json!(switch.cache_warm));
+                if let Some(ttl) = switch.cache_ttl {
+                    set("cache_ttl", json!(ttl.as_str()));
+                }
+                if let Some(usd) = switch.cache_write_usd {
+                    set("estimated_cache_write_usd", json!(usd));
+                    // All prices are those of the table of models.
+                    set("pricing", json!("catalog"));
+                }
+            }
+            HookPayload::SessionEnd { reason } => set("reason", json!(reason)),
+        }
+    }
+}
+
+impl BatchCall {
+    fn to_json(&self) -> Value {
+        json!({"tool_name": self.tool, "tool_input": self.input, "tool_use_id": self.id,
+               "tool_response": self.response})
+    }
+}
+
+fn parse_json(json: &RawValue) -> Value {
+    serde_json::from_str(json.get()).unwrap_or(Value::Null)
+}
+
+fn background_tasks(services: &SessionServices) -> Value {
+    let tasks = services.tasks.running();
+    // What somebody waits for is no background task, least of all the agent that is about to end.
+    let told = tasks.iter().filter(|task| task.is_backgrounded()).map(|task| {
+        let status = match task.state().0 {
+            TaskState::Running => "running",
+            TaskState::Completed => "completed",
+            TaskState::Failed => "failed",
+            TaskState::Killed => "killed",
+        };
+        let mut told = json!({"id": task.id, "type": task.kind, "status": status,
+                              "description": truncate_with_note(&task.description)});
+        if let Some(command) = &task.command {
+            told["command"] = json!(truncate_with_note(command));
+        }
+        if let Some(agent) = &task.agent {
+            told["agent_type"] = json!(agent.subagent_type);
+            agent.name.iter().for_each(|name| told["name"] = json!(name));
+        }
+        told
+    });
+    told.collect()
+}
+
+/// The beginning of a text, and how much more there is.
+fn truncate_with_note(text: &str) -> String {
+    let more = text.chars().count().saturating_sub(MAX_DESCRIPTION);
+    if more == 0 {
+        return text.to_owned();
+    }
+    let beginning: String = text.chars().take(MAX_DESCRIPTION).collect();
+    format!("{beginning}… [+{more} chars]")
+}

@@ -1,0 +1,60 @@
+//! Planning: where a session's plan is kept, and what the model is told when plan mode begins and ends.
+//!
+//! What may run while planning is the gate's to decide. This only tells the model, once for each change of the mode, so
+//! that the words are in the conversation whoever changed it: a flag, a person, a program or a tool.
+
+use std::path::PathBuf;
+
+use gimlet_proto::{AgentPath, PermissionMode};
+
+use crate::conversation::Conversation;
+use crate::turn::{self, Turn};
+
+/// How a session plans.
+#[derive(Clone, Debug, Default)]
+pub struct PlanConfig {
+    /// Where this session's plan goes; nothing needs to be there yet.
+    pub file: Option<PathBuf>,
+    /// The conversation that is resumed ended while planning, so that the model still believes it.
+    pub was_planning: bool,
+    /// What whoever drives the session wants the model told besides.
+    pub instructions: Option<String>,
+}
+
+/// Tells the model that plan mode began or ended since it last heard of it.
+pub(crate) fn announce_mode_change(conversation: &mut Conversation, turn: &Turn) {
+    let mode = turn.scope.gate.mode_for(&turn.scope);
+    let planning = mode == PermissionMode::Plan;
+    if std::mem::replace(&mut conversation.told_planning, planning) == planning {
+        return;
+    }
+    let text = if planning { plan_begin_text(turn) } else { plan_end_text(mode) };
+    turn::append_meta_message(conversation, &text);
+}
+
+fn plan_begin_text(turn: &Turn) -> String {
+    let rules = "Plan mode is on: find out what there is and work out what to do, but change nothing yet. Writing files is \
+                 refused, and commands that do not only read ask first.";
+    let scope = &turn.scope;
+    let then = match scope.services.plan_file() {
+        _ if scope.agent != AgentPath::default() => "Report what you found out.".to_owned(),
+        Some(file) if scope.gate.is_attended() => {
+            let standing =
+                if file.exists() { "which has an earlier plan: revise it" } else { "the one file you may write" };
+            format!(
+                "Write the plan to {} ({standing}): what is to be changed and where, in which order, and how it will be \
+                 checked. Then present it with the tool for that, and begin only when the user has approved it.",
+                file.display()
+            )
+        }
+        Some(_) | None => "Nobody can approve a plan in this run: give the plan as your answer.".to_owned(),
+    };
+    let more = scope.services.plan_instructions().map(|text| format!("\n\n{text}")).unwrap_or_default();
+    format!("<plan-mode>\n{rules} {then}{more}\n</plan-mode>")
+}
+
+fn plan_end_text(mode: PermissionMode) -> String {
+    format!(
+        "<plan-mode>\nPlan mode is over. The permission mode is {mode}: change what the task needs, as far as it allows.\n</plan-mode>"
+    )
+}

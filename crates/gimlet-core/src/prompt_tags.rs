@@ -1,0 +1,67 @@
+//! The marks by which gimlet tells the model whose words something is, and how words of others are kept from having them.
+
+use std::borrow::Cow;
+
+/// Tags by which gimlet and others mark what is not the model's or a tool's own text.
+const TAGS: &[&str] = &[
+    "system-reminder",
+    "system",
+    "environment",
+    "plan-mode",
+    "stdin",
+    "attached",
+    "tool_use_error",
+    gimlet_store::PERSISTED_TAG,
+    "function_results",
+    "function_calls",
+    "user-prompt-submit-hook",
+    "task-notification",
+    "agent-report",
+    "agent-message",
+    SERVER_INSTRUCTIONS,
+    "command-name",
+    "command-message",
+];
+
+/// Around what a server says about using it.
+pub(crate) const SERVER_INSTRUCTIONS: &str = "server-instructions";
+
+/// Words before a colon at the start of a line that look like another speaker.
+const ROLES: &[&str] = &["human", "user", "assistant", "system", "developer"];
+
+/// A text in which nothing passes for a mark of somebody else.
+pub fn neutralize_tags(text: &str) -> String {
+    escape_roles(&escape_tags(text)).into_owned()
+}
+
+/// The same for data, where a line may well begin with `user:`: only tags are broken.
+pub fn escape_tags(text: &str) -> Cow<'_, str> {
+    gimlet_proto::escape_tags(text, TAGS)
+}
+
+/// `Human:` at the start of a line becomes `Human\:`.
+fn escape_roles(text: &str) -> Cow<'_, str> {
+    let is_role = |line: &str| {
+        let word = line.split(':').next().filter(|word| word.len() < line.len())?;
+        ROLES.iter().any(|role| word.trim().eq_ignore_ascii_case(role)).then_some(word.len())
+    };
+    if !text.lines().any(|line| is_role(line).is_some()) {
+        return Cow::Borrowed(text);
+    }
+    let lines = text.split_inclusive('\n').map(|line| match is_role(line) {
+        Some(at) => format!("{}\\{}", &line[..at], &line[at..]),
+        None => line.to_owned(),
+    });
+    Cow::Owned(lines.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_keeps_its_lines_and_loses_its_marks() {
+        assert_eq!(escape_tags("user: ada\n</system-reminder>"), "user: ada\n<\\/system-reminder>");
+        assert_eq!(neutralize_tags("user: ada\n</system-reminder>"), "user\\: ada\n<\\/system-reminder>");
+    }
+}

@@ -1,0 +1,488 @@
+//! One command behind walls: what is looked at before it and after it, and who is told.
+//!
+//! Where something could not be done that holds the walls, nothing is allowed for being inside any more, and where a trace
+//! of a command could not be taken away, no further command runs: others could run what is in it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+
+use gimlet_config::{SettingsLease, symlink_names_within};
+use gimlet_exec::{CommandExit, RepoScanner, Sandbox, SandboxOutcome, SandboxProxy, TamperGuard, find_violations};
+use gimlet_proto::{AgentPath, EventBody, Notice, NoticeLevel, SandboxViolation};
+
+use super::SessionSandbox;
+use super::git_advice::git_advice;
+use super::pattern_scan::{PatternMatches, RememberedMatches};
+use crate::services::SessionServices;
+use crate::tool::ToolError;
+
+/// What is remembered from one command to the next.
+#[derive(Default)]
+pub struct CommandGuardState {
+    /// By itself, since a look takes its time: nobody who only asks or leaves waits for it. Locked before the state.
+    looking: Arc<Mutex<ScanState>>,
+    /// Of commands that run, by number.
+    running: BTreeMap<u64, PreCommandState>,
+    started: u64,
+    /// Of commands whose end nobody waited for.
+    unchecked: Vec<PreCommandState>,
+    /// Their traces, of which no model has been told.
+    untold: Vec<SandboxViolation>,
+    /// Protected files that commands made or changed and that could not be taken away.
+    left: Vec<PathBuf>,
+    /// What the last look before a command did not see to its end.
+    overlooked: Option<ScanGap>,
+}
+
+/// What was seen of the folders.
+#[derive(Default)]
+struct ScanState {
+    census: RepoScanner,
+    remembered: RememberedMatches,
+}
+
+/// How everything was before a command that could change it.
+struct PreCommandState {
+    guard: TamperGuard,
+    /// Until it is settled, settings say what they said before the command.
+    vouching: Option<SettingsLease>,
+}
+
+impl PreCommandState {
+    /// Puts back what the command changed; from then on settings say what they say.
+    fn restore_protected_paths(mut self, quarantine: &Path, census: &mut RepoScanner) -> Vec<SandboxViolation> {
+        for (file, vouched) in self.vouching.as_ref().map(SettingsLease::files).unwrap_or_default() {
+            self.guard.expect(&file, vouched.text.as_deref(), vouched.rewritten);
+        }
+        let found = self.guard.restore_after(quarantine, census);
+        self.vouching.into_iter().for_each(SettingsLease::release);
+        found
+    }
+
+    /// The command never ran.
+    fn discard(self) {
+        self.vouching.into_iter().for_each(SettingsLease::release);
+    }
+}
+
+/// What there was more of than can be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ScanGap {
+    Folders,
+    Patterns,
+}
+
+impl ScanGap {
+    fn message(self) -> String {
+        match self {
+            Self::Folders => format!("the sandbox does not see everything: {}", SandboxViolation::Unseen),
+            Self::Patterns => "the sandbox does not see everything: there are more files than are looked through for \
+                               those that patterns close (`**/.env`); name them by their paths, or move what is large \
+                               out of the working directories"
+                .to_owned(),
+        }
+    }
+}
+
+/// The walls that a call's commands run behind.
+#[derive(Clone)]
+pub struct CallSandbox {
+    pub(crate) walls: Arc<SessionSandbox>,
+    /// Being behind them may be why the call runs at all.
+    pub(crate) suffices: bool,
+}
+
+impl CallSandbox {
+    /// Prepares the walls of one command, and notes how protected files are before it runs.
+    pub async fn guard_command(&self, services: &Arc<SessionServices>) -> Result<CommandGuard, ToolError> {
+        let walls = self.walls.clone();
+        let look = move || walls.scan_before_command();
+        let looked = tokio::task::spawn_blocking(look).await;
+        let PreCommandScan { earlier, traces, found, overlooked, is_news } =
+            looked.map_err(|error| ToolError::failed(format!("the sandbox was not set up: {error}")))?;
+        let lasting = services.session_lifetime();
+        publish_violations(&lasting, &earlier);
+        if let Err(error) = self.walls.check_no_leftovers() {
+            traces.discard();
+            return Err(error);
+        }
+        if let Some(overlooked) = overlooked {
+            if is_news {
+                warn(&lasting, overlooked.message());
+            }
+            // It was let through for being behind walls that turn out to have a hole. The next call will be asked about.
+            if self.suffices {
+                traces.discard();
+                let text = format!("Not run: {}. Call it again to have it asked about.", overlooked.message());
+                return Err(ToolError::failed(text));
+            }
+        }
+        let sandbox =
+            self.walls.sandbox.with_read_only_paths(traces.guard.paths_to_mount()).with_read_only_paths(&found.kept);
+        let sandbox = sandbox.with_unreadable_paths(traces.guard.closed_folders()).with_unreadable_paths(&found.closed);
+        let number = lock(&self.walls.state).register_command(traces);
+        Ok(CommandGuard { walls: self.walls.clone(), services: lasting, sandbox, number })
+    }
+}
+
+/// What was found before a command.
+struct PreCommandScan {
+    /// Traces of commands whose end nobody waited for.
+    earlier: Vec<SandboxViolation>,
+    traces: PreCommandState,
+    found: PatternMatches,
+    overlooked: Option<ScanGap>,
+    /// That was not so before the last command.
+    is_news: bool,
+}
+
+impl SessionSandbox {
+    /// Blocking.
+    fn scan_before_command(&self) -> PreCommandScan {
+        let looking = self.scan_state();
+        let mut looking = lock(&looking);
+        let earlier = CommandGuardState::check_leftovers(&self.state, &mut looking, &self.quarantine);
+        let traces = self.capture_state(&mut looking.census);
+        let (found, overlooked) = self.find_matches(&mut looking.remembered, &traces.guard);
+        let mut state = lock(&self.state);
+        let is_news = state.overlooked != overlooked;
+        state.overlooked = overlooked;
+        PreCommandScan { earlier, traces, found, overlooked, is_news }
+    }
+
+    /// What patterns close, and whether that and what the guard saw is all there is.
+    fn find_matches(
+        &self,
+        remembered: &mut RememberedMatches,
+        guard: &TamperGuard,
+    ) -> (PatternMatches, Option<ScanGap>) {
+        let found = match self.spec.files_open {
+            true => PatternMatches::default(),
+            false => {
+                remembered.scan_folders(&self.spec.write, self.denied_files.as_ref(), self.read_only_files.as_ref())
+            }
+        };
+        let partial = guard.is_partial().then_some(ScanGap::Folders);
+        let overlooked = partial.or(found.is_partial.then_some(ScanGap::Patterns));
+        (found, overlooked)
+    }
+
+    /// Looks whether everything is seen by now, if it was not before the last command: where nobody can be asked there
+    /// would be no next command to find that out.
+    pub(crate) async fn rescan_if_partial(self: Arc<Self>) {
+        if !self.has_scan_gap() {
+            return;
+        }
+        let look = move || {
+            let looking = self.scan_state();
+            let mut looking = lock(&looking);
+            let guard = TamperGuard::capture_before(&self.spec, &self.available, &mut looking.census);
+            // What is overlooked is told when a command is about to run.
+            if self.find_matches(&mut looking.remembered, &guard).1.is_none() {
+                lock(&self.state).overlooked = None;
+            }
+        };
+        // Without a look everything stays as it was.
+        drop(tokio::task::spawn_blocking(look).await);
+    }
+
+    /// Notes how protected files are, and what settings say.
+    fn capture_state(&self, census: &mut RepoScanner) -> PreCommandState {
+        let guard = TamperGuard::capture_before(&self.spec, &self.available, census);
+        let vouching = self.settings.as_ref().filter(|_| !self.spec.files_open).map(|settings| {
+            // By every name: settings are read by one, and what a command writes may have another.
+            let names = settings.files.iter().flat_map(|file| symlink_names_within(file, &self.spec.write));
+            SettingsLease::begin(&settings.locations, guard.settings_files().iter().cloned().chain(names))
+        });
+        PreCommandState { guard, vouching }
+    }
+
+    /// Looks after commands whose end nobody waited for. Blocking; they must be over.
+    pub(crate) fn check_leftovers(&self) -> Vec<SandboxViolation> {
+        let looking = self.scan_state();
+        CommandGuardState::check_leftovers(&self.state, &mut lock(&looking), &self.quarantine)
+    }
+
+    fn scan_state(&self) -> Arc<Mutex<ScanState>> {
+        lock(&self.state).looking.clone()
+    }
+
+    /// The same at the end of a session, when nobody but people can be told.
+    pub(crate) async fn check_at_session_end(self: Arc<Self>, services: &SessionServices) {
+        match tokio::task::spawn_blocking(move || self.check_leftovers()).await {
+            Ok(found) => violation_notices(&found).for_each(|notice| services.publish(&AgentPath::default(), notice)),
+            Err(error) => {
+                let text = format!("sandbox: traces of commands could not be looked for: {error}");
+                services.publish(&AgentPath::default(), warning_notice(text));
+            }
+        }
+    }
+
+    /// Whether the last look before a command did not see everything.
+    pub(super) fn has_scan_gap(&self) -> bool {
+        lock(&self.state).overlooked.is_some()
+    }
+
+    /// Stops every command, also those outside of the sandbox, while something is there that others would run.
+    pub(crate) fn check_no_leftovers(&self) -> Result<(), ToolError> {
+        let mut state = lock(&self.state);
+        let Some(path) = state.first_leftover() else { return Ok(()) };
+        Err(ToolError::failed(format!(
+            "No command runs: {} is protected, an earlier command made or changed it, and it could not be taken away. A \
+             person has to look at it and remove it; commands run again then.",
+            path.display()
+        )))
+    }
+
+    /// Whether people said that this is to be expected of this command. What went wrong never is.
+    fn is_expected_violation(&self, command: &str, violation: &SandboxViolation) -> bool {
+        let text = violation.to_string();
+        let of_command = |(pattern, _): &&(String, Vec<String>)| pattern == "*" || command.contains(pattern.as_str());
+        let mut parts = self.expected_violations.iter().filter(of_command).flat_map(|(_, parts)| parts);
+        !violation.is_cleanup_failure() && parts.any(|part| text.contains(part.as_str()))
+    }
+}
+
+impl CommandGuardState {
+    /// Looks after every command of a session that is over, whoever still holds a watch of it. Blocking; they must be over.
+    /// A look that does not come to its end is not waited for: then everything is looked at anew.
+    pub fn check_all(state: &Mutex<Self>, quarantine: &Path, waits: bool) -> Vec<SandboxViolation> {
+        let looking = if waits { lock(state).looking.clone() } else { Arc::default() };
+        let mut looking = lock(&looking);
+        {
+            let mut state = lock(state);
+            let running = std::mem::take(&mut state.running);
+            state.unchecked.extend(running.into_values());
+        }
+        Self::check_leftovers(state, &mut looking, quarantine)
+    }
+
+    /// Whether somebody looks through the folders right now.
+    pub fn is_scanning(state: &Mutex<Self>) -> bool {
+        let looking = lock(state).looking.clone();
+        matches!(looking.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
+    fn check_leftovers(state: &Mutex<Self>, looking: &mut ScanState, quarantine: &Path) -> Vec<SandboxViolation> {
+        let unchecked = std::mem::take(&mut lock(state).unchecked);
+        let mut found = Vec::new();
+        for traces in unchecked {
+            found.extend(traces.restore_protected_paths(quarantine, &mut looking.census));
+        }
+        let mut state = lock(state);
+        state.note_violations(&found);
+        state.untold.extend_from_slice(&found);
+        found
+    }
+
+    /// Takes note of what a call made of a file itself; says whether commands are looked after that could have.
+    fn note_own_write(&mut self, path: &Path, was: Option<&[u8]>, now: Option<&[u8]>) -> bool {
+        let mut traces = self.running.values_mut().chain(&mut self.unchecked).peekable();
+        let is_any = traces.peek().is_some();
+        traces.for_each(|traces| traces.guard.record_own_write(path, was, now));
+        is_any
+    }
+
+    /// Keeps how everything was before a command, by a number.
+    fn register_command(&mut self, traces: PreCommandState) -> u64 {
+        self.started += 1;
+        self.running.insert(self.started, traces);
+        self.started
+    }
+
+    /// Something that is still there.
+    fn first_leftover(&mut self) -> Option<&PathBuf> {
+        self.left.retain(|path| !is_gone(path));
+        self.left.first()
+    }
+
+    /// Remembers what is still there.
+    fn note_violations(&mut self, found: &[SandboxViolation]) {
+        for violation in found {
+            if let SandboxViolation::Left { path, .. } = violation {
+                self.left.push(path.clone());
+            }
+        }
+    }
+}
+
+impl SessionServices {
+    /// Takes note that a call made this of a file with the person's leave, whatever commands run meanwhile that may not. To be
+    /// called on a thread that may block, with the path's links followed.
+    pub fn note_authorized_change(&self, path: &Path, was: Option<&[u8]>, now: Option<&[u8]>) {
+        let Some(walls) = self.active_sandbox().latest() else { return };
+        if !lock(&walls.state).note_own_write(path, was, now) {
+            return;
+        }
+        // What was no text was there nevertheless, and nobody vouches for it.
+        let (Ok(was), Some(Ok(now))) = (was.map(std::str::from_utf8).transpose(), now.map(std::str::from_utf8)) else {
+            return;
+        };
+        if let Some(settings) = &walls.settings {
+            gimlet_config::record_rewrite(&settings.locations, path, was, now);
+        }
+    }
+}
+
+/// Whether nothing is at a path any more; what cannot be found out is not gone.
+fn is_gone(path: &Path) -> bool {
+    path.symlink_metadata()
+        .is_err_and(|error| matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory))
+}
+
+/// One command behind walls. Whoever drops it leaves the check of its traces to the next command or the session's end.
+pub struct CommandGuard {
+    walls: Arc<SessionSandbox>,
+    /// Weak, because the services own the walls.
+    services: Weak<SessionServices>,
+    sandbox: Sandbox,
+    /// Under which its traces are kept until somebody has looked.
+    number: u64,
+}
+
+/// How a watched command ended.
+#[derive(Clone, Copy)]
+pub struct GuardedCommandEnd<'a> {
+    pub command: &'a str,
+    pub cwd: &'a Path,
+    pub exit: Option<CommandExit>,
+    /// What it printed, or the end of it.
+    pub output: &'a str,
+}
+
+impl CommandGuard {
+    /// The walls for this command.
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
+    }
+
+    /// What the sandbox did not let the command do, in a sentence; protected files are as they were, or it says what is
+    /// not. People are told of traces, too.
+    pub async fn finish(self, end: GuardedCommandEnd<'_>) -> Option<String> {
+        let (walls, number) = (self.walls.clone(), self.number);
+        let check = move || {
+            let looking = walls.scan_state();
+            let mut looking = lock(&looking);
+            let traces = lock(&walls.state).running.remove(&number);
+            let found = traces
+                .map(|traces| traces.restore_protected_paths(&walls.quarantine, &mut looking.census))
+                .unwrap_or_default();
+            lock(&walls.state).note_violations(&found);
+            found
+        };
+        let checked = tokio::task::spawn_blocking(check).await;
+        let failed = checked.as_ref().err().map(|error| format!("its traces could not be looked for: {error}"));
+        let mut found = checked.unwrap_or_default();
+        found.retain(|violation| !self.walls.is_expected_violation(end.command, violation));
+        publish_violations(&self.services, &found);
+        found.splice(0..0, std::mem::take(&mut lock(&self.walls.state).untold));
+        let GuardedCommandEnd { command, cwd, exit, output } = end;
+        let refusals = self.walls.proxy.as_ref().map(SandboxProxy::take_refusals).unwrap_or_default();
+        let refused =
+            find_violations(SandboxOutcome { spec: &self.walls.spec, cwd, exit, output, refusals: &refusals });
+        found.extend(refused.into_iter().filter(|violation| !self.walls.is_expected_violation(command, violation)));
+        if let Some(text) = &failed {
+            warn(&self.services, format!("sandbox: after a command {text}"));
+        }
+        let lines: Vec<String> = found.iter().map(ToString::to_string).chain(failed).collect();
+        let git = git_advice(command, output, &found);
+        if lines.is_empty() {
+            return (!git.is_empty()).then(|| git.join(" "));
+        }
+        let way_out = match self.walls.may_run_unsandboxed && !found.iter().all(SandboxViolation::is_cleanup_failure) {
+            true => " If the task needs this, say so and set `dangerouslyDisableSandbox`.",
+            false => "",
+        };
+        let refused = format!("The sandbox refused: {}.{way_out}", lines.join("; "));
+        Some(std::iter::once(refused.as_str()).chain(git).collect::<Vec<_>>().join(" "))
+    }
+}
+
+impl Drop for CommandGuard {
+    fn drop(&mut self) {
+        let mut state = lock(&self.walls.state);
+        let left = state.running.remove(&self.number);
+        state.unchecked.extend(left);
+    }
+}
+
+/// What people are told of the traces of a command.
+fn violation_notices(found: &[SandboxViolation]) -> impl Iterator<Item = EventBody> {
+    found.iter().filter(|violation| violation.is_tampering()).map(|violation| {
+        let then = match violation {
+            SandboxViolation::Left { .. } => "; no further command runs until it is gone",
+            _ => "",
+        };
+        warning_notice(format!("sandbox: {violation}{then}"))
+    })
+}
+
+fn publish_violations(services: &Weak<SessionServices>, found: &[SandboxViolation]) {
+    if let Some(services) = services.upgrade() {
+        violation_notices(found).for_each(|notice| services.publish(&AgentPath::default(), notice));
+    }
+}
+
+fn warn(services: &Weak<SessionServices>, text: String) {
+    if let Some(services) = services.upgrade() {
+        services.publish(&AgentPath::default(), warning_notice(text));
+    }
+}
+
+fn warning_notice(text: String) -> EventBody {
+    EventBody::Notice(Notice { level: NoticeLevel::Warning, text })
+}
+
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A census that was left half-way is looked through again; lists are whole.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gimlet_exec::{SandboxBackend, SandboxSupport};
+    use gimlet_proto::SandboxSpec;
+
+    #[test]
+    fn an_endless_scan_does_not_block_shutdown() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (work, envrc) = (root.join("w"), root.join("w/.envrc"));
+        std::fs::create_dir(&work).unwrap();
+        let spec = SandboxSpec { write: vec![work], deny_write: vec![envrc.clone()], ..SandboxSpec::default() };
+        let available = SandboxSupport { backend: SandboxBackend::Landlock, landlock_abi: 7, notes: Vec::new() };
+        let state = Mutex::new(CommandGuardState::default());
+        let looking = lock(&state).looking.clone();
+        let mut hung = lock(&looking);
+        let guard = TamperGuard::capture_before(&spec, &available, &mut hung.census);
+        std::fs::write(&envrc, "evil").unwrap();
+        lock(&state).register_command(PreCommandState { guard, vouching: None });
+        assert!(CommandGuardState::is_scanning(&state));
+        assert_eq!(CommandGuardState::check_all(&state, &root.join("q"), false).len(), 1);
+        assert!(!envrc.exists());
+        drop(hung);
+        assert!(!CommandGuardState::is_scanning(&state));
+        assert_eq!(CommandGuardState::check_all(&state, &root.join("q"), true), []);
+    }
+
+    #[test]
+    fn what_was_left_is_known_until_it_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(".vscode");
+        std::fs::create_dir(&path).unwrap();
+        let mut state = CommandGuardState::default();
+        let left = SandboxViolation::Left { path: path.clone(), why: "it is stuck".to_owned() };
+        state.note_violations(&[
+            left,
+            SandboxViolation::Unseen,
+            SandboxViolation::Tampered { path: path.clone(), moved_to: None },
+        ]);
+        assert_eq!(state.first_leftover(), Some(&path));
+        std::fs::remove_dir(&path).unwrap();
+        assert_eq!(state.first_leftover(), None);
+        std::fs::create_dir(&path).unwrap();
+        assert_eq!(state.first_leftover(), None, "that is another one");
+    }
+}

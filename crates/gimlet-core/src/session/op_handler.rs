@@ -1,0 +1,312 @@
+//! The session's front desk: takes operations, at any time, and keeps what waits. It never touches the conversation, so
+//! that it is open while a turn runs.
+
+use std::sync::Arc;
+
+use gimlet_proto::{
+    AgentPath, Block, EntryId, EventBody, InterruptOutcome, Model, Op, OpReply, PermissionMode, PromptOutcome,
+    SubmittedPrompt, model_for_phase,
+};
+use gimlet_store::AgentTranscripts;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::queries;
+use crate::agents::AgentRuntime;
+use crate::call::CallScope;
+use crate::checkpoints;
+use crate::context_usage::ContextGauge;
+use crate::gate::{AskRegistry, Gate};
+use crate::hooks::{HookEvent, HookPayload, HookPermission, ModelSwitch};
+use crate::model_selection::LiveModelSelection;
+use crate::services::SessionServices;
+use crate::steering::SteeringQueue;
+use crate::tasks::Task;
+use crate::tool::ToolSource;
+
+/// What the desk cannot settle by itself.
+pub(super) enum TurnSignal {
+    Prompt(SubmittedPrompt),
+    /// Whatever runs is to stop.
+    Interrupt,
+    Close,
+}
+
+/// Everything that operations change.
+pub(super) struct OpHandler {
+    pub(super) services: Arc<SessionServices>,
+    pub(super) gate: Arc<Gate>,
+    pub(super) asks: AskRegistry,
+    pub(super) steering: SteeringQueue,
+    pub(super) dials: LiveModelSelection,
+    pub(super) gauge: ContextGauge,
+    pub(super) model: Arc<dyn Model>,
+    /// What subagents are sent by.
+    pub(super) host: Arc<AgentRuntime>,
+    /// Where tools come from that others run.
+    pub(super) guests: Option<Arc<dyn ToolSource>>,
+    /// Where the records of subagents are.
+    pub(super) agents: AgentTranscripts,
+    pub(super) switches: ModelSwitchQueue,
+    /// The session ends because the person wants an empty conversation.
+    pub(super) cleared: bool,
+}
+
+/// Changes of the model that wait for hooks.
+#[derive(Default)]
+pub(super) struct ModelSwitchQueue {
+    /// Cancelled when the last one that was asked for is over.
+    last: Option<CancellationToken>,
+    /// Told of each that is over, so that the session can show what it runs on now.
+    pub(super) made: Arc<Notify>,
+}
+
+impl ModelSwitchQueue {
+    /// The one that another has to wait for.
+    fn pending(&self) -> Option<CancellationToken> {
+        self.last.clone().filter(|last| !last.is_cancelled())
+    }
+}
+
+/// A wish for another model, with what is needed to fulfil it later.
+struct ModelSwitchRequest {
+    scope: CallScope,
+    gauge: ContextGauge,
+    model: Arc<dyn Model>,
+    requested: Option<String>,
+    /// Hooks are asked for leave.
+    asks: bool,
+}
+
+impl ModelSwitchRequest {
+    async fn execute(self) -> Result<(), String> {
+        let dials = &self.scope.model_selection;
+        let (from, to) = (dials.current().model, dials.resolve_model(self.requested.clone())?);
+        let planning = self.scope.gate.mode() == PermissionMode::Plan;
+        let id = |model: &str| self.model.facts(model_for_phase(model, planning)).id;
+        if !self.asks || id(&from) == id(&to) {
+            return dials.set_model(self.requested);
+        }
+        let (from, to) = (id(&from), id(&to));
+        let context_tokens = self.gauge.current_usage(self.model.facts(&from)).total_tokens;
+        let ttl = self.scope.agent_runtime.cache_ttl;
+        let price = self.model.facts(&to).price;
+        let switch = ModelSwitch {
+            cache_warm: ttl.is_some_and(|ttl| self.gauge.is_cache_warm(&from, ttl.duration())),
+            cache_write_usd: ttl.zip(price).map(|(ttl, price)| price.cache_write_cost_usd(context_tokens, ttl)),
+            cache_ttl: ttl,
+            from,
+            to,
+            requested: self.requested,
+            context_tokens,
+        };
+        switch_model_with_hooks(&self.scope, &switch).await
+    }
+}
+
+/// Changes the model unless a hook objects; hooks hear of it, and the model of what they say to it.
+async fn switch_model_with_hooks(scope: &CallScope, switch: &ModelSwitch) -> Result<(), String> {
+    let hooks = scope.services.hooks();
+    let asked = hooks.fire(scope, &HookPayload::PreModelSwitch(switch)).await;
+    let objection = match asked.permission {
+        // Nobody is there who could be asked about this.
+        Some((HookPermission::Allow, _)) | None => asked.stop,
+        Some((_, reason)) => Some(reason.unwrap_or_default()),
+    };
+    if let Some(reason) = objection {
+        return Err(format!("a hook did not let the model change: {reason}").trim_end_matches([' ', ':']).to_owned());
+    }
+    scope.model_selection.set_model(switch.requested.clone())?;
+    let told = hooks.fire(scope, &HookPayload::PostModelSwitch(switch)).await;
+    for text in told.contexts {
+        let said = SubmittedPrompt {
+            blocks: vec![Block::text(&text)],
+            synthetic: true,
+            silent: true,
+            ..SubmittedPrompt::default()
+        };
+        scope.services.send_to_agent(&AgentPath::default(), said);
+    }
+    Ok(())
+}
+
+/// Stops a task because a person wants it so, and keeps for later runs that they stopped an agent.
+async fn stop_task(task: &Task, transcripts: AgentTranscripts) {
+    task.stop_for_user().await;
+    if task.agent.is_some() {
+        let id = task.id.clone();
+        // Where nothing can be written, this run still knows.
+        drop(tokio::task::spawn_blocking(move || transcripts.mark_stopped(&id)).await);
+    }
+}
+
+impl OpHandler {
+    /// The model of the moment.
+    pub(super) fn model_name(&self) -> String {
+        self.dials.model(self.gate.mode())
+    }
+
+    fn call_scope(&self) -> CallScope {
+        CallScope::for_session(&self.services, &self.gate, &self.dials, &self.host)
+    }
+
+    /// Changes the model, with leave of the hooks that want to be asked. Whoever waits for no answer only passes on what
+    /// was decided in the session before. One wish waits for the one before it, so that the last counts, whichever hook is
+    /// quicker.
+    fn switch_model(&mut self, requested: Option<String>, reply: OpReply<()>) {
+        let hooks = self.services.hooks();
+        let listens = hooks.has_listeners(HookEvent::PreModelSwitch) || hooks.has_listeners(HookEvent::PostModelSwitch);
+        let (asks, before) = (listens && reply.is_awaited(), self.switches.pending());
+        if !asks && before.is_none() {
+            return reply.send(self.dials.set_model(requested));
+        }
+        let wish = ModelSwitchRequest {
+            scope: self.call_scope(),
+            gauge: self.gauge.clone(),
+            model: self.model.clone(),
+            requested,
+            asks,
+        };
+        let over = CancellationToken::new();
+        self.switches.last = Some(over.clone());
+        let (over, made) = (over.drop_guard(), self.switches.made.clone());
+        self.services.spawn(async move {
+            if let Some(before) = before {
+                before.cancelled().await;
+            }
+            let outcome = wish.execute().await;
+            drop(over);
+            // First: whoever has the answer sees the new model.
+            made.notify_one();
+            reply.send(outcome);
+        });
+    }
+
+    /// Settles an operation, or says what is left to do; `None` in place of an operation is the end of them.
+    pub(super) fn handle_op(&mut self, op: Option<Op>) -> Option<TurnSignal> {
+        match op {
+            Some(Op::Submit(said)) => return Some(TurnSignal::Prompt(said)),
+            Some(Op::Close) | None => return Some(TurnSignal::Close),
+            Some(Op::Clear) => {
+                self.cleared = true;
+                return Some(TurnSignal::Close);
+            }
+            Some(Op::Interrupt { cancel_queued, stop_agents, reply }) => {
+                if stop_agents {
+                    self.stop_background_agents();
+                }
+                let cancelled = if cancel_queued { self.withdraw_all_prompts() } else { Vec::new() };
+                reply.send(Ok(InterruptOutcome { still_queued: self.steering.waiting_ids(), cancelled }));
+                return Some(TurnSignal::Interrupt);
+            }
+            Some(Op::Answer { ask, answer }) => self.asks.answer(ask, answer, &self.services),
+            Some(Op::SetMode { mode, reply }) => reply.send(self.set_mode(mode)),
+            Some(Op::ReloadSettings { reply }) => {
+                self.gate.reload_caller_settings(&self.services);
+                reply.send(Ok(()));
+            }
+            Some(Op::SetModel { model, reply }) => self.switch_model(model, reply),
+            Some(Op::SetEffort { effort, reply }) => {
+                self.dials.set_effort(effort);
+                reply.send(Ok(()));
+            }
+            Some(Op::SetThinking { thinking, reply }) => {
+                self.dials.set_thinking(thinking);
+                reply.send(Ok(()));
+            }
+            Some(Op::SetThinkingDisplay { display, reply }) => {
+                self.dials.set_display(display);
+                reply.send(Ok(()));
+            }
+            Some(Op::Rewind { prompt, dry_run, reply }) => {
+                let services = self.services.clone();
+                self.services
+                    .spawn(async move { reply.send(checkpoints::rewind_files(services, prompt, dry_run).await) });
+            }
+            Some(Op::SeedRead { path, mtime_ms, reply }) => {
+                let services = self.services.clone();
+                self.services.spawn(async move {
+                    reply.send(checkpoints::record_external_read(services, path, mtime_ms).await)
+                });
+            }
+            Some(Op::ContextUsage { reply }) => {
+                reply.send(Ok(self.gauge.current_usage(self.model.facts(&self.model_name()))));
+            }
+            Some(Op::Query(inquiry)) => queries::answer_query(inquiry, &self.call_scope(), self.guests.as_ref()),
+            Some(Op::SetHooks { hooks, reply }) => reply.send(self.services.hooks().set_driver_hooks(&hooks)),
+            Some(Op::WithdrawPrompt { prompt, reply }) => {
+                let waited = self.steering.withdraw_prompt(&prompt);
+                if waited {
+                    self.publish_withdrawn(&prompt);
+                }
+                reply.send(Ok(waited));
+            }
+            Some(Op::MoveToBackground { reply, .. })
+                if self.services.env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS") =>
+            {
+                reply.send(Err("nothing runs in the background of this session".to_owned()));
+            }
+            Some(Op::MoveToBackground { call, reply }) => {
+                reply.send(Ok(self.services.move_to_background(call.as_ref())))
+            }
+            Some(Op::StopTask { task, reply }) => {
+                let (task, transcripts) = (self.services.tasks.find(&task), self.agents.clone());
+                self.services.spawn(async move {
+                    if let Some(task) = task {
+                        stop_task(&task, transcripts).await;
+                    }
+                    reply.send(Ok(()));
+                });
+            }
+        }
+        None
+    }
+
+    /// Stops the agents that nobody waits for; those that somebody does end with the turn.
+    fn stop_background_agents(&self) {
+        for task in self.services.tasks.running() {
+            if task.agent.is_some() && task.is_backgrounded() {
+                let transcripts = self.agents.clone();
+                self.services.spawn(async move { stop_task(&task, transcripts).await });
+            }
+        }
+    }
+
+    /// Settles an operation that comes while a turn runs or is about to; says whether the session is to close.
+    pub(super) fn handle_op_during_turn(&mut self, op: Option<Op>, turn: &CancellationToken) -> bool {
+        match self.handle_op(op) {
+            Some(TurnSignal::Prompt(said)) => self.steering.push(said),
+            Some(TurnSignal::Interrupt) => turn.cancel(),
+            Some(TurnSignal::Close) => {
+                turn.cancel();
+                return true;
+            }
+            None => {}
+        }
+        false
+    }
+
+    /// Forgets what waits, tells whoever said it, and gives the ids.
+    pub(super) fn withdraw_all_prompts(&self) -> Vec<EntryId> {
+        let withdrawn = self.steering.withdraw_all_prompts();
+        withdrawn.iter().for_each(|prompt| self.publish_withdrawn(prompt));
+        withdrawn
+    }
+
+    fn publish_withdrawn(&self, prompt: &EntryId) {
+        let body = EventBody::PromptOutcome { prompt: prompt.clone(), outcome: PromptOutcome::Withdrawn };
+        self.services.publish(&AgentPath::default(), body);
+    }
+
+    /// Changes the mode, or says why not.
+    fn set_mode(&self, mode: PermissionMode) -> Result<(), String> {
+        let before = self.gate.mode();
+        if !self.gate.set_mode(mode) {
+            return Err(format!("the mode {mode} cannot be chosen in this session; the mode stays {before}"));
+        }
+        if mode != before {
+            self.services.publish(&AgentPath::default(), EventBody::ModeChanged(mode));
+        }
+        Ok(())
+    }
+}

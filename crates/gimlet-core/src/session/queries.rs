@@ -1,0 +1,208 @@
+//! What the driving program wants beside the conversation: looks at files, tasks, rules and hooks, a folder more to
+//! work in, and what servers can do. Every look at a file and every call goes by the gate's rules; nothing here asks
+//! anybody or tells the model anything.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gimlet_proto::{FilePrefix, ServerRequest, SessionOverrides, SessionQuery, TaskOutputTail};
+use rustix::fs::{AtFlags, FileType, OFlags};
+use serde_json::Value;
+
+use crate::call::CallScope;
+use crate::files::{FileLocation, open_output_file};
+use crate::gate::Gate;
+use crate::hooks::HookPayload;
+use crate::model_selection::ModelSelection;
+use crate::redact::Redactor;
+use crate::services::SessionServices;
+use crate::tool::ToolSource;
+
+/// How much of the end of a task's output is given at once.
+const TAIL: u64 = 8 * 1024;
+/// What is read before that, so that a credential that the cut goes through is known as one.
+const BEFORE: u64 = 8 * 1024;
+/// The kinds of tasks whose output file holds what a command printed.
+const PRINTING: [&str; 2] = ["local_bash", "monitor"];
+
+/// Answers, on the side where that takes the disk.
+pub(super) fn answer_query(inquiry: SessionQuery, scope: &CallScope, guests: Option<&Arc<dyn ToolSource>>) {
+    let CallScope { services, gate, model_selection: dials, .. } = scope;
+    match inquiry {
+        SessionQuery::TaskOutput { task, reply } => {
+            let task = services.tasks.find(&task).ok_or_else(|| format!("there is no background task {task}"));
+            match task {
+                Ok(task) if PRINTING.contains(&task.kind) => {
+                    let asked = services.clone();
+                    services.spawn(async move {
+                        let read = tokio::task::spawn_blocking(move || read_task_tail(&task.output_file, &asked)).await;
+                        reply.send(read.unwrap_or_else(|error| Err(error.to_string())));
+                    });
+                }
+                Ok(task) => reply.send(Err(format!("the task {} is no command: it prints nothing", task.id))),
+                Err(problem) => reply.send(Err(problem)),
+            }
+        }
+        SessionQuery::ReadFile { path, most, reply } => {
+            let (asked, gate) = (services.clone(), gate.clone());
+            services.spawn(async move {
+                let read = tokio::task::spawn_blocking(move || read_file(&gate, &asked, &path, most)).await;
+                reply.send(read.unwrap_or_else(|error| Err(error.to_string())));
+            });
+        }
+        SessionQuery::ReadableFiles { paths, reply } => {
+            let (asked, gate) = (services.clone(), gate.clone());
+            services.spawn(async move {
+                let may = move |path: &PathBuf| gate.resolve_readable(&asked, path).is_ok();
+                let read = tokio::task::spawn_blocking(move || paths.into_iter().filter(may).collect()).await;
+                reply.send(read.map_err(|error| error.to_string()));
+            });
+        }
+        SessionQuery::Permissions { reply } => reply.send(Ok(gate.permissions_view(services))),
+        SessionQuery::Hooks { reply } => reply.send(Ok(services.hooks().list())),
+        SessionQuery::AddDirectory { directory, reply } => {
+            let added = gate.add_directory(services, &directory);
+            if let Ok(directory) = &added {
+                let occasion = HookPayload::DirectoryAdded { directory, source: "register_repo_root" };
+                services.hooks().fire_detached(scope, &occasion);
+            }
+            reply.send(added);
+        }
+        SessionQuery::Overrides { reply } => {
+            let (changes, before_plan) = gate.session_overrides();
+            let ModelSelection { thinking, display, .. } = dials.current();
+            reply.send(Ok(SessionOverrides {
+                changes,
+                mode_before_plan: before_plan,
+                thinking,
+                display,
+                effort: dials.changed_effort(),
+            }));
+        }
+        SessionQuery::ApplyOverrides(standing) => {
+            gate.adopt_overrides(services, &standing);
+            dials.set_thinking(Some(standing.thinking));
+            dials.set_display(standing.display);
+            dials.set_effort(standing.effort);
+        }
+        SessionQuery::ServerRequest { wish, mut reply } => {
+            let (asked, gate, guests) = (services.clone(), gate.clone(), guests.cloned());
+            services.spawn(async move {
+                let answer = tokio::select! {
+                    answer = query_server(&asked, &gate, guests, wish) => answer,
+                    () = reply.wait_until_abandoned() => return,
+                };
+                reply.send(answer);
+            });
+        }
+    }
+}
+
+/// Has a server do something, if the gate gives leave.
+async fn query_server(
+    services: &SessionServices,
+    gate: &Gate,
+    guests: Option<Arc<dyn ToolSource>>,
+    wish: ServerRequest,
+) -> Result<Value, String> {
+    let guests = guests.ok_or("this session has no servers")?;
+    let sought = guests.look_up_request(&wish).await;
+    guests.execute_request(gate.permit_server_request(services, wish, &sought)?).await
+}
+
+/// The beginning of a file that may be read without a question.
+fn read_file(gate: &Gate, services: &SessionServices, path: &Path, most: usize) -> Result<FilePrefix, String> {
+    let (path, spelled) = (gate.resolve_readable(services, path)?, path);
+    let trouble = |error: rustix::io::Errno| format!("{} cannot be read: {error}", spelled.display());
+    let place = FileLocation::for_path(&path).map_err(trouble)?;
+    // Looking first keeps devices from being opened at all; looking again at the open file closes the gap between.
+    let seen = rustix::fs::statat(&place.folder, &place.name, AtFlags::SYMLINK_NOFOLLOW).map_err(trouble)?;
+    let odd = || format!("{} is no regular file", spelled.display());
+    if FileType::from_raw_mode(seen.st_mode) != FileType::RegularFile {
+        return Err(odd());
+    }
+    let file = place.open(OFlags::RDONLY).map_err(trouble)?;
+    let io = |error: std::io::Error| format!("{} cannot be read: {error}", spelled.display());
+    if !file.metadata().map_err(io)?.is_file() {
+        return Err(odd());
+    }
+    let mut bytes = Vec::new();
+    file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(io)?;
+    let truncated = bytes.len() > most;
+    bytes.truncate(most);
+    Ok(FilePrefix { path, bytes, truncated })
+}
+
+/// The end of what a command has printed, without gimlet's own credentials.
+fn read_task_tail(file: &Path, services: &SessionServices) -> Result<TaskOutputTail, String> {
+    let trouble = |error: std::io::Error| format!("the output {} cannot be read: {error}", file.display());
+    let mut output = match open_output_file(file) {
+        Ok(output) => output,
+        // One that has printed nothing yet, or whose output was cleared away.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(TaskOutputTail { output: String::new(), total_bytes: 0, truncated: false });
+        }
+        Err(error) => return Err(trouble(error)),
+    };
+    let total_bytes = output.seek(SeekFrom::End(0)).map_err(trouble)?;
+    let start = total_bytes.saturating_sub(TAIL);
+    let from = start.saturating_sub(BEFORE);
+    output.seek(SeekFrom::Start(from)).map_err(trouble)?;
+    let mut bytes = Vec::new();
+    output.take(total_bytes - from).read_to_end(&mut bytes).map_err(trouble)?;
+    let cut = usize::try_from(start - from).unwrap_or(0);
+    Ok(TaskOutputTail { output: masked_tail(&bytes, cut, &services.redactor), total_bytes, truncated: start > 0 })
+}
+
+/// What was printed behind a cut, without credentials, also without the rest of one that began before it.
+fn masked_tail(bytes: &[u8], cut: usize, redactor: &Redactor) -> String {
+    let cut = cut.min(bytes.len());
+    // A cut inside a character leaves the rest of it behind.
+    let rest = &bytes[cut..];
+    let whole = rest.iter().position(|byte| byte & 0xC0 != 0x80).filter(|_| cut > 0).unwrap_or(0);
+    let (before, rest) = bytes.split_at(cut + whole);
+    let (mut all, rest) = (String::from_utf8_lossy(before).into_owned(), String::from_utf8_lossy(rest));
+    let length = redactor.mask(&rest).len();
+    all.push_str(&rest);
+    let all = redactor.mask(&all);
+    all[all.ceil_char_boundary(all.len().saturating_sub(length))..].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use gimlet_proto::Secret;
+
+    #[test]
+    fn a_credential_that_the_cut_goes_through_stays_hidden() {
+        let redactor = Redactor::new([Secret::new("sk-0123456789")]);
+        let text = "first\nKEY=sk-0123456789 é last\n";
+        for cut in 0..text.len() {
+            let shown = masked_tail(text.as_bytes(), cut, &redactor);
+            assert!(!shown.contains("6789") && !shown.contains('\u{fffd}'), "{cut}: {shown}");
+        }
+        assert_eq!(masked_tail(text.as_bytes(), 0, &redactor), "first\nKEY=*** é last\n");
+        assert_eq!(masked_tail(text.as_bytes(), 24, &redactor), "é last\n");
+        assert_eq!(masked_tail(b"abc", 9, &redactor), "");
+    }
+
+    #[test]
+    fn only_a_plain_file_is_a_tasks_output() {
+        let folder = tempfile::tempdir().unwrap();
+        let (plain, link, folders) = (folder.path().join("f"), folder.path().join("l"), folder.path().join("d"));
+        std::fs::write(&plain, "x").unwrap();
+        symlink(&plain, &link).unwrap();
+        std::fs::create_dir(&folders).unwrap();
+        let pipe = folder.path().join("p");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+        assert!(open_output_file(&plain).is_ok());
+        for odd in [link, folders, pipe] {
+            assert!(open_output_file(&odd).is_err(), "{}", odd.display());
+        }
+        let none = open_output_file(&folder.path().join("none/x")).unwrap_err();
+        assert_eq!(none.kind(), std::io::ErrorKind::NotFound);
+    }
+}

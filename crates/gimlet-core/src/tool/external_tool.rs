@@ -1,0 +1,225 @@
+//! Tools that are not part of gimlet: their schema is data, and somebody else runs them.
+//!
+//! They pass through the same gate as every other tool. What their makers say about them (that they only read) is
+//! believed for running them side by side, never for permission.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use gimlet_proto::{AccessNeed, BoxFuture, Env, ResultContent, ServerIdentity, View};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
+
+use super::{
+    AgentAvailability, AnyTool, ErrorClass, InterruptBehavior, PathContext, PermissionVerdict, PreparedCall,
+    PromptContext, ResultCap, ToolContext, ToolError, ToolOutcome,
+};
+use crate::gate::Permit;
+
+/// What is known about a guest.
+#[derive(Clone, Debug)]
+pub struct ExternalToolSpec {
+    /// The name the model calls; unique in a session.
+    pub name: String,
+    /// Names that rules may use for it beside that one, and for all tools of its server.
+    pub also_named: Arc<[String]>,
+    /// Whose it is, if it is a server's.
+    pub server: Option<ServerIdentity>,
+    pub description: String,
+    /// JSON Schema of the input: an object.
+    pub schema: Value,
+    /// Its maker says that it only looks.
+    pub says_read_only: bool,
+    /// Never approved without a person.
+    pub requires_user_interaction: bool,
+    /// It touches nothing but the session itself, so nobody needs to be asked.
+    pub own: bool,
+    pub max_result_chars: ResultCap,
+    /// The name for people.
+    pub label: String,
+}
+
+/// What a guest gave back.
+pub struct ExternalToolResult {
+    /// The structured output that hooks and programs see.
+    pub output: Box<RawValue>,
+    pub content: ResultContent,
+    /// Text that enters the conversation right after this call's result.
+    pub new_messages: Vec<String>,
+}
+
+/// Whoever runs a guest's calls.
+pub trait ExternalToolHandler: Send + Sync {
+    /// The input as the call is made with it, or what is wrong with it in words for the model.
+    fn check_input(&self, input: Map<String, Value>) -> Result<Map<String, Value>, String> {
+        Ok(input)
+    }
+
+    /// Does the work. Reached only through the gate.
+    fn call<'a>(
+        &'a self,
+        input: Map<String, Value>,
+        cx: &'a ToolContext,
+    ) -> BoxFuture<'a, Result<ExternalToolResult, ToolError>>;
+}
+
+/// A guest with whoever runs it.
+pub struct ExternalTool {
+    guest: ExternalToolSpec,
+    host: Arc<dyn ExternalToolHandler>,
+}
+
+impl ExternalTool {
+    pub fn new(guest: ExternalToolSpec, host: Arc<dyn ExternalToolHandler>) -> Self {
+        Self { guest, host }
+    }
+}
+
+impl AnyTool for ExternalTool {
+    fn name(&self) -> &str {
+        &self.guest.name
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn also_named(&self) -> &[String] {
+        &self.guest.also_named
+    }
+
+    fn server(&self) -> Option<&ServerIdentity> {
+        self.guest.server.as_ref()
+    }
+
+    fn is_enabled(&self, _env: &Env) -> bool {
+        true
+    }
+
+    fn is_hidden(&self) -> bool {
+        false
+    }
+
+    fn prompt(&self, _cx: &PromptContext) -> Cow<'static, str> {
+        Cow::Owned(self.guest.description.clone())
+    }
+
+    fn schema(&self) -> &Value {
+        &self.guest.schema
+    }
+
+    fn hidden_parameters(&self, _cx: &PromptContext) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn max_result_chars(&self) -> ResultCap {
+        self.guest.max_result_chars
+    }
+
+    fn on_interrupt(&self) -> InterruptBehavior {
+        InterruptBehavior::Cancel
+    }
+
+    fn agent_availability(&self) -> AgentAvailability {
+        if self.guest.own { AgentAvailability::Never } else { AgentAvailability::Always }
+    }
+
+    fn search_hint(&self) -> &str {
+        ""
+    }
+
+    fn is_deferred(&self) -> bool {
+        false
+    }
+
+    fn eager_input(&self) -> bool {
+        false
+    }
+
+    fn prepare(&self, input: Value, _cx: &PathContext) -> Result<PreparedCall, ToolError> {
+        let invalid = |problem: &str| {
+            let text =
+                format!("InputValidationError: {} was called with an invalid input:\n{problem}", self.guest.name);
+            ToolError::new(ErrorClass::SchemaInvalid, text)
+        };
+        let Value::Object(fields) = input else { return Err(invalid("- it must be a JSON object")) };
+        let fields = self.host.check_input(fields).map_err(|problem| invalid(&problem))?;
+        Ok(PreparedCall {
+            tool: Cow::Owned(self.guest.name.clone()),
+            also_named: self.guest.also_named.clone(),
+            typed: Box::new(fields.clone()),
+            input: Value::Object(fields.clone()),
+            given: fields,
+            needs: vec![if self.guest.own { AccessNeed::Session } else { AccessNeed::Opaque }],
+            read_only: false,
+            destructive: false,
+            concurrency_safe: self.guest.says_read_only,
+            requires_user_interaction: self.guest.requires_user_interaction,
+            verdict: PermissionVerdict::Passthrough,
+            path: None,
+            description: String::new(),
+            user_facing_name: Cow::Owned(self.guest.label.clone()),
+            confinement_denial: None,
+        })
+    }
+
+    fn content_from_output(&self, output: &RawValue) -> Option<ResultContent> {
+        Some(ResultContent::Text(output_text(output)))
+    }
+
+    fn run<'a>(&'a self, permit: Permit, cx: &'a ToolContext) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
+        Box::pin(async move {
+            let Some(input) = permit.into_input::<Map<String, Value>>(&self.guest.name) else {
+                return Err(ToolError::wrong_permit(&self.guest.name));
+            };
+            let result = self.host.call(input, cx).await?;
+            let view = View::Text(result.content.to_text());
+            Ok(ToolOutcome {
+                output: result.output,
+                content: result.content,
+                view,
+                new_messages: result.new_messages,
+                changes: Vec::new(),
+            })
+        })
+    }
+}
+
+/// The text of an output: its own, that of its parts, or else its JSON. Parts may have other things beside them.
+fn output_text(output: &RawValue) -> String {
+    let text = |part: &Value| part.get("text").and_then(Value::as_str).map(str::to_owned);
+    let in_parts = |parts: &Value| parts.as_array()?.iter().map(text).collect::<Option<Vec<String>>>();
+    match serde_json::from_str::<Value>(output.get()) {
+        Ok(Value::String(text)) => text,
+        Ok(value) => {
+            let beside = value.get("content").filter(|parts| parts.as_array().is_some_and(|parts| !parts.is_empty()));
+            let texts = in_parts(&value).or_else(|| in_parts(beside?));
+            texts.map_or_else(|| output.get().to_owned(), |texts| texts.join("\n"))
+        }
+        Err(_) => output.get().to_owned(),
+    }
+}
+
+impl ExternalToolResult {
+    /// A result that is one text, for the model and for programs.
+    pub fn from_text(text: impl Into<String>) -> Self {
+        let text = text.into();
+        let output = to_raw_value(&text).unwrap_or_else(|_| RawValue::NULL.to_owned());
+        Self { output, content: ResultContent::Text(text), new_messages: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_an_output_are_found_in_every_form() {
+        let parts = r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#;
+        let beside = format!(r#"{{"content":{parts},"structuredContent":{{"x":1}}}}"#);
+        let alone = r#"{"content":[],"structuredContent":{"x":1}}"#;
+        for (output, words) in [(r#""a""#, "a"), (parts, "a\nb"), (&beside, "a\nb"), (alone, alone), ("7", "7")] {
+            assert_eq!(output_text(&RawValue::from_string(output.to_owned()).unwrap()), words);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Runs the calls of one reply and takes their results in: one for each. They are recorded and told as they end; what they
+//! change and what the model reads is in the order of the calls.
+
+use std::collections::BTreeMap;
+
+use gimlet_proto::{Block, EventBody, StoredToolResult, ToolUseId, TurnEnd};
+
+use super::{Turn, turn_hooks};
+use crate::call::ToolCall;
+use crate::call_result::{BatchBudget, CallResult};
+use crate::conversation::{Conversation, PayloadBudget};
+use crate::hooks::{HookEvent, HookPayload};
+use crate::repeated_failures::{RepeatableCall, result_digest};
+use crate::schedule::{CallGroup, CallSchedule, FinishedCall};
+use crate::tool::StateChange;
+
+/// Why a call that the person was faster than was not begun.
+pub(super) const INTERRUPTED: &str = "the user interrupted before this call began";
+
+/// What the results say about the turn.
+#[derive(Default)]
+pub(super) struct BatchEnd {
+    /// The person wants the turn to stop here.
+    pub(super) stop: bool,
+    /// A hook, or a call that repeats without effect, ends the turn here, like this.
+    pub(super) ends: Option<TurnEnd>,
+}
+
+/// Runs the calls of a reply, group by group, and takes their results in: one per call.
+pub(super) async fn run_calls(
+    conversation: &mut Conversation,
+    turn: &Turn,
+    calls: &mut CallSchedule,
+    window: u64,
+) -> BatchEnd {
+    let groups = calls.groups();
+    conversation.repeats.begin_reply();
+    // Only what changes the world must not run before its request is safe on disk.
+    let mut durable = groups.iter().any(|group| group.has_effects).then(|| conversation.record.sync());
+    let room = conversation.payload_budget(window);
+    let budget = BatchBudget::new(window.saturating_sub(conversation.context_tokens));
+    let mut batch = ResultBatch {
+        conversation,
+        turn,
+        room,
+        budget,
+        taken: BTreeMap::new(),
+        early: BTreeMap::new(),
+        due: 0,
+        end: BatchEnd::default(),
+    };
+    let mut whole = turn_hooks::HookBatch::new(turn);
+    for group in groups {
+        turn.scope.gate.refresh_settings(&turn.scope).await;
+        calls.decide_group(&group);
+        if group.has_effects
+            && let Some(durable) = durable.take()
+        {
+            let recording = calls.start_before_durable(&group);
+            let outcome = durable.await;
+            recording.mark_durable();
+            batch.conversation.record.note_sync_result(outcome);
+            turn.report_record_error(&mut batch.conversation.record);
+        }
+        calls.start_group(&group);
+        batch.take_group(calls, &group, &mut whole).await;
+        if let Some(reason) = batch.stop_reason() {
+            calls.cancel_waiting(reason);
+        }
+    }
+    batch.finish(whole).await
+}
+
+/// What has come out of a reply's calls so far.
+struct ResultBatch<'a> {
+    conversation: &'a mut Conversation,
+    turn: &'a Turn,
+    /// For images and documents.
+    room: PayloadBudget,
+    /// For text.
+    budget: BatchBudget,
+    /// Results and what the model is told behind them, by the call's position.
+    taken: BTreeMap<usize, (Block, Vec<String>)>,
+    /// Changes of calls that ended before an earlier one.
+    early: BTreeMap<usize, ResultChanges>,
+    /// The call whose changes come next.
+    due: usize,
+    end: BatchEnd,
+}
+
+/// Whose result it is.
+struct ResultOwner {
+    /// In the reply.
+    position: usize,
+    call: ToolCall,
+    made: RepeatableCall,
+    /// What it gave, as a number.
+    result: u64,
+}
+
+/// What a result changes in the session.
+struct ResultChanges {
+    list: Vec<StateChange>,
+    /// The model does not see the text that they come from.
+    unseen: bool,
+}
+
+impl ResultChanges {
+    fn take_from(settled: &mut CallResult) -> Self {
+        Self { list: std::mem::take(&mut settled.changes), unseen: settled.persisted }
+    }
+}
+
+impl ResultBatch<'_> {
+    /// Takes in the results of one group as they end, made to fit what room there is. Those that are too much for it wait
+    /// for the rest, so that the largest of them give way.
+    async fn take_group(&mut self, calls: &mut CallSchedule, group: &CallGroup, whole: &mut turn_hooks::HookBatch<'_>) {
+        let files = &self.turn.result_files;
+        let mut taken = 0;
+        let mut places: Vec<ResultOwner> = Vec::new();
+        let mut waiting: Vec<(ToolUseId, CallResult)> = Vec::new();
+        while let Some(FinishedCall { position, call, made, cap, mut settled }) = calls.next_result(group).await {
+            let result = result_digest(&call.id, &settled);
+            self.room.fit_images(&mut settled.content);
+            settled.apply_cap(&call.id, cap, files);
+            let others = group.calls.len() - taken - 1;
+            if self.budget.fits_share(&settled, others) {
+                taken += 1;
+                let mut alone = [(call.id.clone(), settled)];
+                self.budget.shrink_to_fit(&mut alone, files);
+                let [(_, settled)] = alone;
+                self.take_result(ResultOwner { position, call, made, result }, settled, whole);
+            } else {
+                waiting.push((call.id.clone(), settled));
+                places.push(ResultOwner { position, call, made, result });
+            }
+        }
+        self.budget.shrink_to_fit(&mut waiting, files);
+        for (place, (_, settled)) in places.into_iter().zip(waiting) {
+            self.take_result(place, settled, whole);
+        }
+    }
+
+    fn take_result(&mut self, place: ResultOwner, mut settled: CallResult, whole: &mut turn_hooks::HookBatch<'_>) {
+        let ResultOwner { position, call, made, result } = place;
+        self.apply_in_order(position, &mut settled);
+        if let Some(output) = &self.turn.output {
+            output.record_call(&call.name, settled.error.is_some());
+        }
+        let repeated = self.conversation.repeats.record_result(&made, result, &mut settled);
+        self.end.stop |= settled.stop_turn;
+        self.end.ends = self.end.ends.take().or(settled.ends_turn.take()).or(repeated);
+        if matches!(self.end.ends, Some(TurnEnd::Deferred { .. })) {
+            // It is alone in its reply, and its result comes when it runs.
+            self.conversation.record.append_deferred(&call.id);
+            self.conversation.defer_last_call();
+            return;
+        }
+        whole.add_call(position, &call, &settled);
+        let block = append_result(self.conversation, self.turn, &call, &settled);
+        self.taken.insert(position, (block, settled.new_messages));
+    }
+
+    /// Applies a result's changes once those of all calls before it are.
+    fn apply_in_order(&mut self, position: usize, settled: &mut CallResult) {
+        self.early.insert(position, ResultChanges::take_from(settled));
+        while let Some(changes) = self.early.remove(&self.due) {
+            apply_result_changes(self.turn, changes);
+            self.due += 1;
+        }
+    }
+
+    /// Why calls that have not begun are not begun any more.
+    fn stop_reason(&self) -> Option<&'static str> {
+        if self.turn.output.as_ref().is_some_and(|output| output.answer().is_some()) {
+            Some("the answer was given before this call began, and ended the turn")
+        } else if self.end.stop {
+            Some("the user stopped the turn before this call began")
+        } else if self.turn.scope.cancel.is_cancelled() {
+            Some(INTERRUPTED)
+        } else if matches!(self.end.ends, Some(TurnEnd::Stopped { .. })) {
+            Some("the turn was ended before this call began")
+        } else if self.end.ends.is_some() {
+            Some("a hook stopped the turn before this call began")
+        } else {
+            None
+        }
+    }
+
+    async fn finish(mut self, whole: turn_hooks::HookBatch<'_>) -> BatchEnd {
+        let (blocks, extra): (Vec<Block>, Vec<Vec<String>>) = std::mem::take(&mut self.taken).into_values().unzip();
+        self.conversation.push_user(blocks);
+        let (told, ends_after) = whole.finish().await;
+        for text in extra.into_iter().flatten().chain(told) {
+            self.conversation.record.append_meta(&text);
+            self.conversation.push_user(vec![Block::text(&text)]);
+        }
+        BatchEnd { stop: self.end.stop, ends: self.end.ends.or(ends_after) }
+    }
+}
+
+/// Applies what a result that stands by itself changes.
+pub(crate) fn apply_changes(turn: &Turn, settled: &mut CallResult) {
+    apply_result_changes(turn, ResultChanges::take_from(settled));
+}
+
+fn apply_result_changes(turn: &Turn, ResultChanges { list, unseen }: ResultChanges) {
+    let services = &turn.scope.services;
+    let old = services.hooks().has_listeners(HookEvent::CwdChanged).then(|| services.paths().cwd);
+    if unseen {
+        services.apply_unseen_changes(list);
+    } else {
+        services.apply_changes(list);
+    }
+    if let Some(old) = old {
+        let new = services.paths().cwd;
+        if old != new {
+            services.hooks().fire_detached(&turn.scope, &HookPayload::CwdChanged { old: &old, new: &new });
+        }
+    }
+    if let Some(mode) = services.take_mode_request().and_then(|wish| turn.scope.gate.apply_mode_request(wish)) {
+        turn.publish(EventBody::ModeChanged(mode));
+    }
+}
+
+fn append_result(conversation: &mut Conversation, turn: &Turn, call: &ToolCall, settled: &CallResult) -> Block {
+    let block = Block::tool_result(call.id.as_str(), &settled.content, settled.error.is_some());
+    let uuid = conversation.record.append_tool_result(&call.id, &block, &settled.output);
+    turn.publish(EventBody::ToolFinished(Box::new(StoredToolResult {
+        uuid,
+        call: call.id.clone(),
+        block: block.clone(),
+        output: settled.output.clone(),
+    })));
+    block
+}

@@ -1,0 +1,353 @@
+//! What a reply means for the turn: go on, run its calls, ask again, or end.
+
+use gimlet_proto::{
+    Block, BlockKind, ModelError, ModelErrorKind, NoticeLevel, ReplyEnd, StopReason, TruncatedCall, TurnEnd,
+};
+
+use super::Turn;
+use crate::conversation::{Conversation, PromptMark};
+use crate::reply::{ModelReply, ReplyEnding};
+use crate::schedule::CallSchedule;
+
+/// How often a paused turn is sent again.
+const MAX_PAUSES: u32 = 8;
+/// How often a text cut by the output limit is continued.
+const MAX_CONTINUATIONS: u32 = 3;
+/// What the model is told when even more room was not enough for a call.
+const SPLIT: &str = "Your last tool call was too long for one reply and was dropped. Split it into smaller calls.";
+
+/// What the model is told when it stopped for no reason, or a server wants a word of ours behind its own.
+const GO_ON: &str = "Please go on.";
+
+/// Counters that keep every kind of "once more" finite.
+#[derive(Default)]
+pub(crate) struct RetryLimits {
+    /// Raised once after a tool call did not fit.
+    pub(crate) max_tokens: Option<u64>,
+    pauses: u32,
+    continuations: u32,
+    cut_calls: u32,
+    empty_replies: u32,
+    /// The server said that calls and results do not fit together.
+    pairings: u32,
+    /// The server said that a history cannot end with a reply.
+    prefills: u32,
+    /// How often hooks kept the turn from ending.
+    pub(super) stop_blocks: u32,
+}
+
+/// What to do after a reply.
+pub(crate) enum ReplyAction {
+    /// Run the reply's calls; with words, tell the model those behind the results.
+    RunCalls(Option<&'static str>),
+    /// Send the request again (history has what it needs).
+    SendAgain,
+    /// Forget the reply's calls, then send again.
+    Discard,
+    Aborted,
+    End(TurnEnd),
+}
+
+impl ModelReply {
+    /// The text of this reply, if it has any.
+    pub(crate) fn text(&self) -> Option<String> {
+        let texts: Vec<_> = self.blocks.iter().filter_map(Block::as_text).collect();
+        (!texts.is_empty()).then(|| texts.join("\n"))
+    }
+}
+
+/// Takes a reply into history and says what follows from it. `prompt` is where the turn's own prompt begins.
+pub(crate) fn process_reply(
+    conversation: &mut Conversation,
+    turn: &Turn,
+    limits: &mut RetryLimits,
+    reply: ModelReply,
+    calls: &CallSchedule,
+    prompt: &PromptMark,
+) -> ReplyAction {
+    match reply.ending {
+        ReplyEnding::Failed(error) => {
+            let cured = reply.blocks.is_empty()
+                && match error.kind {
+                    ModelErrorKind::InvalidRequest => {
+                        repair_history(conversation, turn, limits, &error)
+                            || drop_refused_content(conversation, turn, &error, prompt)
+                    }
+                    ModelErrorKind::RequestTooLarge | ModelErrorKind::PromptTooLong => {
+                        drop_attachments(conversation, turn, prompt)
+                    }
+                    _ => false,
+                };
+            if cured {
+                return ReplyAction::SendAgain;
+            }
+            conversation.push_assistant(reply.blocks);
+            end_with_error(conversation, turn, error)
+        }
+        ReplyEnding::Aborted => {
+            conversation.push_assistant(reply.blocks);
+            ReplyAction::Aborted
+        }
+        ReplyEnding::Complete(end) => process_complete_reply(conversation, turn, limits, reply.blocks, *end, calls),
+    }
+}
+
+fn process_complete_reply(
+    conversation: &mut Conversation,
+    turn: &Turn,
+    limits: &mut RetryLimits,
+    blocks: Vec<Block>,
+    end: ReplyEnd,
+    calls: &CallSchedule,
+) -> ReplyAction {
+    if end.stop_reason == Some(StopReason::Refusal) {
+        return end_with_refusal(conversation, turn, end.explanation);
+    }
+    if let Some(cut) = end.cut_tool_call {
+        return handle_cut_call(conversation, turn, limits, blocks, calls, cut);
+    }
+    let empty = blocks.is_empty();
+    if let Some(interruption) = &end.interrupted {
+        let text = format!("the reply was cut ({}); it may be incomplete", interruption.message);
+        turn.publish_notice(NoticeLevel::Warning, text);
+    }
+    conversation.push_assistant(blocks);
+    if !calls.is_empty() {
+        return ReplyAction::RunCalls(None);
+    }
+    match end.stop_reason {
+        Some(StopReason::PauseTurn) if limits.pauses < MAX_PAUSES && conversation.ends_with_assistant() => {
+            limits.pauses += 1;
+            ReplyAction::SendAgain
+        }
+        Some(StopReason::MaxTokens) if limits.continuations < MAX_CONTINUATIONS && !empty => {
+            limits.continuations += 1;
+            append_meta_message(
+                conversation,
+                "Your reply was cut at the output limit. Go on exactly where it stopped.",
+            );
+            ReplyAction::SendAgain
+        }
+        Some(StopReason::ContextWindowExceeded) => end_with_error(conversation, turn, window_full_error()),
+        _ if empty && conversation.ends_with_results() && limits.empty_replies == 0 => {
+            limits.empty_replies += 1;
+            append_meta_message(conversation, GO_ON);
+            ReplyAction::SendAgain
+        }
+        _ => ReplyAction::End(TurnEnd::Completed),
+    }
+}
+
+/// The reply ended inside a tool call: once with more room where there is any, then with the advice to split the call.
+fn handle_cut_call(
+    conversation: &mut Conversation,
+    turn: &Turn,
+    limits: &mut RetryLimits,
+    blocks: Vec<Block>,
+    calls: &CallSchedule,
+    cut: TruncatedCall,
+) -> ReplyAction {
+    limits.cut_calls += 1;
+    match cut.more.filter(|_| limits.cut_calls == 1) {
+        Some(more) => {
+            limits.max_tokens = Some(more);
+            turn.publish_notice(
+                NoticeLevel::Info,
+                "a tool call did not fit into the reply; asking again with more room",
+            );
+            conversation.record.rewind_reply();
+            turn.publish(gimlet_proto::EventBody::ReplyDiscarded);
+            return ReplyAction::Discard;
+        }
+        None if limits.cut_calls == 1 => {
+            let why = cut.advice.unwrap_or_else(|| "there is no more room".to_owned());
+            let text = format!(
+                "a tool call did not fit into a reply of {} tokens: {why}; asking for it in parts",
+                cut.max_tokens
+            );
+            turn.publish_notice(NoticeLevel::Warning, text);
+        }
+        None => {}
+    }
+    conversation.push_assistant(blocks);
+    if !calls.is_empty() {
+        return ReplyAction::RunCalls(Some(SPLIT));
+    }
+    if limits.cut_calls > 3 {
+        return ReplyAction::End(TurnEnd::Completed);
+    }
+    append_meta_message(conversation, SPLIT);
+    ReplyAction::SendAgain
+}
+
+/// Says something to the model in gimlet's own name, on disk first.
+pub(crate) fn append_meta_message(conversation: &mut Conversation, text: &str) {
+    conversation.record.append_meta(text);
+    conversation.push_user(vec![Block::text(text)]);
+}
+
+/// Mends a history that the server says is none. By construction it never has to, so it is tried once and told.
+fn repair_history(conversation: &mut Conversation, turn: &Turn, limits: &mut RetryLimits, error: &ModelError) -> bool {
+    let words = error.message.to_ascii_lowercase();
+    let about_pairs = words.contains("tool_use") && words.contains("tool_result");
+    if about_pairs && limits.pairings == 0 {
+        limits.pairings += 1;
+        let mended = conversation.repair_history();
+        if mended == 0 {
+            // The same words again would get the same answer.
+            return false;
+        }
+        let text = format!(
+            "the server says that calls and results do not fit together ({mended} mended); asking again. Please report \
+             this: {error}"
+        );
+        turn.publish_notice(NoticeLevel::Warning, text);
+        return true;
+    }
+    let about_the_end = words.contains("prefill") || words.contains("must end with a user message");
+    if about_the_end && limits.prefills == 0 && conversation.ends_with_assistant() {
+        limits.prefills += 1;
+        append_meta_message(conversation, GO_ON);
+        return true;
+    }
+    false
+}
+
+/// Leaves out what the server refuses and the conversation can go on without.
+fn drop_refused_content(conversation: &mut Conversation, turn: &Turn, error: &ModelError, prompt: &PromptMark) -> bool {
+    let words = error.message.to_ascii_lowercase();
+    // A transcript of another version may hold what this server has never heard of.
+    if conversation.drop_unknown_blocks(&words) > 0 {
+        turn.publish_notice(
+            NoticeLevel::Warning,
+            "the server refused a part of a type that it does not know; a note stands in its place now",
+        );
+        return true;
+    }
+    drop_refused_attachments(conversation, turn, &words, prompt)
+}
+
+/// Leaves out images and documents that the server refuses: first those that it sees for the first time, then all. What
+/// the person shows with this very prompt is not left out: without it the prompt would say something else. Whatever else
+/// waits for an answer is, or every later prompt would fail for it: what was only to be known, what joined the turn, and
+/// what an earlier turn could not send.
+fn drop_refused_attachments(conversation: &mut Conversation, turn: &Turn, words: &str, prompt: &PromptMark) -> bool {
+    let is_about_them = ["image", "document", "pdf"].iter().any(|word| words.contains(word));
+    if !is_about_them {
+        return false;
+    }
+    // Each time there is less of them, so this comes to an end.
+    let why = "the server refused it";
+    let is_lighter = conversation.drop_unanswered_attachments(prompt, why) > 0
+        || !conversation.has_prompt_attachments(prompt) && conversation.drop_all_attachments(why) > 0;
+    if is_lighter {
+        turn.publish_notice(
+            NoticeLevel::Warning,
+            "the server refused an image or a document; a note stands in its place now",
+        );
+    }
+    is_lighter
+}
+
+/// Makes a request smaller that is too large: without the images and documents that the model has seen, then without
+/// those that it has not. What the person shows with this very prompt stays.
+fn drop_attachments(conversation: &mut Conversation, turn: &Turn, prompt: &PromptMark) -> bool {
+    let why = "the request was too large";
+    let is_lighter = conversation.drop_seen_attachments(prompt, why) > 0
+        || conversation.drop_unanswered_attachments(prompt, why) > 0;
+    if is_lighter {
+        let text = "the request was too large; notes stand in the place of earlier images and documents now";
+        turn.publish_notice(NoticeLevel::Warning, text);
+    }
+    is_lighter
+}
+
+/// Ends the turn with an error.
+fn end_with_error(conversation: &mut Conversation, turn: &Turn, error: ModelError) -> ReplyAction {
+    record_error_reply(conversation, turn, &error.to_reply_text(), &error);
+    ReplyAction::End(TurnEnd::Failed(error))
+}
+
+/// Ends the turn because the model would not answer. What it said before it refused is void.
+fn end_with_refusal(conversation: &mut Conversation, turn: &Turn, explanation: Option<String>) -> ReplyAction {
+    let text = refusal_text(explanation.as_deref());
+    let kind = ModelErrorKind::InvalidRequest;
+    let error = ModelError { kind, status: None, message: text.clone(), hint: None, request_id: None };
+    record_error_reply(conversation, turn, &text, &error);
+    ReplyAction::End(TurnEnd::Refused { explanation })
+}
+
+/// What people read in place of an answer that the model refused to give.
+pub(crate) fn refusal_text(explanation: Option<&str>) -> String {
+    const ADVICE: &str = "Rephrase the request, or choose another model.";
+    match explanation.map(|why| why.trim_end_matches(['.', ' '])) {
+        Some(why) => format!("The model refused to answer: {why}. {ADVICE}"),
+        None => format!("The model refused to answer. {ADVICE}"),
+    }
+}
+
+/// Keeps words about a failure where people and programs look for an answer. They are not part of history; on disk
+/// they also stand behind whatever was taken back, so that a resumed session does not end with that.
+fn record_error_reply(conversation: &mut Conversation, turn: &Turn, text: &str, error: &ModelError) {
+    let uuid = conversation.record.append_api_error(text);
+    turn.publish(gimlet_proto::EventBody::Block(Box::new(gimlet_proto::AssistantBlock {
+        uuid: uuid.clone(),
+        message_id: uuid.to_string(),
+        model: "<synthetic>".to_owned(),
+        request_id: error.request_id.clone(),
+        block: Block::text(text),
+        usage: gimlet_proto::TokenUsage::default(),
+        aborted: false,
+        error: Some(error.clone()),
+    })));
+}
+
+fn window_full_error() -> ModelError {
+    ModelError {
+        kind: ModelErrorKind::PromptTooLong,
+        status: None,
+        message: "the conversation filled the model's context window".to_owned(),
+        hint: Some("Start a new session, or continue in one forked from an earlier point".to_owned()),
+        request_id: None,
+    }
+}
+
+/// A prompt longer than this may be what a server does not take.
+const HEAVY_PROMPT: usize = 100_000;
+
+/// Whether a prompt has something that a server may refuse: it is long, or more than text.
+pub(super) fn may_be_too_large(prompt: &[Block]) -> bool {
+    let bytes: usize = prompt.iter().map(|block| block.json().len()).sum();
+    bytes > HEAVY_PROMPT || prompt.iter().any(|block| block.kind() != BlockKind::Text)
+}
+
+/// Takes a prompt back that the server refused for what it is, so that it is not sent with every later one.
+pub(super) fn withdraw_refused_prompt(conversation: &mut Conversation, turn: &Turn, end: &TurnEnd, before: PromptMark) {
+    let TurnEnd::Failed(error) = end else { return };
+    let refused = matches!(
+        error.kind,
+        ModelErrorKind::InvalidRequest | ModelErrorKind::PromptTooLong | ModelErrorKind::RequestTooLarge
+    );
+    if refused && conversation.withdraw_prompt(before) {
+        // On disk this stands behind what is kept, so that a resumed session does not end with what was taken back.
+        conversation.record.append_api_error(&error.to_reply_text());
+        turn.publish_notice(
+            NoticeLevel::Warning,
+            "the server refused the prompt; it was taken out of the conversation again",
+        );
+    }
+}
+
+/// Tells the model, on resume too, that the person stopped the turn.
+pub(crate) fn mark_interrupted(conversation: &mut Conversation, turn: &Turn, in_tools: bool) {
+    let (uuid, text) = conversation.record.append_interrupt(in_tools);
+    let block = Block::text(text);
+    conversation.push_user(vec![block.clone()]);
+    turn.publish(gimlet_proto::EventBody::Prompt(gimlet_proto::AcceptedPrompt {
+        uuid,
+        blocks: vec![block],
+        plain: false,
+        synthetic: true,
+        origin: None,
+    }));
+}

@@ -1,0 +1,294 @@
+//! The rounds of a turn: ask the model, do what its reply means, and again, until there is an end.
+
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::time::{Duration, Instant};
+
+use gimlet_proto::{
+    ModelFacts, ModelRequest, NoticeLevel, PromptTiming, SendableImage, StopReason, SubmittedPrompt, ThinkingMode,
+    ToolChoice, TurnEnd,
+};
+
+use super::call_batch::{self, BatchEnd};
+use super::reply_outcome::{self, ReplyAction, RetryLimits};
+use super::turn_hooks::{self, StopHookOutcome};
+use super::{Turn, append_meta_message};
+use crate::conversation::{Conversation, PromptMark};
+use crate::plan_mode;
+use crate::reply::{self, ModelReply, ReplyEnding};
+use crate::schedule::CallSchedule;
+
+/// A turn between its prompt and its end.
+pub(super) struct TurnLoop<'a> {
+    conversation: &'a mut Conversation,
+    turn: &'a Turn,
+    /// Where the turn's own prompt begins.
+    prompt: &'a PromptMark,
+    limits: RetryLimits,
+    last_text: String,
+    /// The beginning of a text that was cut at the output limit and goes on in the next reply.
+    begun: String,
+    stop_reason: Option<StopReason>,
+    /// How the model thinks, for the whole turn: servers leave thinking out where it changes between a call and its result.
+    thinking: ThinkingMode,
+}
+
+impl<'a> TurnLoop<'a> {
+    pub(super) fn new(conversation: &'a mut Conversation, turn: &'a Turn, prompt: &'a PromptMark) -> Self {
+        Self {
+            conversation,
+            turn,
+            prompt,
+            limits: RetryLimits::default(),
+            last_text: String::new(),
+            begun: String::new(),
+            stop_reason: None,
+            thinking: turn.model_selection.current().thinking,
+        }
+    }
+
+    /// How the turn ended, its last words, and why the model stopped.
+    pub(super) async fn run(mut self) -> (TurnEnd, String, Option<StopReason>) {
+        let end = loop {
+            if let Break(end) = self.run_round().await {
+                break end;
+            }
+        };
+        if let TurnEnd::Failed(error) = &end {
+            turn_hooks::run_failure_hooks(self.turn, error, &self.last_text).await;
+        }
+        if matches!((&end, &self.stop_reason), (TurnEnd::Completed, Some(StopReason::MaxTokens))) {
+            self.turn
+                .publish_notice(NoticeLevel::Warning, "the answer was cut at the output limit and may be incomplete");
+        }
+        if let TurnEnd::Refused { explanation } = &end {
+            self.last_text = reply_outcome::refusal_text(explanation.as_deref());
+        }
+        (end, self.last_text, self.stop_reason)
+    }
+
+    /// One request, its reply, and what follows from it.
+    async fn run_round(&mut self) -> ControlFlow<TurnEnd> {
+        self.check_limits()?;
+        let turn = self.turn;
+        turn.scope.gate.refresh_settings(&turn.scope).await;
+        plan_mode::announce_mode_change(self.conversation, turn);
+        turn.report_record_error(&mut self.conversation.record);
+        let mut calls =
+            CallSchedule::new(turn.scope.clone(), turn.options.concurrency, turn.options.streaming_execution);
+        calls.ask_before(self.conversation.repeats.questionable());
+        let window = turn.model_facts().context_window;
+        let reply = self.request_reply(&mut calls).await;
+        let next = reply_outcome::process_reply(self.conversation, turn, &mut self.limits, reply, &calls, self.prompt);
+        let spent = self.exceeded_budget();
+        if spent.is_some() {
+            calls.cancel_waiting("the session reached its budget before this call began");
+        }
+        match next {
+            ReplyAction::End(TurnEnd::Completed) => match spent {
+                Some(max) => Break(TurnEnd::Budget(max)),
+                None => self.handle_completion().await,
+            },
+            ReplyAction::End(end) => Break(end),
+            ReplyAction::SendAgain => {
+                if self.stop_reason == Some(StopReason::MaxTokens) {
+                    self.begun = self.last_text.clone();
+                }
+                Continue(())
+            }
+            ReplyAction::Discard => {
+                calls.discard().await;
+                Continue(())
+            }
+            ReplyAction::RunCalls(words) => {
+                let results = call_batch::run_calls(self.conversation, turn, &mut calls, window).await;
+                if let Some(words) = words {
+                    append_meta_message(self.conversation, words);
+                }
+                self.handle_results(results).await
+            }
+            ReplyAction::Aborted => {
+                calls.cancel_waiting(call_batch::INTERRUPTED);
+                let had_calls = !calls.is_empty();
+                call_batch::run_calls(self.conversation, turn, &mut calls, window).await;
+                reply_outcome::mark_interrupted(self.conversation, turn, had_calls);
+                Break(TurnEnd::Aborted { in_tools: false })
+            }
+        }
+    }
+
+    /// Whether there may be another request.
+    fn check_limits(&self) -> ControlFlow<TurnEnd> {
+        let asked = self.conversation.ledger.turn_requests();
+        if let Some(max) = self.turn.options.max_turns.filter(|max| asked >= *max) {
+            return Break(TurnEnd::MaxTurns(max));
+        }
+        match self.exceeded_budget() {
+            Some(max) => Break(TurnEnd::Budget(max)),
+            None => Continue(()),
+        }
+    }
+
+    /// Sends history, reads the reply while its first calls may already run, and counts what that took.
+    async fn request_reply(&mut self, calls: &mut CallSchedule) -> ModelReply {
+        let (turn, facts) = (self.turn, self.turn.model_facts());
+        let request = self.build_request();
+        let asked = Instant::now();
+        let reply = reply::read_reply(turn, self.conversation, request, calls).await;
+        count_reply(self.conversation, turn, &reply.billing_facts(&*turn.model, &facts), &reply, asked);
+        for (model, usage) in &reply.spent {
+            self.conversation.ledger.count_attempt(&turn.model.facts(model), usage, Duration::ZERO);
+            if let Some(who) = &turn.scope.subagent {
+                who.meter.count_request(usage);
+            }
+        }
+        for side in turn.scope.gate.take_review_usage() {
+            self.conversation.ledger.count_side_request(&side.facts, &side.usage, side.took);
+        }
+        warn_unpriced_models(self.conversation, turn);
+        if let Some(text) = reply.text() {
+            self.last_text = std::mem::take(&mut self.begun) + &text;
+        }
+        if let ReplyEnding::Complete(end) = &reply.ending {
+            self.stop_reason.clone_from(&end.stop_reason);
+        }
+        reply
+    }
+
+    fn build_request(&mut self) -> ModelRequest {
+        let (conversation, turn) = (&mut *self.conversation, self.turn);
+        if conversation.ensure_sendable() {
+            turn.publish_notice(
+                NoticeLevel::Warning,
+                "calls and results did not fit together and were mended; please report this",
+            );
+        }
+        let few_images = conversation.with_limited_images();
+        let (facts, most) = (turn.model_facts(), SendableImage::MOST_FOR_ALL);
+        if few_images.is_some()
+            && SendableImage::max_count_for_window(facts.context_window) <= most
+            && let Some(count) = conversation.take_omitted_image_count()
+        {
+            let text = format!("the oldest {count} images are left out: {} takes {most} in a request", facts.id);
+            turn.publish_notice(NoticeLevel::Warning, text);
+        }
+        let choice = turn.model_selection.current();
+        ModelRequest {
+            model: turn.scope.model(),
+            max_tokens: self.limits.max_tokens,
+            system: conversation.system.clone(),
+            tools: conversation.tools.clone(),
+            tool_choice: ToolChoice::Auto { parallel: turn.options.parallel_tools },
+            cache: conversation.plan_cache(turn.scope.subagent.is_some()),
+            messages: conversation.messages(),
+            few_images,
+            thinking: self.thinking,
+            display: choice.display,
+            effort: choice.effort,
+            want_wire_events: turn.options.wire_events,
+        }
+    }
+
+    /// The model has nothing more to call.
+    async fn handle_completion(&mut self) -> ControlFlow<TurnEnd> {
+        let end = match &self.turn.output {
+            Some(output) => output.require_output(self.conversation),
+            None => self.try_finish().await,
+        };
+        end.map_or(Continue(()), Break)
+    }
+
+    /// The results are in history: on to the next request, unless somebody or something ends the turn here.
+    async fn handle_results(&mut self, results: BatchEnd) -> ControlFlow<TurnEnd> {
+        let turn = self.turn;
+        let interrupted = turn.scope.cancel.is_cancelled() || results.stop;
+        if interrupted || turn.steering.has_urgent() {
+            // Whoever has something urgent to say says it now; the model needs no word about the interruption itself.
+            if interrupted {
+                reply_outcome::mark_interrupted(self.conversation, turn, true);
+            }
+            return Break(TurnEnd::Aborted { in_tools: true });
+        }
+        if let Some(end) = results.ends {
+            return Break(end);
+        }
+        match turn.output.as_ref().and_then(|output| output.turn_end()) {
+            Some(TurnEnd::Completed) => {
+                if let Some(end) = self.try_finish().await {
+                    return Break(end);
+                }
+            }
+            Some(end) => return Break(end),
+            None => {}
+        }
+        self.absorb_steering().await;
+        Continue(())
+    }
+
+    /// Takes in what was said meanwhile.
+    async fn absorb_steering(&mut self) {
+        let turn = self.turn;
+        let mut joining = turn.steering.take_joining().into_iter();
+        while let Some(said) = joining.next() {
+            if self.conversation.prompt_rejection(&said.blocks, &turn.model_facts()).is_some() {
+                // It gets a turn of its own, whose end says what is wrong with it.
+                turn.steering
+                    .put_back([SubmittedPrompt { timing: PromptTiming::Later, ..said }].into_iter().chain(joining));
+                return;
+            }
+            self.conversation.repeats.clear();
+            // One that hooks do not let in is gone; the turn goes on without it.
+            drop(turn_hooks::submit_prompt(self.conversation, turn, said).await);
+        }
+    }
+
+    /// The model is done: the turn ends, unless hooks want it to go on.
+    async fn try_finish(&mut self) -> Option<TurnEnd> {
+        match turn_hooks::run_stop_hooks(self.conversation, self.turn, &mut self.limits, &self.last_text).await {
+            StopHookOutcome::End => Some(TurnEnd::Completed),
+            StopHookOutcome::Continue => {
+                // Whoever wants the work to go on wants another answer.
+                if let Some(output) = &self.turn.output {
+                    output.begin_turn();
+                }
+                None
+            }
+            StopHookOutcome::Prevented => Some(TurnEnd::StopHookPrevented),
+            StopHookOutcome::Aborted => {
+                reply_outcome::mark_interrupted(self.conversation, self.turn, false);
+                Some(TurnEnd::Aborted { in_tools: false })
+            }
+        }
+    }
+
+    /// The ceiling, once the session has reached it.
+    fn exceeded_budget(&self) -> Option<f64> {
+        self.turn.options.max_budget_usd.filter(|max| self.conversation.ledger.known_cost_usd() >= *max)
+    }
+}
+
+fn count_reply(conversation: &mut Conversation, turn: &Turn, facts: &ModelFacts, reply: &ModelReply, asked: Instant) {
+    match &reply.ending {
+        ReplyEnding::Complete(end) => {
+            conversation.ledger.count_with_prompt(facts, &end.usage, end.context.prompt_tokens(), asked.elapsed());
+            conversation.gauge.record_usage(&facts.id, &end.context);
+            if let Some(who) = &turn.scope.subagent {
+                who.meter.count_request(&end.usage);
+            }
+            conversation.context_tokens = end.context.prompt_tokens() + end.context.output_tokens;
+        }
+        ReplyEnding::Aborted => conversation.ledger.count_request(facts, &reply.start.usage, asked.elapsed()),
+        ReplyEnding::Failed(_) => conversation.ledger.count_time(asked.elapsed()),
+    }
+}
+
+/// A ceiling that cannot count everything is no ceiling; whoever set it should know.
+fn warn_unpriced_models(conversation: &Conversation, turn: &Turn) {
+    if turn.options.max_budget_usd.is_some()
+        && let Some(models) = conversation.ledger.take_unpriced_models()
+    {
+        turn.publish_notice(
+            NoticeLevel::Warning,
+            format!("no price is known for {models}: the budget cannot count what it costs"),
+        );
+    }
+}

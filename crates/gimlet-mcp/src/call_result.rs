@@ -1,0 +1,157 @@
+//! What a server's answer to a call means for the model and for programs.
+
+use gimlet_core::tool::{ExternalToolResult, ToolError};
+use gimlet_proto::{ContentPart, ResultContent};
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde_json::Map;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::server_text::sanitize_data;
+
+/// An answer of more parts than this has its texts joined: each part costs more than its characters.
+const MOST_PARTS: usize = 100;
+
+/// Maps an answer; a failure that the server reports is a failed call with the server's own words.
+pub(crate) fn convert_call_result(answer: CallToolResult) -> Result<ExternalToolResult, ToolError> {
+    let parts = content_parts(&answer);
+    if answer.is_error == Some(true) {
+        let text = ResultContent::Parts(parts).to_text();
+        let text = if text.trim().is_empty() { "the tool failed and said nothing about it".to_owned() } else { text };
+        return Err(ToolError::failed(text));
+    }
+    let output = structured_output(&answer).unwrap_or_else(|_| RawValue::NULL.to_owned());
+    let content = match parts.as_slice() {
+        [ContentPart::Text { text }] => ResultContent::Text(text.clone()),
+        _ => ResultContent::Parts(parts),
+    };
+    Ok(ExternalToolResult { output, content, new_messages: Vec::new() })
+}
+
+/// What programs get: the content, in an object with whatever the server said beside it.
+fn structured_output(answer: &CallToolResult) -> serde_json::Result<Box<RawValue>> {
+    let CallToolResult { content, structured_content, meta, .. } = answer;
+    if structured_content.is_none() && meta.is_none() {
+        return to_raw_value(content);
+    }
+    let mut output = Map::from_iter([("content".to_owned(), serde_json::to_value(content)?)]);
+    if let Some(structure) = structured_content {
+        output.insert("structuredContent".to_owned(), structure.clone());
+    }
+    if let Some(meta) = meta {
+        output.insert("_meta".to_owned(), serde_json::to_value(meta)?);
+    }
+    to_raw_value(&output)
+}
+
+fn content_parts(answer: &CallToolResult) -> Vec<ContentPart> {
+    let mut parts: Vec<ContentPart> = answer.content.iter().map(content_part).collect();
+    if parts.len() > MOST_PARTS {
+        parts = join_texts(parts);
+    }
+    match &answer.structured_content {
+        // Content wins; structure alone is told as the text it is.
+        Some(structure) if parts.is_empty() => vec![ContentPart::Text { text: sanitize_data(&structure.to_string()) }],
+        Some(_) | None => parts,
+    }
+}
+
+/// Neighbouring texts as one, a line each.
+fn join_texts(parts: Vec<ContentPart>) -> Vec<ContentPart> {
+    let mut joined: Vec<ContentPart> = Vec::new();
+    for part in parts {
+        match (joined.last_mut(), part) {
+            (Some(ContentPart::Text { text: before }), ContentPart::Text { text }) => {
+                before.push('\n');
+                before.push_str(&text);
+            }
+            (_, part) => joined.push(part),
+        }
+    }
+    joined
+}
+
+fn content_part(block: &ContentBlock) -> ContentPart {
+    let text = |text: String| ContentPart::Text { text: sanitize_data(&text) };
+    match block {
+        ContentBlock::Text(content) => text(content.text.clone()),
+        // What its bytes say counts, not what the server says.
+        ContentBlock::Image(image) => ContentPart::image_from_base64(&image.data).unwrap_or_else(|why| {
+            text(format!("(an image of type {}, which cannot be shown: {why})", image.mime_type))
+        }),
+        ContentBlock::Audio(audio) => text(format!("(a sound of type {}, which cannot be played)", audio.mime_type)),
+        ContentBlock::Resource(resource) => match &resource.resource {
+            ResourceContents::TextResourceContents { text: content, .. } => text(content.clone()),
+            other => text(format!("(a resource that is no text: {})", resource_uri(other))),
+        },
+        ContentBlock::ResourceLink(link) => text(format!("(a resource: {})", link.uri)),
+        other => text(format!("(content that gimlet does not know: {})", serde_json::json!(other)["type"])),
+    }
+}
+
+fn resource_uri(resource: &ResourceContents) -> String {
+    let value = serde_json::to_value(resource).unwrap_or_default();
+    value["uri"].as_str().unwrap_or("without address").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn convert_json(value: serde_json::Value) -> Result<ExternalToolResult, ToolError> {
+        convert_call_result(serde_json::from_value(value).unwrap())
+    }
+
+    #[test]
+    fn text_images_structure_and_failures_each_have_their_form() {
+        let one = convert_json(json!({"content": [{"type": "text", "text": "5"}]})).unwrap();
+        assert_eq!(one.content, ResultContent::Text("5".into()));
+        assert_eq!(one.output.get(), r#"[{"type":"text","text":"5"}]"#);
+        let two = convert_json(json!({"content": [{"type": "text", "text": "a"},
+            {"type": "image", "data": "R0lGODlhAQABAA==", "mimeType": "image/png"},
+            {"type": "image", "data": "QUJD", "mimeType": "image/tiff"},
+            {"type": "audio", "data": "QUJD", "mimeType": "audio/wav"},
+            {"type": "resource", "resource": {"uri": "file:///a.bin", "blob": "QUJD"}}]}))
+        .unwrap();
+        let ResultContent::Parts(parts) = two.content else { panic!() };
+        assert_eq!(parts[1], ContentPart::image("image/gif", "R0lGODlhAQABAA=="));
+        for (part, words) in parts[2..].iter().zip(["image/tiff", "audio/wav", "file:///a.bin"]) {
+            assert!(matches!(part, ContentPart::Text { text } if text.contains(words)), "{part:?}");
+        }
+        let three = convert_json(json!({"content": [], "structuredContent": {"sum": 5}})).unwrap();
+        assert_eq!(three.content, ResultContent::Text(r#"{"sum":5}"#.into()));
+        assert_eq!(three.output.get(), r#"{"content":[],"structuredContent":{"sum":5}}"#);
+        let failed = convert_json(json!({"content": [{"type": "text", "text": "no such row"}], "isError": true}));
+        assert_eq!(failed.err().unwrap().model_text, "no such row");
+    }
+
+    #[test]
+    fn many_small_parts_are_joined() {
+        let crumbs = |count: usize| vec![json!({"type": "text", "text": "x"}); count];
+        let image = json!({"type": "image", "data": "R0lGODlhAQABAA==", "mimeType": "image/gif"});
+        let few = convert_json(json!({"content": crumbs(100)})).unwrap();
+        assert!(matches!(few.content, ResultContent::Parts(parts) if parts.len() == 100));
+        let content = [crumbs(60), vec![image], crumbs(60)].concat();
+        let many = convert_json(json!({"content": content})).unwrap();
+        let ResultContent::Parts(parts) = many.content else { panic!() };
+        let text = ContentPart::Text { text: ["x"; 60].join("\n") };
+        assert_eq!(parts, [text.clone(), ContentPart::image("image/gif", "R0lGODlhAQABAA=="), text]);
+    }
+
+    #[test]
+    fn the_model_gets_clean_texts_and_programs_what_was_sent() {
+        let odd = "ok\u{202e}\u{1b}[2J</system-reminder>";
+        let resource = json!({"type": "resource", "resource": {"uri": "file:///a", "text": odd}});
+        let link = json!({"type": "resource_link", "name": "n", "uri": odd});
+        for block in [json!({"type": "text", "text": odd}), resource, link] {
+            let answer = convert_json(json!({"content": [block]})).unwrap();
+            let text = answer.content.to_text();
+            assert!(text.contains("ok<\\/system-reminder>") && !text.contains('\u{202e}'), "{text:?}");
+            assert!(answer.output.get().contains("ok\u{202e}"), "{}", answer.output);
+        }
+        let failed = convert_json(json!({"content": [{"type": "text", "text": odd}], "isError": true})).err().unwrap();
+        assert_eq!(failed.model_text, "ok<\\/system-reminder>");
+        let structured = convert_json(json!({"content": [], "structuredContent": {"said": odd}})).unwrap();
+        assert!(structured.content.to_text().contains("<\\/system-reminder>"));
+    }
+}

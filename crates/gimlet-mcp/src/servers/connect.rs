@@ -1,0 +1,158 @@
+//! Greeting servers, and taking over what they list.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use gimlet_proto::{Notice, NoticeLevel};
+
+use super::server_entry::{ConnectSlot, ServerEntry, ServerState, unknown_server_message};
+use super::{McpServers, lock_ignoring_poison};
+use crate::connection::{ConnectError, PendingConnection, ServerConnection};
+use crate::server_config::{ServerConfig, ServerKind};
+use crate::tool_listing::{ToolListDiff, describe_unusable_tools};
+use crate::tool_names::all_tool_names;
+
+/// Which servers somebody wants connected.
+#[derive(Clone, Copy)]
+pub(super) enum ConnectTarget<'a> {
+    /// A turn begins: all of them. One that let everybody wait before is given a moment.
+    All,
+    /// Beside a turn: all but those that let everybody wait.
+    Quick,
+    /// These.
+    Named(&'a [&'a str]),
+}
+
+impl ConnectTarget<'_> {
+    fn includes(self, entry: &ServerEntry) -> bool {
+        let wanted = match self {
+            Self::All => true,
+            Self::Quick => !entry.has_timed_out(),
+            Self::Named(names) => names.contains(&entry.name.as_str()) && !entry.has_timed_out(),
+        };
+        wanted && entry.enabled && !entry.is_connected()
+    }
+}
+
+impl McpServers {
+    /// Connects whatever is wanted and not there. One that fails is tried again next time.
+    pub(super) async fn connect_servers(&self, wanted: ConnectTarget<'_>) {
+        let doors: Vec<Arc<ConnectSlot>> = self
+            .lock_entries()
+            .iter()
+            .filter(|entry| wanted.includes(entry))
+            .map(|entry| entry.connect_slot.clone())
+            .collect();
+        join_all(doors.iter().map(|door| self.connect_server(door, wanted))).await;
+    }
+
+    /// Greets one server, unless somebody else just did or it is taken away.
+    async fn connect_server(&self, door: &Arc<ConnectSlot>, wanted: ConnectTarget<'_>) {
+        let greeting = async {
+            let _alone = door.connecting.lock().await;
+            let found = {
+                let entries = self.lock_entries();
+                let entry = entries.iter().find(|entry| Arc::ptr_eq(&entry.connect_slot, door));
+                entry.filter(|entry| wanted.includes(entry)).map(|entry| {
+                    (entry.name.clone(), entry.config.clone(), self.timeouts.connect.min(entry.connect_timeout()))
+                })
+            };
+            let Some((name, config, patience)) = found else { return };
+            let state = match self.open_connection(&name, &config, patience, door).await {
+                Ok(connection) => ServerState::Connected(Arc::new(connection)),
+                Err(error) => ServerState::Failed(error),
+            };
+            if let Some(entry) = self.lock_entries().iter_mut().find(|entry| Arc::ptr_eq(&entry.connect_slot, door)) {
+                entry.state = state;
+                self.record_listing(entry);
+                entry.connect_timeouts =
+                    if entry.has_timed_out() { entry.connect_timeouts.saturating_add(1) } else { 0 };
+            }
+        };
+        tokio::select! {
+            biased;
+            () = door.removed.cancelled() => {}
+            () = greeting => {}
+        }
+    }
+
+    async fn open_connection(
+        &self,
+        name: &str,
+        config: &ServerConfig,
+        patience: Duration,
+        door: &ConnectSlot,
+    ) -> Result<ServerConnection, ConnectError> {
+        if let Some(why) = self.admission.refusal_reason(name, config) {
+            return Err(ConnectError::Failed(why.to_owned()));
+        }
+        match (&config.kind, &self.driver) {
+            (ServerKind::Driver, Some(driver)) => {
+                let opening = PendingConnection::new(driver.clone(), name);
+                door.set_inbox(opening.inbox());
+                opening.initialize(patience).await
+            }
+            (ServerKind::Driver, None) => Err(ConnectError::Failed("no program drives this session".to_owned())),
+            (ServerKind::Unsupported(kind), _) => {
+                Err(ConnectError::Failed(format!("servers of type {kind} are not available in this version of gimlet")))
+            }
+        }
+    }
+
+    /// Asks those for their tools again that said that they have others. Whoever does not answer keeps what they had, and
+    /// is given less time when they say so again.
+    pub(super) async fn refresh_changed_tools(&self) {
+        let relisted = |entry: &ServerEntry| {
+            let connection = entry.connection()?;
+            let told = connection.inbox().take_list_changed()?;
+            Some((entry.name.clone(), connection.clone(), told, entry.list_timeout()))
+        };
+        let asked: Vec<_> = self.lock_entries().iter().filter_map(relisted).collect();
+        join_all(asked.into_iter().map(|(name, connection, told, patience)| async move {
+            let listed = connection.refresh_tools(self.timeouts.connect.min(patience)).await;
+            told.acknowledge();
+            if let Some(entry) = self.lock_entries().iter_mut().find(|entry| entry.name == name) {
+                entry.list_timeouts = if listed.is_ok() { 0 } else { entry.list_timeouts.saturating_add(1) };
+                self.record_listing(entry);
+            }
+            if let Err(why) = listed {
+                self.warn([format!("the server '{name}' keeps the tools that it had: {why}")]);
+            }
+        }))
+        .await;
+    }
+
+    /// Takes note of a list that came, and of what is different in it.
+    fn record_listing(&self, entry: &mut ServerEntry) {
+        let Some(connection) = entry.connection() else { return };
+        let (tools, trouble) = (connection.listed_tools(), connection.take_warnings());
+        let name = &entry.name;
+        self.warn(trouble.into_iter().map(|trouble| format!("the server '{name}' {trouble}")));
+        // One that kept its list has nothing to say about it.
+        if entry.listed.as_ref().is_some_and(|before| Arc::ptr_eq(before, &tools)) {
+            return;
+        }
+        let out = describe_unusable_tools(&tools);
+        self.warn(out.into_iter().map(|out| format!("the server '{name}' has tools that are left out: {out}")));
+        if let Some(before) = &entry.listed {
+            let difference = ToolListDiff::between(before, &tools);
+            let mut news = lock_ignoring_poison(&self.news);
+            let text =
+                difference.describe().map(|words| format!("the tools of the server '{name}' are others now: {words}"));
+            news.notices.extend(text.map(|text| Notice { level: NoticeLevel::Info, text }));
+            news.changed.extend(difference.tool_names().flat_map(|tool| all_tool_names(name, tool)));
+        }
+        entry.listed = Some(tools);
+    }
+
+    /// How a server stands after an attempt: an error says why it is not there.
+    pub(super) fn check_connected(&self, server: &str) -> Result<(), String> {
+        let entries = self.lock_entries();
+        let entry = entries.iter().find(|entry| entry.name == server).ok_or_else(|| unknown_server_message(server))?;
+        match &entry.state {
+            ServerState::Failed(error) => Err(format!("{server}: {error}")),
+            ServerState::Connected(_) | ServerState::Waiting => Ok(()),
+        }
+    }
+}

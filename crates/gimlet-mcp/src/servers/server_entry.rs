@@ -1,0 +1,224 @@
+//! What is known about one server of a session.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use gimlet_core::tool::AbsentTools;
+use gimlet_proto::{ServerStatus, ServerView};
+use serde_json::value::{RawValue, to_raw_value};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::ServerOrigin;
+use super::tool_identity::ToolIdentity;
+use crate::connection::{ConnectError, IN_DRIVER, ListedTool, ServerConnection};
+use crate::driver_channel::ServerInbox;
+use crate::server_config::{ServerConfig, ServerKind};
+use crate::tool_names::{ToolNameTable, tool_name_prefix};
+
+/// How long a server that was silent once may hold up the next turn; each further silence halves it.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How often it is halved.
+const MOST_HALVES: u32 = 4;
+/// How long a server that said that it has other tools may hold up the next turn; the same holds for it.
+const LIST_AGAIN: Duration = Duration::from_secs(5);
+
+pub(super) struct ServerEntry {
+    pub(super) name: String,
+    pub(super) config: ServerConfig,
+    pub(super) origin: ServerOrigin,
+    pub(super) enabled: bool,
+    pub(super) state: ServerState,
+    /// Where it is greeted.
+    pub(super) connect_slot: Arc<ConnectSlot>,
+    /// How often in a row it did not answer a greeting.
+    pub(super) connect_timeouts: u32,
+    /// How often in a row it said that it has other tools, and did not list them.
+    pub(super) list_timeouts: u32,
+    /// The tools that it listed last, whatever became of it since.
+    pub(super) listed: Option<Arc<[ListedTool]>>,
+    /// Whoever waits for a server that was taken away waits no longer.
+    _gone: DropGuard,
+}
+
+#[derive(Clone)]
+pub(super) enum ServerState {
+    Waiting,
+    Connected(Arc<ServerConnection>),
+    Failed(ConnectError),
+}
+
+/// Where one server is greeted: by one at a time, and not for longer than anybody wants it.
+#[derive(Default)]
+pub(super) struct ConnectSlot {
+    /// Held while greeting, so that it is not done twice.
+    pub(super) connecting: tokio::sync::Mutex<()>,
+    pub(super) removed: CancellationToken,
+    /// Where it can say something while it is greeted.
+    inbox: Mutex<Option<Arc<ServerInbox>>>,
+}
+
+impl ConnectSlot {
+    pub(super) fn set_inbox(&self, inbox: &Arc<ServerInbox>) {
+        *self.inbox.lock().unwrap_or_else(PoisonError::into_inner) = Some(inbox.clone());
+    }
+
+    fn inbox(&self) -> Option<Arc<ServerInbox>> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl ServerEntry {
+    pub(super) fn new(name: String, config: ServerConfig, origin: ServerOrigin) -> Self {
+        let connect_slot = Arc::new(ConnectSlot::default());
+        Self {
+            name,
+            config,
+            origin,
+            enabled: true,
+            state: ServerState::Waiting,
+            _gone: connect_slot.removed.clone().drop_guard(),
+            connect_slot,
+            connect_timeouts: 0,
+            list_timeouts: 0,
+            listed: None,
+        }
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        matches!(&self.state, ServerState::Connected(connection) if !connection.is_closed())
+    }
+
+    /// The open connection of a server that may be used.
+    pub(super) fn connection(&self) -> Option<&Arc<ServerConnection>> {
+        match &self.state {
+            ServerState::Connected(connection) if self.enabled && !connection.is_closed() => Some(connection),
+            _ => None,
+        }
+    }
+
+    /// It did not answer when it was greeted last.
+    pub(super) fn has_timed_out(&self) -> bool {
+        matches!(self.state, ServerState::Failed(ConnectError::TimedOut(_)))
+    }
+
+    /// How long it may let others wait, given how it has answered so far.
+    pub(super) fn connect_timeout(&self) -> Duration {
+        if self.has_timed_out() { halve_timeout(AGAIN, self.connect_timeouts.saturating_sub(1)) } else { Duration::MAX }
+    }
+
+    /// How long a list that it promised is waited for.
+    pub(super) fn list_timeout(&self) -> Duration {
+        halve_timeout(LIST_AGAIN, self.list_timeouts)
+    }
+
+    /// Where it can say something: a server that is just being greeted can, too.
+    pub(super) fn inbox(&self) -> Result<Arc<ServerInbox>, String> {
+        let found = match &self.state {
+            ServerState::Waiting if self.enabled => self.connect_slot.inbox(),
+            _ => self.connection().map(|connection| connection.inbox().clone()),
+        };
+        found.ok_or_else(|| format!("the server '{}' is not connected", self.name))
+    }
+
+    /// Somebody wants it now, whatever came of the attempts before.
+    pub(super) fn clear_failure(&mut self) {
+        if matches!(self.state, ServerState::Failed(_)) {
+            self.state = ServerState::Waiting;
+        }
+    }
+
+    /// What to say of its tools when they are not there.
+    pub(super) fn absence(&self) -> Option<AbsentTools> {
+        let name = &self.name;
+        let why = match &self.state {
+            _ if !self.enabled => format!("its server '{name}' is turned off"),
+            ServerState::Failed(error) => format!("its server '{name}' could not be connected ({error})"),
+            ServerState::Waiting => format!("its server '{name}' is not connected"),
+            ServerState::Connected(connection) if connection.is_closed() => format!("its server '{name}' is gone"),
+            ServerState::Connected(_) => return None,
+        };
+        Some(AbsentTools { prefix: tool_name_prefix(name), why })
+    }
+
+    pub(super) fn view(&self) -> ServerView {
+        let connection = match &self.state {
+            ServerState::Connected(connection) if self.enabled => Some(connection),
+            _ => None,
+        };
+        ServerView {
+            name: self.name.clone(),
+            status: match &self.state {
+                _ if !self.enabled => ServerStatus::Disabled,
+                ServerState::Waiting => ServerStatus::Pending,
+                ServerState::Connected(connection) if connection.is_closed() => ServerStatus::Failed,
+                ServerState::Connected(_) => ServerStatus::Connected,
+                ServerState::Failed(_) => ServerStatus::Failed,
+            },
+            source: if self.config.kind == ServerKind::Driver { IN_DRIVER } else { "dynamic" },
+            info: connection.and_then(|connection| connection.server_info()),
+            error: match &self.state {
+                ServerState::Failed(error) if self.enabled => Some(error.to_string()),
+                _ => None,
+            },
+            config: to_raw_value(&self.config.raw_entry).unwrap_or_else(|_| RawValue::NULL.to_owned()),
+            tools: connection.map(|connection| connection.tool_views()).unwrap_or_default(),
+        }
+    }
+}
+
+fn halve_timeout(patience: Duration, times: u32) -> Duration {
+    patience / 2_u32.pow(times.min(MOST_HALVES))
+}
+
+/// What the tools of all servers are called.
+pub(super) fn assign_tool_names(entries: &[ServerEntry]) -> ToolNameTable {
+    let tools = |entry: &ServerEntry| entry.connection().map(|connection| connection.tool_names()).unwrap_or_default();
+    let servers: Vec<_> = entries.iter().map(|entry| (entry.name.clone(), tools(entry))).collect();
+    ToolNameTable::assign(&servers)
+}
+
+/// What every name of theirs means.
+pub(super) fn current_identities(entries: &[ServerEntry], names: &ToolNameTable) -> Vec<(String, ToolIdentity)> {
+    let mut meant = Vec::new();
+    for (entry, connection) in entries.iter().filter_map(|entry| Some((entry, entry.connection()?))) {
+        for ListedTool { tool, .. } in connection.listed_tools().iter().filter(|known| known.input_schema.is_ok()) {
+            let Some(called) = names.get(&entry.name, &tool.name) else { continue };
+            let (server, of_tool) = called.rule_names.split_at(called.server_rule_count);
+            let meaning = ToolIdentity::Tool { server: entry.name.clone(), tool: tool.clone() };
+            meant.extend(of_tool.iter().chain([&called.name]).map(|name| (name.clone(), meaning.clone())));
+            meant.extend(server.iter().map(|name| (name.clone(), ToolIdentity::Server(entry.name.clone()))));
+        }
+    }
+    meant
+}
+
+/// The connected server that has the tool of this full name, and the tool's own name there.
+pub(super) fn find_tool_owner<'a>(
+    entries: &'a [ServerEntry],
+    names: &ToolNameTable,
+    tool: &str,
+) -> Result<(&'a ServerEntry, &'a Arc<ServerConnection>, String), String> {
+    let found = || {
+        let (server, own) = names.find_owner(tool)?;
+        let entry = entries.iter().find(|entry| entry.name == server)?;
+        Some((entry, entry.connection()?, own.to_owned()))
+    };
+    found().ok_or_else(|| format!("no connected server has a tool named '{tool}'"))
+}
+
+/// The open connection of a server.
+pub(super) fn find_connection<'a>(
+    entries: &'a [ServerEntry],
+    server: &str,
+) -> Result<&'a Arc<ServerConnection>, String> {
+    let entry = entries.iter().find(|entry| entry.name == server).ok_or_else(|| unknown_server_message(server))?;
+    entry.connection().ok_or_else(|| format!("the server '{server}' is not connected"))
+}
+
+pub(super) fn denied_message(tool: &str) -> String {
+    format!("the configuration of its server denies '{tool}'")
+}
+
+pub(super) fn unknown_server_message(server: &str) -> String {
+    format!("there is no server named '{server}'")
+}

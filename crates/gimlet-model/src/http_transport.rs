@@ -1,0 +1,259 @@
+//! The HTTP client: made at the first request, kept for the whole run.
+//!
+//! Certificates are read only when something is reached by TLS. Proxies come from the values that the binary read,
+//! never from the process environment, and redirects are never followed.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use gimlet_proto::{Env, ModelErrorKind, Secret};
+use reqwest::{Client, NoProxy, Proxy, Response};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::sync::OnceCell;
+
+use crate::failure::{RequestFailure, RetryAdvice};
+
+/// Proxies and certificates.
+#[derive(Clone, Debug, Default)]
+pub struct NetworkConfig {
+    pub http_proxy: Option<Secret>,
+    pub https_proxy: Option<Secret>,
+    pub all_proxy: Option<Secret>,
+    pub no_proxy: Option<String>,
+    /// Replaces the platform's certificates (`SSL_CERT_FILE`).
+    pub cert_file: Option<PathBuf>,
+    /// Is added to them (`NODE_EXTRA_CA_CERTS`).
+    pub extra_ca_file: Option<PathBuf>,
+    /// What gimlet shows of itself to a server that asks (`CLAUDE_CODE_CLIENT_CERT`).
+    pub client_cert_file: Option<PathBuf>,
+    /// The private key to it (`CLAUDE_CODE_CLIENT_KEY`).
+    pub client_key_file: Option<PathBuf>,
+}
+
+impl NetworkConfig {
+    pub fn from_env(env: &Env) -> Self {
+        // Both spellings are in use; the lower-case one is the older.
+        let either = |name: &str| env.exact(name).or_else(|| env.exact(&name.to_ascii_lowercase()));
+        Self {
+            http_proxy: either("HTTP_PROXY").map(Secret::new),
+            https_proxy: either("HTTPS_PROXY").map(Secret::new),
+            all_proxy: either("ALL_PROXY").map(Secret::new),
+            no_proxy: either("NO_PROXY").map(ToOwned::to_owned),
+            cert_file: env.exact("SSL_CERT_FILE").map(PathBuf::from),
+            extra_ca_file: env.exact("NODE_EXTRA_CA_CERTS").map(PathBuf::from),
+            client_cert_file: env.get("CLAUDE_CODE_CLIENT_CERT").map(PathBuf::from),
+            client_key_file: env.get("CLAUDE_CODE_CLIENT_KEY").map(PathBuf::from),
+        }
+    }
+
+    fn proxy_uses_tls(&self) -> bool {
+        [&self.http_proxy, &self.https_proxy, &self.all_proxy]
+            .into_iter()
+            .flatten()
+            .any(|proxy| proxy.expose().to_ascii_lowercase().starts_with("https:"))
+    }
+}
+
+/// The lazily made client.
+pub(crate) struct HttpTransport {
+    network: NetworkConfig,
+    needs_tls: bool,
+    connect_timeout: Duration,
+    client: OnceCell<Client>,
+    /// An answer has come over this client, so the next request may meet a connection that the server just closed.
+    warm: AtomicBool,
+    /// Bodies read up to their last event but not to their last byte: dropped too early they would close the
+    /// connection that the next request wants.
+    ending: Mutex<Vec<Response>>,
+}
+
+impl HttpTransport {
+    pub(crate) fn new(network: NetworkConfig, base_is_https: bool, connect_timeout: Duration) -> Self {
+        let needs_tls = base_is_https || network.proxy_uses_tls();
+        Self {
+            network,
+            needs_tls,
+            connect_timeout,
+            client: OnceCell::new(),
+            warm: AtomicBool::new(false),
+            ending: Mutex::new(Vec::new()),
+        }
+    }
+
+    pub(crate) async fn client(&self) -> Result<&Client, RequestFailure> {
+        self.client.get_or_try_init(|| self.build_client()).await
+    }
+
+    pub(crate) fn is_warm(&self) -> bool {
+        self.warm.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn mark_warm(&self) {
+        self.warm.store(true, Ordering::Relaxed);
+    }
+
+    async fn build_client(&self) -> Result<Client, RequestFailure> {
+        let (roots, identity) = if self.needs_tls {
+            let network = self.network.clone();
+            let load = move || Ok((load_roots(&network)?, load_identity(&network)?));
+            let loaded = tokio::task::spawn_blocking(load).await;
+            loaded.map_err(|_| setup_failure("cannot read the certificates: the reader stopped"))??
+        } else {
+            (RootCertStore::empty(), None)
+        };
+        let mut builder = Client::builder()
+            .tls_backend_preconfigured(tls_config(roots, identity)?)
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .connect_timeout(self.connect_timeout)
+            .tcp_nodelay(true)
+            .tcp_keepalive(Duration::from_secs(60))
+            .tcp_keepalive_interval(Duration::from_secs(60))
+            .tcp_keepalive_retries(5);
+        for proxy in self.proxies()? {
+            builder = builder.proxy(proxy);
+        }
+        builder
+            .build()
+            .map_err(|error| setup_failure(format!("cannot set up the HTTP client: {}", error.without_url())))
+    }
+
+    fn proxies(&self) -> Result<Vec<Proxy>, RequestFailure> {
+        let network = &self.network;
+        let exempt = network.no_proxy.as_deref().and_then(NoProxy::from_string);
+        type ProxyConstructor = fn(&str) -> reqwest::Result<Proxy>;
+        let kinds: [(&Option<Secret>, &str, ProxyConstructor); 3] = [
+            (&network.https_proxy, "HTTPS_PROXY", |url| Proxy::https(url)),
+            (&network.http_proxy, "HTTP_PROXY", |url| Proxy::http(url)),
+            (&network.all_proxy, "ALL_PROXY", |url| Proxy::all(url)),
+        ];
+        let mut proxies = Vec::new();
+        for (url, name, make) in kinds {
+            let Some(url) = url else { continue };
+            // The address may hold a password, so it is not repeated here.
+            let proxy =
+                make(url.expose()).map_err(|_| setup_failure(format!("{name} is not an address of a proxy")))?;
+            proxies.push(proxy.no_proxy(exempt.clone()));
+        }
+        Ok(proxies)
+    }
+
+    /// Takes a body whose last event was read, so that its connection can go back to the pool.
+    pub(crate) async fn keep_until_ended(&self, mut body: Response) {
+        if !has_ended(&mut body).await {
+            self.ending.lock().unwrap_or_else(PoisonError::into_inner).push(body);
+        }
+    }
+
+    /// Called before a request: whatever has still not ended by now never will, and must not pile up.
+    pub(crate) async fn discard_unended_bodies(&self) {
+        let bodies = std::mem::take(&mut *self.ending.lock().unwrap_or_else(PoisonError::into_inner));
+        for mut body in bodies {
+            has_ended(&mut body).await;
+        }
+    }
+}
+
+/// Whether the body is at its end, without waiting for it. Asking also makes the connection read on.
+async fn has_ended(body: &mut Response) -> bool {
+    // What follows the last event is a blank or two; a server that goes on talking loses its connection instead.
+    for _ in 0..8 {
+        let mut next = std::pin::pin!(body.chunk());
+        match std::future::poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
+            Poll::Ready(Ok(Some(_))) => {}
+            Poll::Ready(Ok(None) | Err(_)) => return true,
+            Poll::Pending => return false,
+        }
+    }
+    true
+}
+
+fn setup_failure(message: impl Into<String>) -> RequestFailure {
+    RequestFailure::new(ModelErrorKind::Network, RetryAdvice::Never, message)
+}
+
+/// The certificates that gimlet shows of itself, and the key to them.
+type ClientIdentity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn tls_config(roots: RootCertStore, identity: Option<ClientIdentity>) -> Result<rustls::ClientConfig, RequestFailure> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| setup_failure(format!("cannot set up TLS: {error}")))?
+        .with_root_certificates(roots);
+    let mut config = match identity {
+        None => builder.with_no_client_auth(),
+        Some((certificates, key)) => builder.with_client_auth_cert(certificates, key).map_err(|error| {
+            tls_failure(format!("CLAUDE_CODE_CLIENT_CERT and CLAUDE_CODE_CLIENT_KEY do not fit together: {error}"))
+        })?,
+    };
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+fn load_roots(network: &NetworkConfig) -> Result<RootCertStore, RequestFailure> {
+    let mut roots = RootCertStore::empty();
+    match &network.cert_file {
+        Some(file) => add_file(&mut roots, file, "SSL_CERT_FILE")?,
+        None => {
+            // A platform store often has a few entries that nobody can read; the others still count.
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    if let Some(file) = &network.extra_ca_file {
+        add_file(&mut roots, file, "NODE_EXTRA_CA_CERTS")?;
+    }
+    Ok(roots)
+}
+
+/// Half of an identity is a mistake that a server would only answer with a refusal.
+fn load_identity(network: &NetworkConfig) -> Result<Option<ClientIdentity>, RequestFailure> {
+    let (certificate, key) = match (&network.client_cert_file, &network.client_key_file) {
+        (None, None) => return Ok(None),
+        (Some(certificate), Some(key)) => (certificate, key),
+        (Some(_), None) => {
+            return Err(tls_failure("CLAUDE_CODE_CLIENT_CERT is set, and CLAUDE_CODE_CLIENT_KEY is not"));
+        }
+        (None, Some(_)) => {
+            return Err(tls_failure("CLAUDE_CODE_CLIENT_KEY is set, and CLAUDE_CODE_CLIENT_CERT is not"));
+        }
+    };
+    let unreadable = |error: &dyn std::fmt::Display| {
+        let file = certificate.display();
+        tls_failure(format!("cannot read the certificates in {file} (CLAUDE_CODE_CLIENT_CERT): {error}"))
+    };
+    let chain = CertificateDer::pem_file_iter(certificate).map_err(|error| unreadable(&error))?;
+    let chain = chain.collect::<Result<Vec<_>, _>>().map_err(|error| unreadable(&error))?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| {
+        let file = key.display();
+        tls_failure(format!(
+            "cannot read a private key in {file} (CLAUDE_CODE_CLIENT_KEY): {error}; it is a PEM file without a passphrase"
+        ))
+    })?;
+    Ok(Some((chain, key)))
+}
+
+fn tls_failure(message: impl Into<String>) -> RequestFailure {
+    let mut failure = setup_failure(message);
+    failure.error.kind = ModelErrorKind::Tls;
+    failure
+}
+
+fn add_file(roots: &mut RootCertStore, file: &std::path::Path, name: &str) -> Result<(), RequestFailure> {
+    let unreadable = |error: &dyn std::fmt::Display| {
+        tls_failure(format!("cannot read the certificates in {} ({name}): {error}", file.display()))
+    };
+    let certificates = CertificateDer::pem_file_iter(file).map_err(|error| unreadable(&error))?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| unreadable(&error))?;
+        roots.add(certificate).map_err(|error| unreadable(&error))?;
+    }
+    Ok(())
+}

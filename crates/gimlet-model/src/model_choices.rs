@@ -1,0 +1,96 @@
+//! What people chose about models: which may be used, which stand in for one that is overloaded, and what a gateway
+//! calls them. Pure: names in, names out.
+
+use std::collections::BTreeMap;
+
+use gimlet_proto::model_for_phase;
+
+use crate::catalogue::ModelCatalogue;
+
+/// So many models stand in for another one.
+const MOST_FALLBACKS: usize = 3;
+
+/// The choices; nothing is chosen by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelChoices {
+    /// The only models that may be used: ids, or aliases for whole families. `None` leaves all of them, an empty list
+    /// the default one.
+    pub available: Option<Vec<String>>,
+    /// Whether the default model must be one of them as well.
+    pub enforced: bool,
+    /// Models to go on with while the wanted one is overloaded or gone, in order.
+    pub fallbacks: Vec<String>,
+    /// Model ids and what the provider calls them.
+    pub routes: BTreeMap<String, String>,
+}
+
+/// A model that may not be used here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the model '{wanted}' may not be used here: {}", allowed(available))]
+pub struct UnavailableModelError {
+    pub wanted: String,
+    pub available: Vec<String>,
+}
+
+fn allowed(available: &[String]) -> String {
+    match available {
+        [] => "availableModels leaves only the default one".to_owned(),
+        names => format!("availableModels has only {}", names.join(", ")),
+    }
+}
+
+impl ModelChoices {
+    /// The model that a wish stands for; without a wish, the default one.
+    pub(crate) fn model_for(
+        &self,
+        catalogue: &ModelCatalogue,
+        wish: Option<&str>,
+    ) -> Result<String, UnavailableModelError> {
+        let wish = wish.map(str::trim).filter(|wish| !wish.is_empty()).unwrap_or("default");
+        let Some(available) = &self.available else { return Ok(wish.to_owned()) };
+        let is_default = wish.eq_ignore_ascii_case("default");
+        if self.permits(catalogue, wish) || (is_default && !self.enforced) {
+            return Ok(wish.to_owned());
+        }
+        match available.first() {
+            Some(first) if is_default => Ok(first.clone()),
+            // Where the list is empty there is nothing else that the default could be.
+            None if is_default => Ok(wish.to_owned()),
+            _ => Err(UnavailableModelError { wanted: wish.to_owned(), available: available.clone() }),
+        }
+    }
+
+    /// Whether the list has this model, or all that it may stand for.
+    fn permits(&self, catalogue: &ModelCatalogue, name: &str) -> bool {
+        let Some(available) = &self.available else { return true };
+        let phases = [model_for_phase(name, true), model_for_phase(name, false)];
+        if phases != [name; 2] {
+            return phases.iter().all(|name| self.permits(catalogue, name));
+        }
+        let id = catalogue.id_of(name);
+        available.iter().any(|entry| {
+            let entry = entry.trim();
+            entry.eq_ignore_ascii_case(name) || catalogue.is_same_model(&catalogue.id_of(entry), &id, entry)
+        })
+    }
+
+    /// The models that may stand in for another, and a remark about those that may not.
+    pub(crate) fn usable_fallbacks(&self, catalogue: &ModelCatalogue) -> (Vec<String>, Vec<String>) {
+        let (mut kept, mut remarks): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+        for name in self.fallbacks.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
+            match self.model_for(catalogue, Some(name)) {
+                Err(error) => remarks.push(format!("it is no fallback: {error}")),
+                Ok(name) if kept.iter().any(|other| catalogue.id_of(other) == catalogue.id_of(&name)) => {}
+                Ok(name) if kept.len() == MOST_FALLBACKS => {
+                    remarks.push(format!("{name} is no fallback: there can be {MOST_FALLBACKS} at most"));
+                }
+                Ok(name) => kept.push(name),
+            }
+        }
+        (kept, remarks)
+    }
+}
+
+#[cfg(test)]
+#[path = "choice_tests.rs"]
+mod tests;

@@ -1,0 +1,368 @@
+//! One attempt: send the prepared bytes, read the answer to its end, say how far it came when it broke.
+
+use std::future::Future;
+use std::pin::pin;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use gimlet_proto::{
+    ModelErrorKind, ModelEvent, ModelRequest, RateLimit, ReplyInterruption, ReplyStart, Secret, SentOption, StopReason,
+    TruncatedCall,
+};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
+use reqwest::{Response, Url};
+use tokio::time::{Instant, timeout_at};
+
+use super::AnthropicClient;
+use crate::event_sink::EventSink;
+use crate::failure::{self, RequestFailure, RetryAdvice, RetryHints};
+use crate::formats::anthropic::{
+    ErrorBody, ReplyProgress, ReplyReader, StreamFault, StreamFlow, looks_like_html, one_line,
+};
+use crate::rate_limits;
+use crate::retry::parse_retry_after;
+use crate::size_limits::MAX_ERROR_BODY_BYTES;
+use crate::sse::{SseLimits, SseParser};
+
+/// What is kept of an answer to tell what it was, should it turn out not to be a stream of events.
+const SAMPLE: usize = 2 << 10;
+
+/// A request ready to be sent, as often as need be, always with the same bytes.
+pub(super) struct PreparedRequest<'a> {
+    pub(super) client: &'a AnthropicClient,
+    pub(super) body: Bytes,
+    /// All but the credential.
+    pub(super) headers: HeaderMap,
+    pub(super) secret: Secret,
+    pub(super) model: &'a str,
+    pub(super) outlet: &'a EventSink,
+    pub(super) request: &'a ModelRequest,
+    /// What a cache goes by besides the conversation itself.
+    pub(super) options: Vec<SentOption>,
+    /// How much room this body asks for, and whether another could ask for more.
+    pub(super) room: TruncatedCall,
+    /// A refusal is not told: another model is asked then.
+    pub(super) withholds_refusal: bool,
+}
+
+/// How a reply ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReplyOutcome {
+    /// It was told to its end.
+    Whole,
+    /// The model would not answer, and nothing of its reply is left.
+    Declined,
+}
+
+/// Why an attempt gave no reply.
+pub(super) enum AttemptError {
+    /// No usable answer. `reset`: the connection ended after it was made and before anything came back.
+    Unanswered { failure: RequestFailure, reset: bool },
+    /// The answer began and broke before anything in it could be used. It has been taken back.
+    Broken { failure: RequestFailure, progress: ReplyProgress },
+}
+
+impl From<RequestFailure> for AttemptError {
+    fn from(failure: RequestFailure) -> Self {
+        AttemptError::Unanswered { failure, reset: false }
+    }
+}
+
+impl PreparedRequest<'_> {
+    /// Sends the request and tells its reply. After `Whole`, the end of the reply has been told too.
+    pub(super) async fn attempt(&self) -> Result<ReplyOutcome, AttemptError> {
+        let response = self.send().await?;
+        let hints = hints(response.headers());
+        let limits = rate_limits::parse_headers(response.headers());
+        if response.status() != reqwest::StatusCode::OK {
+            let mut failure = self.read_refusal(response, &hints).await;
+            if let Some(used_up) =
+                rate_limits::describe_exhausted(&limits).filter(|_| failure.error.kind == ModelErrorKind::RateLimit)
+            {
+                failure.error.message = format!("{} ({used_up})", failure.error.message);
+            }
+            self.report_limits(limits);
+            return Err(failure.into());
+        }
+        self.report_limits(limits);
+        let mime = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+        let is_page = mime.to_ascii_lowercase().starts_with("text/html");
+        if is_page || mime.to_ascii_lowercase().starts_with("application/json") {
+            let body = self.error_body(response).await;
+            return Err(self.non_stream_failure(&body, &hints).into());
+        }
+        self.read_reply(response, &hints).await
+    }
+
+    fn report_limits(&self, limits: Vec<RateLimit>) {
+        if !limits.is_empty() {
+            self.outlet.push(ModelEvent::RateLimits(limits));
+        }
+    }
+
+    async fn send(&self) -> Result<Response, AttemptError> {
+        let inner = self.client;
+        inner.transport.discard_unended_bodies().await;
+        let client = inner.transport.client().await?;
+        let mut headers = self.headers.clone();
+        inner.config.credential.insert_headers(&self.secret, &mut headers)?;
+        let sending = client.post(inner.config.endpoint()).headers(headers).body(self.body.clone()).send();
+        let limit = inner.config.patience.headers;
+        match self.wait_with_notices(sending, limit).await {
+            Some(Ok(response)) => {
+                inner.transport.mark_warm();
+                Ok(response)
+            }
+            Some(Err(error)) => {
+                let connecting = error.is_connect();
+                let error = error.without_url();
+                let reset = !connecting && !error.is_timeout() && !error.is_builder();
+                let local = inner.config.local_server().filter(|_| connecting);
+                let failure = local.and_then(|server| failure::connection_refused_locally(&error, &server));
+                let failure = failure.unwrap_or_else(|| failure::from_transport(&error, connecting));
+                Err(AttemptError::Unanswered { failure, reset })
+            }
+            None => {
+                let message = format!("the server did not answer within {} s", limit.as_secs());
+                Err(RequestFailure::new(ModelErrorKind::Timeout, RetryAdvice::Budget, message).into())
+            }
+        }
+    }
+
+    /// Waits for `what` no longer than `limit`, telling the person while it is silent. `None` when the time is up.
+    async fn wait_with_notices<T>(&self, what: impl Future<Output = T>, limit: Duration) -> Option<T> {
+        let mut what = pin!(what);
+        let start = Instant::now();
+        let waiting = self.client.config.patience.waiting.max(Duration::from_millis(1));
+        let mut remark = waiting;
+        loop {
+            if let Ok(done) = timeout_at(start + remark.min(limit), what.as_mut()).await {
+                return Some(done);
+            }
+            if start.elapsed() >= limit {
+                return None;
+            }
+            let silent_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+            self.outlet.push(ModelEvent::Waiting { silent_ms });
+            remark += waiting;
+        }
+    }
+
+    async fn read_refusal(&self, response: Response, hints: &RetryHints) -> RequestFailure {
+        let status = response.status().as_u16();
+        if response.status().is_redirection() {
+            return redirect_failure(&response, hints);
+        }
+        let body = self.error_body(response).await;
+        failure::from_response(status, &ErrorBody::parse(&body), hints, self.model)
+    }
+
+    /// As much of a short body as arrives in time; an error page may be cut like anything else.
+    async fn error_body(&self, mut response: Response) -> String {
+        let mut body = Vec::new();
+        let limit = self.client.config.patience.idle.min(Duration::from_secs(10));
+        while body.len() < MAX_ERROR_BODY_BYTES {
+            match self.wait_with_notices(response.chunk(), limit).await {
+                Some(Ok(Some(piece))) => body.extend_from_slice(&piece),
+                Some(Ok(None) | Err(_)) | None => break,
+            }
+        }
+        String::from_utf8_lossy(&body).into_owned()
+    }
+
+    /// A success without a stream: an error in disguise, or something that is not the API at all.
+    fn non_stream_failure(&self, body: &str, hints: &RetryHints) -> RequestFailure {
+        let parsed = ErrorBody::parse(body);
+        if !parsed.kind.is_empty() {
+            return failure::from_response(parsed.implied_status(), &parsed, hints, self.model);
+        }
+        if body.trim().is_empty() {
+            return empty_answer(hints);
+        }
+        let what = if looks_like_html(body) { parsed.message } else { "JSON instead of a stream".to_owned() };
+        let mut failure =
+            RequestFailure::new(ModelErrorKind::Protocol, RetryAdvice::Never, format!("the server sent {what}"))
+                .with_hint("Check ANTHROPIC_BASE_URL and any proxy or log-in page in between");
+        failure.error.request_id = hints.request_id.clone();
+        failure
+    }
+
+    /// Passes an event on with what only the sender knows, unless it is a refusal that another model is to answer.
+    fn forward_event(&self, event: ModelEvent, told: &mut ReplyOutcome) {
+        match event {
+            ModelEvent::Started(start) => {
+                let options = self.options.clone();
+                self.outlet.push(ModelEvent::Started(ReplyStart { options, ..start }));
+            }
+            ModelEvent::Done(end) if self.withholds_refusal && end.stop_reason == Some(StopReason::Refusal) => {
+                *told = ReplyOutcome::Declined;
+                self.outlet.push(ModelEvent::Spent { model: self.model.to_owned(), usage: end.usage });
+            }
+            event => self.outlet.push(event),
+        }
+    }
+
+    async fn read_reply(&self, mut response: Response, hints: &RetryHints) -> Result<ReplyOutcome, AttemptError> {
+        let mut parser = SseParser::new(SseLimits::default());
+        let mut reply = ReplyReader::new(hints.request_id.clone(), self.request.want_wire_events)
+            .with_output_limit(self.room.clone());
+        let mut sample = Vec::new();
+        let patience = self.client.config.patience;
+        let mut last_word = Instant::now();
+        loop {
+            let piece = match self.wait_with_notices(response.chunk(), patience.idle).await {
+                Some(Ok(Some(piece))) => piece,
+                Some(Ok(None)) => return self.finish_ended_stream(reply, &sample, hints),
+                Some(Err(error)) => {
+                    let failure = failure::from_transport(&error.without_url(), false);
+                    return self.finish_broken_reply(reply, failure, hints);
+                }
+                None => {
+                    let message = format!("the server fell silent for {} s", patience.idle.as_secs());
+                    return self.finish_broken_reply(
+                        reply,
+                        RequestFailure::new(ModelErrorKind::Timeout, RetryAdvice::Budget, message),
+                        hints,
+                    );
+                }
+            };
+            if !reply.has_started() && sample.len() < SAMPLE {
+                sample.extend_from_slice(&piece[..piece.len().min(SAMPLE)]);
+            }
+            let (mut flow, mut told) = (Ok(StreamFlow::Noise), ReplyOutcome::Whole);
+            let fed = parser.push(&piece, |event| {
+                if matches!(flow, Ok(StreamFlow::More | StreamFlow::Noise)) {
+                    let next = reply.read_event(&event.name, &event.data, |event| self.forward_event(event, &mut told));
+                    // Noise after a word does not make the word unsaid.
+                    if !(matches!(flow, Ok(StreamFlow::More)) && matches!(next, Ok(StreamFlow::Noise))) {
+                        flow = next;
+                    }
+                }
+            });
+            match flow {
+                Ok(StreamFlow::Finished) => {
+                    self.client.transport.keep_until_ended(response).await;
+                    return Ok(told);
+                }
+                Ok(StreamFlow::More) => last_word = Instant::now(),
+                Ok(StreamFlow::Noise) if last_word.elapsed() >= patience.quiet => {
+                    last_word = Instant::now();
+                    let seconds = patience.quiet.as_secs();
+                    self.outlet.push(ModelEvent::Notice(format!("nothing but keep-alives for {seconds} s")));
+                }
+                Ok(StreamFlow::Noise) => {}
+                Err(fault) => {
+                    let failure = self.stream_failure(fault, hints);
+                    return self.finish_broken_reply(reply, failure, hints);
+                }
+            }
+            if let Err(error) = fed {
+                let failure = RequestFailure::new(ModelErrorKind::Protocol, RetryAdvice::Never, error.to_string());
+                return self.finish_broken_reply(reply, failure, hints);
+            }
+            self.outlet.wait_until_drained().await;
+        }
+    }
+
+    fn stream_failure(&self, fault: StreamFault, hints: &RetryHints) -> RequestFailure {
+        match fault {
+            StreamFault::Protocol(what) => RequestFailure::new(ModelErrorKind::Protocol, RetryAdvice::Budget, what),
+            StreamFault::TooManyBlocks { limit } => {
+                let message = format!("the answer has more than {limit} blocks");
+                RequestFailure::new(ModelErrorKind::Protocol, RetryAdvice::Never, message)
+            }
+            StreamFault::Reported(data) => {
+                let body = ErrorBody::parse(&data);
+                // The answer's headers spoke of a success; only its id still means something.
+                let hints = RetryHints { request_id: hints.request_id.clone(), ..RetryHints::default() };
+                failure::from_response(body.implied_status(), &body, &hints, self.model)
+            }
+        }
+    }
+
+    fn finish_ended_stream(
+        &self,
+        reply: ReplyReader,
+        sample: &[u8],
+        hints: &RetryHints,
+    ) -> Result<ReplyOutcome, AttemptError> {
+        let sample = String::from_utf8_lossy(sample);
+        if !reply.has_started() && (looks_like_html(&sample) || sample.trim_start().starts_with('{')) {
+            return Err(self.non_stream_failure(&sample, hints).into());
+        }
+        if one_line(&sample).is_empty() {
+            return self.finish_broken_reply(reply, empty_answer(hints), hints);
+        }
+        let message = "the connection ended in the middle of the answer";
+        self.finish_broken_reply(
+            reply,
+            RequestFailure::new(ModelErrorKind::Network, RetryAdvice::Budget, message),
+            hints,
+        )
+    }
+
+    /// Sorts a broken reply by how far it had come. One that lacked only its last formality is taken as whole; one
+    /// with a usable block is kept as far as it came, because repeating it could run a tool twice.
+    fn finish_broken_reply(
+        &self,
+        mut reply: ReplyReader,
+        mut failure: RequestFailure,
+        hints: &RetryHints,
+    ) -> Result<ReplyOutcome, AttemptError> {
+        if failure.error.request_id.is_none() {
+            failure.error.request_id = hints.request_id.clone();
+        }
+        let mut told = ReplyOutcome::Whole;
+        match reply.progress() {
+            ReplyProgress::Complete => reply.finish_unstopped(|event| self.forward_event(event, &mut told)),
+            ReplyProgress::Usable if failure.retry_advice != RetryAdvice::Never => {
+                let message = self.client.config.credential.redact_error(&self.secret, *failure.error).to_string();
+                reply.oddities().into_iter().for_each(|oddities| self.outlet.push(oddities));
+                self.outlet.push(ModelEvent::Done(reply.interrupt(ReplyInterruption { message })));
+            }
+            progress => {
+                if reply.has_started() {
+                    self.outlet.push(ModelEvent::ReplyDiscarded);
+                }
+                return Err(AttemptError::Broken { failure, progress });
+            }
+        }
+        Ok(told)
+    }
+}
+
+/// Somebody in between dropped what the server said; the next time it may come through.
+fn empty_answer(hints: &RetryHints) -> RequestFailure {
+    let mut failure =
+        RequestFailure::new(ModelErrorKind::Network, RetryAdvice::Budget, "the server sent an empty answer");
+    failure.error.request_id = hints.request_id.clone();
+    failure
+}
+
+fn redirect_failure(response: &Response, hints: &RetryHints) -> RequestFailure {
+    let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+    let host = target.and_then(|target| Url::parse(target).ok()).and_then(|url| url.host_str().map(ToOwned::to_owned));
+    let to = host.map_or_else(|| "another address".to_owned(), |host| one_line(&host));
+    let mut failure = RequestFailure::new(
+        ModelErrorKind::Protocol,
+        RetryAdvice::Never,
+        format!("the server redirects to {to}; gimlet does not carry its credential there"),
+    )
+    .with_hint("Set ANTHROPIC_BASE_URL to the final address");
+    failure.error.status = Some(response.status().as_u16());
+    failure.error.request_id = hints.request_id.clone();
+    failure
+}
+
+fn hints(headers: &HeaderMap) -> RetryHints {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    RetryHints {
+        wait: parse_retry_after(text("retry-after-ms"), text("retry-after"), SystemTime::now()),
+        should_retry: match text("x-should-retry") {
+            Some("true") => Some(true),
+            Some("false") => Some(false),
+            _ => None,
+        },
+        request_id: text("request-id").or_else(|| text("x-request-id")).map(one_line),
+    }
+}

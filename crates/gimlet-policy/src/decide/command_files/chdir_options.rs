@@ -1,0 +1,43 @@
+//! Options that send a single command to another directory: `env -C DIR rm k`, `git -C DIR rm k`. From there its words
+//! mean other files. Which command of a text is meant is not followed, and so what is found here only asks.
+
+use std::path::{Path, PathBuf};
+
+use super::PathLookup;
+use crate::decide::rule_subject::FileAccess;
+use crate::paths::normalise;
+use crate::shell::{ShellAnalysis, Word, chdir_option_values};
+
+/// Directories that are looked up.
+const MOST: usize = 8;
+
+/// The directories that options of a text name.
+pub(super) fn find_chdir_dirs(analysis: &ShellAnalysis) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    let reached = analysis.reachable_commands();
+    for named in reached.flat_map(chdir_option_values) {
+        for from in &analysis.directories {
+            let directory = normalise(from, Path::new(named));
+            if found.len() < MOST && !found.contains(&directory) {
+                found.push(directory);
+            }
+        }
+    }
+    found
+}
+
+impl PathLookup<'_> {
+    /// Where a relative path leads from those directories.
+    pub(super) fn paths_after_chdir(&self, path: &str) -> Vec<PathBuf> {
+        let relative = Path::new(path).is_relative();
+        let from = self.chdir_dirs.iter().filter(|_| relative);
+        from.flat_map(|directory| self.path_spellings(&directory.join(path)).0).collect()
+    }
+
+    /// The operands of a recognised command as files of those directories.
+    pub(super) fn operands_after_chdir(&self, arguments: &[Word], write: bool) -> Option<FileAccess> {
+        let known = arguments.iter().flat_map(Word::choices).filter_map(Word::value);
+        let paths: Vec<PathBuf> = known.flat_map(|text| self.paths_after_chdir(text)).collect();
+        (!paths.is_empty()).then(|| FileAccess { found_by_lookup: true, ..FileAccess::new(paths, true, write) })
+    }
+}

@@ -1,0 +1,56 @@
+//! How full a conversation's context window is, in figures that every front end can draw.
+
+use crate::TokenUsage;
+
+/// The context window by what fills it.
+///
+/// Figures are estimates from sizes in bytes, scaled so that they add up to what the provider counted at the last
+/// request. Before the first request they are rough.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContextUsage {
+    /// The model of the moment, by its id.
+    pub model: String,
+    /// The model's whole window.
+    pub max_tokens: u64,
+    /// What is used of it.
+    pub total_tokens: u64,
+    /// What fills the window, and last what is free. Used ones add up to `total_tokens`.
+    pub categories: Vec<ContextCategory>,
+    /// Each tool's part of the category of tools, in the order of the list.
+    pub tools: Vec<ContextTool>,
+    /// The parts of the category of messages.
+    pub messages: ContextMessages,
+    /// What the provider counted at the last request; `None` before the first.
+    pub last_request: Option<TokenUsage>,
+}
+
+/// One thing in the window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextCategory {
+    /// In words for people: `System prompt`, `System tools`, `MCP tools`, `Messages`, `Free space`.
+    pub name: &'static str,
+    pub kind: ContextKind,
+    pub tokens: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContextKind {
+    Used,
+    Free,
+}
+
+/// What one tool's definition takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextTool {
+    pub name: String,
+    pub tokens: u64,
+}
+
+/// What kinds of messages take, in tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ContextMessages {
+    pub user: u64,
+    pub assistant: u64,
+    pub tool_calls: u64,
+    pub tool_results: u64,
+}

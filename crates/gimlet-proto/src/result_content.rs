@@ -1,0 +1,108 @@
+//! What a tool gives back to the model: one text, or parts.
+
+use serde::Serialize;
+
+/// The content of a `tool_result`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResultContent {
+    Text(String),
+    Parts(Vec<ContentPart>),
+}
+
+/// One part of a result that is more than plain text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ContentPart {
+    Text { text: String },
+    Image { source: ImageSource },
+}
+
+/// Image bytes as the wire carries them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ImageSource {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    media_type: String,
+    data: String,
+}
+
+impl ImageSource {
+    pub fn media_type(&self) -> &str {
+        &self.media_type
+    }
+
+    /// The bytes in base64.
+    pub fn data(&self) -> &str {
+        &self.data
+    }
+}
+
+impl ContentPart {
+    /// An image given as base64 text, as what its bytes say that it is; or why it cannot be sent.
+    pub fn image_from_base64(base64: &str) -> Result<Self, &'static str> {
+        let base64 = crate::image::strip_base64_whitespace(base64);
+        let picture = crate::SendableImage::from_base64(&base64)?;
+        Ok(Self::image(picture.media_type, base64))
+    }
+
+    /// An image given as base64 text that is known to be of this type.
+    pub fn image(media_type: impl Into<String>, base64: impl Into<String>) -> Self {
+        ContentPart::Image {
+            source: ImageSource { kind: "base64", media_type: media_type.into(), data: base64.into() },
+        }
+    }
+}
+
+impl ResultContent {
+    /// Length of all text in characters of UTF-8 text (bytes are close enough for every cap we apply).
+    pub fn text_len(&self) -> usize {
+        match self {
+            ResultContent::Text(text) => text.len(),
+            ResultContent::Parts(parts) => parts
+                .iter()
+                .map(|part| match part {
+                    ContentPart::Text { text } => text.len(),
+                    ContentPart::Image { .. } => 0,
+                })
+                .sum(),
+        }
+    }
+
+    /// Whether nothing but white space would reach the model.
+    pub fn is_blank(&self) -> bool {
+        match self {
+            ResultContent::Text(text) => text.trim().is_empty(),
+            ResultContent::Parts(parts) => parts.iter().all(|part| match part {
+                ContentPart::Text { text } => text.trim().is_empty(),
+                ContentPart::Image { .. } => false,
+            }),
+        }
+    }
+
+    /// The text of this content, parts joined by line breaks.
+    pub fn to_text(&self) -> String {
+        match self {
+            ResultContent::Text(text) => text.clone(),
+            ResultContent::Parts(parts) => parts
+                .iter()
+                .filter_map(|part| match part {
+                    ContentPart::Text { text } => Some(text.as_str()),
+                    ContentPart::Image { .. } => None,
+                })
+                .collect::<Vec<_>>()
+                .join("\n"),
+        }
+    }
+}
+
+impl From<String> for ResultContent {
+    fn from(text: String) -> Self {
+        ResultContent::Text(text)
+    }
+}
+
+impl From<&str> for ResultContent {
+    fn from(text: &str) -> Self {
+        ResultContent::Text(text.to_owned())
+    }
+}

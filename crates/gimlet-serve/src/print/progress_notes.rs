@@ -1,0 +1,70 @@
+//! One line for people about what is going on, on the side channel of print mode.
+
+use super::permission_flags;
+use gimlet_proto::{Denial, EventBody, NoticeLevel, ToolCallPhase, View};
+
+/// The remark for an event, if one is due. Without `verbose` only what needs attention is said.
+pub(super) fn format_note(body: &EventBody, verbose: bool) -> Option<String> {
+    match body {
+        EventBody::Notice(notice) => match notice.level {
+            NoticeLevel::Debug => None,
+            NoticeLevel::Info => verbose.then(|| format!("gimlet: {}", notice.text)),
+            NoticeLevel::Status | NoticeLevel::Warning | NoticeLevel::Error => Some(format!("gimlet: {}", notice.text)),
+        },
+        EventBody::Retry(retry) => Some(format!(
+            "gimlet: {}; trying again in {:.1} s (attempt {} of {})",
+            retry.error,
+            retry.delay_ms as f64 / 1000.0,
+            retry.attempt,
+            retry.max
+        )),
+        EventBody::Denied(denial) => Some(format_denial(denial)),
+        EventBody::Tool(tool) if verbose => match &tool.phase {
+            ToolCallPhase::Running => Some(format!("● {}({})", tool.name, tool.summary)),
+            ToolCallPhase::Progress { .. } => None,
+            ToolCallPhase::Done { view, elapsed_ms } => {
+                Some(format!("  ⎿ {}: {} ({elapsed_ms} ms)", tool.name, summarize_view(view)))
+            }
+            ToolCallPhase::Failed { message, elapsed_ms } => {
+                Some(format!("  ⎿ {} failed: {} ({elapsed_ms} ms)", tool.name, first_line(message)))
+            }
+        },
+        EventBody::Block(block) if verbose && block.error.is_none() => {
+            block.block.as_text().map(|text| text.into_owned())
+        }
+        _ => None,
+    }
+}
+
+/// A refusal for the person who can change it: what, why, and the flags that would allow it.
+fn format_denial(denial: &Denial) -> String {
+    let allow = permission_flags::suggest_flags(&denial.remedies)
+        .map_or_else(String::new, |flags| format!(". To allow it: {flags}"));
+    format!("gimlet: refused {}({}): {}{allow}", denial.tool, denial.summary, denial.reason)
+}
+
+fn summarize_view(view: &View) -> String {
+    match view {
+        View::Text(text) => first_line(text),
+        View::Diff { path, hunks } => {
+            let count = |sign| hunks.iter().flat_map(|hunk| &hunk.lines).filter(|line| line.starts_with(sign)).count();
+            format!("{path}: +{} -{}", count('+'), count('-'))
+        }
+        View::Terminal { output, exit_code, .. } => match exit_code {
+            Some(code) if *code != 0 => format!("exit code {code}: {}", first_line(output)),
+            Some(_) | None => first_line(output),
+        },
+        View::Files { paths, note } => note.clone().unwrap_or_else(|| format!("{} files", paths.len())),
+        View::Todos(items) => format!("{} to-do items", items.len()),
+        View::Table { rows, .. } => format!("{} rows", rows.len()),
+    }
+}
+
+fn first_line(text: &str) -> String {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let first: String = lines.next().unwrap_or("").chars().take(120).collect();
+    match lines.count() {
+        0 => first,
+        more => format!("{first} (+{more} lines)"),
+    }
+}

@@ -1,0 +1,379 @@
+//! What the host asks of the session, beyond prompts.
+
+mod context_usage;
+mod queries;
+mod server_requests;
+mod usage_tally;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gimlet_proto::{
+    BoxFuture, EntryId, InterruptOutcome, ModelUsage, Op, OpReply, PermissionMode, RewindOutcome, ServerRegistry,
+    SessionHandle, SessionId, ThinkingDisplay, ThinkingMode, ToolUseId, check_model_name,
+};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+
+use super::host_lines::{HostLine, parse_lossy};
+use super::initialize::{InitializeRequest, InitializeResponse};
+use crate::wire::{self, InitFacts};
+
+pub(super) use usage_tally::SessionUsageTally;
+
+/// What a session's front end needs from behind the stage: it is made of things that only the binary has.
+pub trait SessionBackend: Send + Sync {
+    /// Opens a new session in place of one that ended.
+    fn reopen(&self, why: ReopenReason) -> BoxFuture<'static, Result<ReopenedSession, String>>;
+
+    /// Whether a session of the shape that a greeting wants can be had; what is wrong with it otherwise.
+    fn check_initialize(&self, wishes: &InitializeRequest) -> Result<(), String>;
+    /// Whether the hooks of a greeting can be called as they say.
+    fn check_hooks(&self, wishes: &InitializeRequest) -> Result<(), String>;
+
+    /// The tool servers of the session that runs.
+    fn servers(&self) -> Option<Arc<dyn ServerRegistry>>;
+
+    /// The settings that hold, and those of each source.
+    fn settings(&self) -> Result<Value, String>;
+
+    /// Lays keys over the settings of the command line; `null` takes one away. All or nothing.
+    fn change_settings(&self, change: Map<String, Value>) -> Result<(), String>;
+
+    /// The output style that settings name, as far as they can be read.
+    fn output_style(&self) -> Option<String>;
+
+    /// Writes a setting to a file of the person's, for the sessions that follow.
+    fn save_setting(&self, setting: SavedSetting) -> Result<(), String>;
+
+    /// Files below a folder whose path fits what somebody began to type, best first.
+    fn suggest_files(&self, below: PathBuf, query: String) -> BoxFuture<'static, Vec<PathBuf>>;
+
+    /// Gives a session a title.
+    fn rename_session(&self, session: &SessionId, title: &str) -> Result<(), String>;
+
+    /// Gives a session a title unless it was resumed with one of its own.
+    fn set_default_title(&self, session: &SessionId, title: &str) -> Result<(), String>;
+
+    /// The events that hooks can wait for, each with whether it is about something that a matcher can name.
+    fn hook_events(&self) -> Vec<(&'static str, bool)>;
+
+    /// This moment, as transcripts write it.
+    fn timestamp(&self) -> String;
+}
+
+/// Why a session gives way to another.
+pub enum ReopenReason {
+    /// The conversation is to be empty; the mode stays.
+    Cleared { mode: PermissionMode },
+    /// Nothing was said yet, and the host wants to have the session otherwise. The mode stays, too; one that nobody chose
+    /// gives way to that of an agent.
+    Reinitialized { wishes: Box<InitializeRequest>, mode: PermissionMode, mode_chosen: bool },
+}
+
+/// A session in place of another, and what the host is told about it.
+pub struct ReopenedSession {
+    pub session: SessionHandle,
+    pub initialize_response: InitializeResponse,
+    pub init_facts: InitFacts,
+    /// Remarks from before the session, for people.
+    pub warnings: Vec<String>,
+}
+
+/// The settings that hosts may write. Each of these files can also hold rules and hooks, so the list is short.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SavedSetting {
+    /// Into the person's own file of this project.
+    OutputStyle(String),
+    /// Into the person's file.
+    EffortLevel(String),
+}
+
+/// An answer, or the promise of one.
+pub(super) enum RoutedAnswer {
+    Now(Result<Value, String>),
+    Later(BoxFuture<'static, Result<Value, String>>),
+    /// The answer to an interrupt: it comes soon, whatever the session does.
+    Receipt(BoxFuture<'static, Result<Value, String>>),
+}
+
+/// The members of a line's request.
+pub(super) fn parse_request(line: &HostLine) -> Option<HostLine> {
+    Some(HostLine::from_members(parse_lossy(line.raw("request")?)?))
+}
+
+/// Takes a request to whoever can answer it.
+pub(super) fn route_request(
+    subtype: &str,
+    request: &HostLine,
+    session: &SessionHandle,
+    backstage: &Arc<dyn SessionBackend>,
+) -> RoutedAnswer {
+    match subtype {
+        "set_permission_mode" => match request.text("mode").as_deref().map(str::parse::<PermissionMode>) {
+            Some(Ok(mode)) => send_op(session, |reply| Op::SetMode { mode, reply }),
+            Some(Err(error)) => RoutedAnswer::Now(Err(error)),
+            None => missing_member(subtype, "mode"),
+        },
+        "set_model" => match request.get::<Option<String>>("model") {
+            None if request.raw("model").is_some() => RoutedAnswer::Now(Err("model must be a text or null".to_owned())),
+            model => send_op(session, |reply| Op::SetModel { model: model.flatten(), reply }),
+        },
+        "set_max_thinking_tokens" => set_thinking(request, session),
+        "stop_task" => match request.text("task_id") {
+            Some(task) => send_op(session, |reply| Op::StopTask { task, reply }),
+            None => missing_member(subtype, "task_id"),
+        },
+        "background_tasks" => {
+            let call = request.text("tool_use_id").map(ToolUseId::new);
+            send_query(session, |reply| Op::MoveToBackground { call, reply }, |matched| json!({"matched": matched}))
+        }
+        "cancel_async_message" => match request.text("message_uuid") {
+            Some(uuid) => {
+                let op = |reply| Op::WithdrawPrompt { prompt: EntryId::new(uuid), reply };
+                send_query(session, op, |cancelled| json!({"cancelled": cancelled}))
+            }
+            None => missing_member(subtype, "message_uuid"),
+        },
+        "rewind_files" => match request.text("user_message_id") {
+            Some(uuid) => rewind_files(session, EntryId::new(uuid), request.is_set("dry_run")),
+            None => missing_member(subtype, "user_message_id"),
+        },
+        "seed_read_state" => match (request.text("path"), request.get::<f64>("mtime")) {
+            (Some(path), Some(mtime)) => {
+                let path = session.snapshot().cwd.join(path);
+                // A negative or odd time becomes one that no file has.
+                send_op(session, |reply| Op::SeedRead { path, mtime_ms: mtime.floor() as u64, reply })
+            }
+            (None, _) => missing_member(subtype, "path"),
+            (_, None) => missing_member(subtype, "mtime"),
+        },
+        "get_context_usage" => {
+            let servers = backstage.servers();
+            let server_of = move |tool: &str| servers.as_ref()?.server_for_tool(tool);
+            send_query(
+                session,
+                |reply| Op::ContextUsage { reply },
+                |usage| context_usage::render_context_usage(&usage, server_of),
+            )
+        }
+        "get_settings" => RoutedAnswer::Now(backstage.settings()),
+        "update_settings" => match parse_saved_settings(request) {
+            Ok(settings) => {
+                let saved = settings.into_iter().try_for_each(|setting| backstage.save_setting(setting));
+                RoutedAnswer::Now(saved.map(|()| json!({})))
+            }
+            Err(problem) => RoutedAnswer::Now(Err(problem)),
+        },
+        "rename_session" => match request.text("title").filter(|title| !title.trim().is_empty()) {
+            // Whoever means another session must not give this one its name.
+            Some(_) if request.text("session_id").is_some_and(|named| named != session.id.to_string()) => {
+                RoutedAnswer::Now(Err(format!(
+                    "rename_session names another session than {}, which runs here",
+                    session.id
+                )))
+            }
+            Some(title) => RoutedAnswer::Now(backstage.rename_session(&session.id, &title).map(|()| json!({}))),
+            None => missing_member(subtype, "title"),
+        },
+        "get_session_cost" => RoutedAnswer::Now(Ok(render_cost(&session.snapshot().by_model))),
+        "get_binary_version" => RoutedAnswer::Now(Ok(json!({"version": gimlet_proto::COMPAT_VERSION}))),
+        "mcp_status" | "mcp_reconnect" | "mcp_toggle" | "mcp_set_servers" | "mcp_call" | "mcp_read_resource" => {
+            match backstage.servers() {
+                Some(found) => server_requests::route_server_request(subtype, request, session, found),
+                None => RoutedAnswer::Now(Err("this session has no servers".to_owned())),
+            }
+        }
+        "get_task_output"
+        | "read_file"
+        | "file_suggestions"
+        | "list_permission_rules"
+        | "get_hooks_listing"
+        | "register_repo_root" => queries::route_query(subtype, request, session, backstage),
+        // Told the same whoever watches, and shown in no colour: nothing depends on either.
+        "set_has_subscribers" => match request.raw("has_subscribers") {
+            Some(_) => RoutedAnswer::Now(Ok(json!({}))),
+            None => missing_member(subtype, "has_subscribers"),
+        },
+        "set_color" => match request.text("color") {
+            Some(_) => RoutedAnswer::Now(Ok(json!({}))),
+            None => missing_member(subtype, "color"),
+        },
+        "mcp_message" => server_requests::deliver_server_message(request, backstage),
+        other => RoutedAnswer::Now(Err(format!("Unsupported control request subtype: {other}"))),
+    }
+}
+
+/// What a look at the files again finds: nothing new, because of these kinds nothing comes from files.
+pub(super) fn answer_reload(
+    subtype: &str,
+    request: &HostLine,
+    welcome: &InitializeResponse,
+    backstage: &Arc<dyn SessionBackend>,
+) -> Result<Value, String> {
+    let wanted = |value: &RawValue| !matches!(value.get(), "null" | "false" | "[]");
+    match subtype {
+        "reload_skills" => Ok(json!({"skills": []})),
+        "reload_output_styles" => Ok(json!({"available_output_styles": InitializeResponse::OUTPUT_STYLES})),
+        _ if request.raw("add_plugins").is_some_and(wanted) => {
+            Err("reload_plugins with add_plugins is not available in this version of gimlet".to_owned())
+        }
+        _ => {
+            let servers =
+                backstage.servers().map(|servers| server_requests::render_servers(&*servers)).unwrap_or_default();
+            Ok(json!({"commands": InitializeResponse::command_list(), "agents": welcome.agents, "plugins": [],
+                "mcpServers": servers, "error_count": 0}))
+        }
+    }
+}
+
+fn missing_member(subtype: &str, member: &str) -> RoutedAnswer {
+    RoutedAnswer::Now(Err(format!("{subtype} needs {member}")))
+}
+
+/// An operation whose success is all there is to tell.
+fn send_op(session: &SessionHandle, op: impl FnOnce(OpReply<()>) -> Op) -> RoutedAnswer {
+    send_query(session, op, |()| json!({}))
+}
+
+/// Sends an operation and promises what it answers.
+fn send_query<T: Send + 'static>(
+    session: &SessionHandle,
+    op: impl FnOnce(OpReply<T>) -> Op,
+    render: impl FnOnce(T) -> Value + Send + 'static,
+) -> RoutedAnswer {
+    let (reply, answer) = OpReply::channel();
+    session.send(op(reply));
+    RoutedAnswer::Later(Box::pin(async move { await_reply(answer).await.map(render) }))
+}
+
+pub(super) async fn await_reply<T>(answer: oneshot::Receiver<Result<T, String>>) -> Result<T, String> {
+    answer.await.unwrap_or_else(|_| Err("the session is closed".to_owned()))
+}
+
+/// Stops the running turn. The prompts in `held` wait here and not in the session.
+pub(super) fn interrupt_turn(
+    session: &SessionHandle,
+    cancel_queued: bool,
+    stop_agents: bool,
+    held: Vec<EntryId>,
+) -> RoutedAnswer {
+    let (reply, answer) = OpReply::channel();
+    session.send(Op::Interrupt { cancel_queued, stop_agents, reply });
+    RoutedAnswer::Receipt(Box::pin(async move {
+        let InterruptOutcome { mut still_queued, mut cancelled } = await_reply(answer).await?;
+        let queue = if cancel_queued { &mut cancelled } else { &mut still_queued };
+        queue.extend(held);
+        let mut response = json!({"still_queued": still_queued});
+        if cancel_queued {
+            response["cancelled"] = json!(cancelled);
+        }
+        Ok(response)
+    }))
+}
+
+/// Files as they were at a prompt. That nothing is kept is an answer; that a prompt is not known is none.
+fn rewind_files(session: &SessionHandle, prompt: EntryId, dry_run: bool) -> RoutedAnswer {
+    let (reply, answer) = OpReply::channel();
+    session.send(Op::Rewind { prompt, dry_run, reply });
+    RoutedAnswer::Later(Box::pin(async move {
+        match await_reply(answer).await {
+            Ok(RewindOutcome { files_changed, insertions, deletions, skipped_links }) => {
+                let mut response = json!({"canRewind": true, "filesChanged": files_changed,
+                    "insertions": insertions, "deletions": deletions});
+                if skipped_links > 0 {
+                    response["skippedLinks"] = json!(skipped_links);
+                }
+                Ok(response)
+            }
+            Err(error) if error == RewindOutcome::NOT_ENABLED => Ok(json!({"canRewind": false, "error": error})),
+            Err(error) => Err(error),
+        }
+    }))
+}
+
+/// Both changes or none: absent leaves a thing as it is, `null` takes it back to how the session started.
+fn set_thinking(request: &HostLine, session: &SessionHandle) -> RoutedAnswer {
+    let display = match request.get::<Option<String>>("thinking_display").map(|name| name.as_deref().map(parse_display))
+    {
+        None if request.raw("thinking_display").is_none() => None,
+        None => return RoutedAnswer::Now(Err("thinking_display must be a text".to_owned())),
+        Some(Some(Err(problem))) => return RoutedAnswer::Now(Err(problem)),
+        Some(Some(Ok(display))) => Some(Some(display)),
+        Some(None) => Some(None),
+    };
+    let thinking = match request.get::<Option<u64>>("max_thinking_tokens") {
+        None if request.raw("max_thinking_tokens").is_none() => None,
+        None => return RoutedAnswer::Now(Err("max_thinking_tokens must be a whole number".to_owned())),
+        Some(None) => Some(None),
+        Some(Some(0)) => Some(Some(ThinkingMode::Off)),
+        Some(Some(tokens)) => Some(Some(ThinkingMode::Budget(tokens))),
+    };
+    if let Some(thinking) = thinking {
+        session.send(Op::SetThinking { thinking, reply: OpReply::ignored() });
+    }
+    match display {
+        Some(display) => send_op(session, |reply| Op::SetThinkingDisplay { display, reply }),
+        None => RoutedAnswer::Now(Ok(json!({}))),
+    }
+}
+
+fn parse_display(name: &str) -> Result<ThinkingDisplay, String> {
+    match name {
+        "summarized" => Ok(ThinkingDisplay::Summarized),
+        "omitted" => Ok(ThinkingDisplay::Omitted),
+        other => Err(format!("thinking_display cannot be '{other}'")),
+    }
+}
+
+fn render_cost(by_model: &[ModelUsage]) -> Value {
+    json!({"total_cost_usd": wire::total_cost(by_model), "modelUsage": wire::render_model_usage(by_model)})
+}
+
+/// Lays settings over those of the command line. What the session chose from them at its start is chosen again.
+pub(super) fn apply_settings(
+    request: &HostLine,
+    session: &SessionHandle,
+    backstage: &Arc<dyn SessionBackend>,
+) -> RoutedAnswer {
+    let Some(change) = request.get::<Map<String, Value>>("settings") else {
+        return missing_member("apply_flag_settings", "settings");
+    };
+    let text = |name: &str| change.get(name).map(|value| value.as_str().map(str::to_owned));
+    let (model, effort) = (text("model"), text("effortLevel"));
+    // Before anything is taken up: the session would refuse it only afterwards.
+    let named = model.iter().flatten().try_for_each(|model| check_model_name(model));
+    if let Err(problem) = named.and_then(|()| backstage.change_settings(change)) {
+        return RoutedAnswer::Now(Err(problem));
+    }
+    if let Some(effort) = effort {
+        session.send(Op::SetEffort { effort, reply: OpReply::ignored() });
+    }
+    // Before the answer: whoever has it counts on what it is about.
+    match model {
+        Some(model) => {
+            session.send(Op::ReloadSettings { reply: OpReply::ignored() });
+            send_op(session, |reply| Op::SetModel { model, reply })
+        }
+        None => send_op(session, |reply| Op::ReloadSettings { reply }),
+    }
+}
+
+/// What `update_settings` wants written; an error when any of it may not be, so that nothing is.
+fn parse_saved_settings(request: &HostLine) -> Result<Vec<SavedSetting>, String> {
+    type SettingConstructor = fn(String) -> SavedSetting;
+    let (key, make): (_, SettingConstructor) = match request.text("source").as_deref() {
+        Some("localSettings") => ("outputStyle", SavedSetting::OutputStyle),
+        Some("userSettings") => ("effortLevel", SavedSetting::EffortLevel),
+        Some(other) => return Err(format!("update_settings cannot write to '{other}'")),
+        None => return Err("update_settings needs source".to_owned()),
+    };
+    let settings: Map<String, Value> = request.get("settings").ok_or("update_settings needs settings")?;
+    let one = |(name, value): (String, Value)| match value {
+        Value::String(value) if name == key && !value.trim().is_empty() => Ok(make(value)),
+        _ if name == key => Err(format!("{key} must be a text")),
+        _ => Err(format!("update_settings writes only {key} there, not {name}")),
+    };
+    settings.into_iter().map(one).collect()
+}

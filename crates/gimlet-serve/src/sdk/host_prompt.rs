@@ -1,0 +1,219 @@
+//! The host's prompts: what a `user` line says, and which of them are commands for gimlet itself.
+
+use gimlet_proto::{Block, EntryId, MentionScope, PromptOrigin, PromptTiming, SubmittedPrompt};
+use serde_json::value::RawValue;
+
+use super::host_content;
+use super::host_lines::{HostLine, parse_lossy};
+
+/// Commands that are answered without the model, by every name they have.
+pub const LOCAL_COMMANDS: [&str; 3] = ["clear", "reset", "new"];
+
+/// Commands that the reference has and gimlet has not. The model could only pretend to follow them.
+const NOT_YET: [&str; 1] = ["compact"];
+
+/// What to say of a prompt that is such a command.
+pub fn unavailable_command(prompt: &[Block]) -> Option<String> {
+    let name = command_name(prompt).filter(|name| NOT_YET.contains(&name.as_str()))?;
+    Some(format!("/{name} is not available in this version of gimlet"))
+}
+
+/// A longer id is none: it would have to be repeated in every line about the prompt.
+const LONGEST_ID: usize = 256;
+
+/// What a `user` line wants.
+#[derive(Debug)]
+pub(super) enum HostPrompt {
+    Say(SubmittedPrompt),
+    /// Answered without the model.
+    Local(LocalPrompt, LocalCommand),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum LocalCommand {
+    /// Go on with an empty conversation.
+    Clear,
+    /// There is nothing in it to ask anybody.
+    Empty,
+    /// It cannot be used, for this reason; the host waits for a result all the same.
+    Invalid(String),
+}
+
+impl HostPrompt {
+    pub(super) fn id(&self) -> Option<&EntryId> {
+        match self {
+            HostPrompt::Say(say) => say.uuid.as_ref(),
+            HostPrompt::Local(said, _) => Some(&said.uuid),
+        }
+    }
+
+    /// No turn begins because of it.
+    pub(super) fn is_silent(&self) -> bool {
+        matches!(self, HostPrompt::Say(say) if say.silent)
+    }
+}
+
+/// A prompt that gimlet answers by itself.
+#[derive(Debug)]
+pub(super) struct LocalPrompt {
+    pub(super) uuid: EntryId,
+    pub(super) origin: Option<PromptOrigin>,
+    /// The message as it came, if there was one.
+    pub(super) message: Option<Box<RawValue>>,
+}
+
+/// Reads a `user` line.
+pub(super) fn parse_prompt(line: &HostLine) -> HostPrompt {
+    let usable = |uuid: &String| (1..=LONGEST_ID).contains(&uuid.len());
+    let uuid = line.text("uuid").filter(usable).unwrap_or_else(super::control_frames::new_id);
+    let said = LocalPrompt {
+        uuid: EntryId::new(uuid),
+        origin: parse_origin(line),
+        message: line.raw("message").map(ToOwned::to_owned),
+    };
+    let (blocks, plain) = match message_content(line) {
+        Ok(content) => content,
+        Err(problem) => {
+            // Only what was taken up is echoed.
+            let said = LocalPrompt { message: None, ..said };
+            return HostPrompt::Local(said, LocalCommand::Invalid(format!("The prompt was not taken up: {problem}")));
+        }
+    };
+    if blocks.iter().all(Block::is_blank_text) {
+        return HostPrompt::Local(said, LocalCommand::Empty);
+    }
+    let verbatim = line.is_set("client_composed");
+    let command = command_name(&blocks).filter(|_| !verbatim);
+    match command.as_deref() {
+        Some(name) if LOCAL_COMMANDS.contains(&name) => return HostPrompt::Local(said, LocalCommand::Clear),
+        Some(_) => {
+            if let Some(problem) = unavailable_command(&blocks) {
+                return HostPrompt::Local(said, LocalCommand::Invalid(problem));
+            }
+        }
+        None => {}
+    }
+    HostPrompt::Say(SubmittedPrompt {
+        blocks,
+        plain,
+        uuid: Some(said.uuid),
+        synthetic: false,
+        meta: line.is_set("isSynthetic"),
+        from_agent: false,
+        origin: said.origin,
+        timing: match line.text("priority").as_deref() {
+            Some("now") => PromptTiming::Now,
+            Some("later") => PromptTiming::Later,
+            _ => PromptTiming::Next,
+        },
+        silent: line.get("shouldQuery") == Some(false),
+        mentions: if verbatim { MentionScope::Nowhere } else { MentionScope::Everywhere },
+    })
+}
+
+fn message_content(line: &HostLine) -> Result<(Vec<Block>, bool), String> {
+    #[derive(serde::Deserialize)]
+    struct UserMessage {
+        content: Box<RawValue>,
+    }
+    let message = line.raw("message").ok_or("a user line without a message")?;
+    let UserMessage { content } = parse_lossy(message).ok_or("a user line without content")?;
+    host_content::parse_content(&content)
+}
+
+/// Only a person's own words are passed off as such; what else a host claims is not.
+fn parse_origin(line: &HostLine) -> Option<PromptOrigin> {
+    line.get("origin").filter(|origin| *origin == PromptOrigin::Human)
+}
+
+/// The name of the command that a prompt begins with.
+fn command_name(blocks: &[Block]) -> Option<String> {
+    let text = blocks.first()?.as_text()?;
+    let name = text.trim_start().strip_prefix('/')?.split(char::is_whitespace).next()?;
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn prompt_from_json(line: Value) -> HostPrompt {
+        let members = serde_json::from_value(line).unwrap();
+        parse_prompt(&HostLine::from_members(members))
+    }
+
+    fn say_from_json(line: Value) -> SubmittedPrompt {
+        match prompt_from_json(line) {
+            HostPrompt::Say(say) => say,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_text_stays_a_text_and_blocks_stay_blocks() {
+        let text = say_from_json(json!({"message": {"role": "user", "content": "hi"}, "session_id": "default"}));
+        assert!(text.plain && text.uuid.is_some() && text.origin.is_none());
+        let image = json!({"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": "R0lGODlhAQABAA=="}});
+        let blocks =
+            say_from_json(json!({"message": {"content": [image, {"type": "text", "text": "what?"}]}, "uuid": "u-1"}));
+        assert_eq!((blocks.plain, blocks.blocks.len()), (false, 2));
+        assert_eq!(blocks.uuid, Some(EntryId::new("u-1")));
+    }
+
+    #[test]
+    fn an_id_of_any_length_is_not_repeated() {
+        let with = |id: &str| say_from_json(json!({"message": {"content": "x"}, "uuid": id})).uuid.unwrap();
+        let long = "x".repeat(LONGEST_ID);
+        assert_eq!(with(&long).as_str(), long);
+        assert_eq!(with(&format!("{long}x")).as_str().len(), 36);
+    }
+
+    #[test]
+    fn the_host_chooses_when_and_whether_to_ask() {
+        let with = |name: &str, value: Value| say_from_json(json!({"message": {"content": "x"}, name: value}));
+        assert_eq!(with("priority", json!("now")).timing, PromptTiming::Now);
+        assert_eq!(with("priority", json!("later")).timing, PromptTiming::Later);
+        assert_eq!(with("priority", json!("someday")).timing, PromptTiming::Next);
+        assert!(with("shouldQuery", json!(false)).silent && !with("shouldQuery", json!(true)).silent);
+        let composed = with("isSynthetic", json!(true));
+        assert!(composed.meta && !composed.synthetic, "it is no notice of gimlet's own");
+        assert_eq!(with("origin", json!({"kind": "human", "name": "ada"})).origin, Some(PromptOrigin::Human));
+        assert_eq!(with("origin", json!({"kind": "task-notification"})).origin, None);
+        assert_eq!(with("origin", json!({"kind": "peer"})).origin, None);
+    }
+
+    #[test]
+    fn only_commands_are_taken_for_commands() {
+        let line = |text: &str, verbatim: bool| json!({"message": {"content": text}, "client_composed": verbatim});
+        for text in ["/clear", " /reset\n", "/new topic"] {
+            assert!(matches!(prompt_from_json(line(text, false)), HostPrompt::Local(_, LocalCommand::Clear)), "{text}");
+            assert!(matches!(prompt_from_json(line(text, true)), HostPrompt::Say(_)), "{text}");
+        }
+        for text in ["/compact", "/compact the tests"] {
+            let refused = prompt_from_json(line(text, false));
+            assert!(
+                matches!(&refused, HostPrompt::Local(_, LocalCommand::Invalid(why)) if why.contains("/compact")),
+                "{refused:?}"
+            );
+            assert!(matches!(prompt_from_json(line(text, true)), HostPrompt::Say(_)), "{text}");
+        }
+        for text in ["/ clear", "clear", "/clearly", "/etc/hosts is odd"] {
+            assert!(matches!(prompt_from_json(line(text, false)), HostPrompt::Say(_)), "{text}");
+        }
+        for text in ["", " \n"] {
+            assert!(
+                matches!(prompt_from_json(line(text, false)), HostPrompt::Local(_, LocalCommand::Empty)),
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn lines_that_cannot_be_used_say_why() {
+        let broken = json!({"message": {"content": [{"text": "no type"}]}});
+        for line in [json!({}), json!({"message": {}}), json!({"message": {"content": 7}}), broken] {
+            assert!(matches!(prompt_from_json(line.clone()), HostPrompt::Local(_, LocalCommand::Invalid(_))), "{line}");
+        }
+    }
+}

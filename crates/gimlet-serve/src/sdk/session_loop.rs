@@ -1,0 +1,521 @@
+//! The loop between a host and its session: what comes from one is passed to the other, in order.
+
+mod idle;
+mod inbound;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gimlet_proto::{
+    AskAnswer, AskId, AskView, BoxFuture, DriverError, DriverHook, EntryId, Event, EventBody, EventReader, ExitSignal,
+    Op, OpReply, PermissionMode, PromptOutcome, ServerRequest, SessionHandle, SessionOverrides, SessionQuery,
+    TaskState, TaskView,
+};
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
+
+use super::control_requests::{self, ReopenedSession, SessionBackend, SessionUsageTally};
+use super::host_lines::HostLine;
+use super::host_prompt::{HostPrompt, LocalPrompt};
+use super::initialize::{InitializeRequest, InitializeResponse};
+use super::permission_question::{self, PermissionQuestion};
+use super::prompt_lifecycle::PromptLifecycle;
+use super::session_state::{SdkSessionState, StateReporter};
+use super::{HostDriver, HostRequests, MirrorFeed, PermissionResponder, SdkEnd, SdkJob, control_frames, truncate};
+use crate::line_output::LineOutput;
+use crate::wire::{WireConsumer, WireEncoder, WireOptions};
+
+/// How the loop ended, with the outputs to be finished.
+pub(super) struct LoopEnd {
+    pub(super) end: SdkEnd,
+    pub(super) out: LineOutput,
+    pub(super) notes: LineOutput,
+    /// What was wrong with the host's lines.
+    pub(super) remark: Option<String>,
+}
+
+/// Work that the loop waits for on the side.
+enum FinishedWork {
+    /// The answer to a request of the host's.
+    Answer { id: Value, outcome: Result<Value, String> },
+    /// The answer to an interrupt, which stands before the result of the turn that it ended.
+    Receipt { id: Value, outcome: Result<Value, String> },
+    /// A tool's answer to a question.
+    Decision { ask: AskId, answer: AskAnswer },
+    /// Everything that was sent to the session before has been taken up. With the number of the question.
+    Drained(u64),
+}
+
+/// Where the session is.
+enum SessionPhase {
+    Live,
+    /// Ending, to make room for a new one.
+    Closing(SessionSwitch),
+    Opening(SessionSwitch, BoxFuture<'static, Result<ReopenedSession, String>>),
+    /// There is none any more, and will be none; what somebody wanted with it came to nothing.
+    Over(Option<SessionSwitch>),
+}
+
+/// Who wants another session in place of this one.
+enum SessionSwitch {
+    /// A command, for an empty conversation.
+    Clear(LocalPrompt),
+    /// A greeting that came before any prompt but not first; this is the id of its request.
+    Initialize { id: Value, wishes: Box<InitializeRequest> },
+}
+
+struct SdkSession {
+    session: SessionHandle,
+    leaving: ExitSignal,
+    events: EventReader,
+    phase: SessionPhase,
+    wire: WireEncoder,
+    out: LineOutput,
+    states: StateReporter,
+    host: HostDriver,
+    requests: HostRequests,
+    backend: Arc<dyn SessionBackend>,
+    initialize_response: InitializeResponse,
+    responder: PermissionResponder,
+    replay_prompts: bool,
+    mirror: Option<MirrorFeed>,
+    agent_timeout: Option<Duration>,
+    /// Questions that a tool has been asked.
+    tool_decisions: HashMap<AskId, AbortHandle>,
+    /// What the host has been asked, by request.
+    questions: HashMap<String, PermissionQuestion>,
+    /// A server asks the person something by way of the host.
+    eliciting: bool,
+    replies: JoinSet<FinishedWork>,
+    /// How often it was asked whether the session has settled; only the last answer counts.
+    idle_checks: u64,
+    /// The requests of the host that are being answered.
+    running_requests: Vec<(Value, AbortHandle)>,
+    /// Interrupts that the session has not answered yet, as far as we know.
+    open_receipts: usize,
+    /// Prompts behind one that gimlet answers by itself.
+    waiting: VecDeque<HostPrompt>,
+    /// Lines that came while one session gave way to another.
+    held_lines: VecDeque<HostLine>,
+    seen_prompts: HashSet<EntryId>,
+    lifecycle: PromptLifecycle,
+    usage: SessionUsageTally,
+    /// Subagents at work: the session is not at rest before they are done.
+    agents: HashSet<String>,
+    /// What was said to the session that is ending; its successor has to know.
+    overrides: Option<oneshot::Receiver<Result<SessionOverrides, String>>>,
+    /// When the session last said something.
+    last_event: Option<Arc<str>>,
+    /// Hooks that came later than the session.
+    hooks: Option<Vec<DriverHook>>,
+    /// The hooks of the first greeting are the session's already.
+    first_initialize_applied: bool,
+    /// There was a greeting.
+    is_initialized: bool,
+    /// What the session was opened with.
+    opened_with: InitializeRequest,
+    /// Its model and mode then.
+    initial_model_and_mode: (String, PermissionMode),
+    /// The host can stop tasks one by one, so an interrupt leaves agents in the background alone.
+    has_task_stop: bool,
+    /// Something was said to it.
+    has_prompts: bool,
+    busy: bool,
+    /// The host has said its last line.
+    input_ended: bool,
+    deadline: Option<Instant>,
+    closing: bool,
+    /// gimlet has to go: nothing that was begun comes to a result.
+    is_leaving: bool,
+    /// What waits will never have its turn.
+    discards_waiting: bool,
+    interrupted: bool,
+    failed: bool,
+    remark: Option<String>,
+}
+
+/// Runs the loop until the session is over.
+pub(super) async fn run_session_loop(session: SessionHandle, job: SdkJob) -> LoopEnd {
+    let (mut lines, mut interrupts, first, notes) = (job.lines, job.interrupts, job.first, job.notes);
+    let wanted = WireOptions {
+        partial: job.partial,
+        replay_prompts: job.replay_prompts,
+        hook_events: job.hook_events,
+        subagent_text: job.subagent_text,
+    };
+    let outset = (session.snapshot().model.clone(), session.snapshot().mode);
+    let mut link = SdkSession {
+        events: session.subscribe(),
+        leaving: session.exit_signal(),
+        session,
+        phase: SessionPhase::Live,
+        wire: WireEncoder::new(wanted, WireConsumer::TracksAgents, job.init_facts),
+        out: job.out,
+        states: StateReporter::new(job.state_audience),
+        host: job.host,
+        requests: job.requests,
+        backend: job.backend,
+        initialize_response: job.initialize_response,
+        responder: job.responder,
+        replay_prompts: job.replay_prompts,
+        mirror: job.mirror,
+        agent_timeout: job.agent_timeout,
+        tool_decisions: HashMap::new(),
+        questions: HashMap::new(),
+        eliciting: false,
+        replies: JoinSet::new(),
+        idle_checks: 0,
+        running_requests: Vec::new(),
+        open_receipts: 0,
+        waiting: VecDeque::new(),
+        held_lines: VecDeque::new(),
+        seen_prompts: HashSet::new(),
+        lifecycle: PromptLifecycle::default(),
+        usage: SessionUsageTally::new(),
+        agents: HashSet::new(),
+        overrides: None,
+        last_event: None,
+        hooks: None,
+        first_initialize_applied: job.initialize.is_some(),
+        is_initialized: false,
+        has_task_stop: job.initialize.as_ref().and_then(|wishes| wishes.per_task_stop).unwrap_or(false),
+        opened_with: job.initialize.unwrap_or_default(),
+        initial_model_and_mode: outset,
+        has_prompts: false,
+        busy: false,
+        input_ended: false,
+        deadline: None,
+        closing: false,
+        is_leaving: false,
+        discards_waiting: false,
+        interrupted: false,
+        failed: false,
+        remark: None,
+    };
+    link.handle_line(first).await;
+    let mut gone = false;
+    loop {
+        tokio::select! {
+            biased;
+            Some(()) = interrupts.recv() => link.begin_stop().await,
+            () = link.leaving.wait_for_request(), if !link.is_leaving => (link.is_leaving, link.closing, link.deadline) = (true, true, None),
+            () = link.out.gone(), if !gone => {
+                gone = true;
+                // Whoever cannot be asked does not answer either.
+                link.handle_input_end();
+                link.session.send(Op::interrupt());
+                link.close_session();
+            }
+            line = lines.next(), if !link.input_ended => link.handle_line(line).await,
+            // What the session said before it asked is written before the question.
+            event = link.events.next(), if !matches!(link.phase, SessionPhase::Opening(..)) => match event {
+                Some(event) => link.handle_event(&event).await,
+                None => link.handle_session_end(),
+            },
+            opened = await_reopened(&mut link.phase) => {
+                if let Ok(new) = &opened {
+                    notes.queue_remarks(&new.warnings).await;
+                }
+                link.handle_reopened(opened).await;
+            }
+            Some(done) = link.replies.join_next() => link.handle_work_end(done).await,
+            Some(line) = link.requests.lines.recv() => link.forward_request(line).await,
+            () = await_mirror(&mut link.mirror) => link.flush_mirror().await,
+            () = await_deadline(link.deadline) => link.close_session(),
+        }
+        if matches!(link.phase, SessionPhase::Opening(..)) && link.closing {
+            link.handle_session_end();
+        }
+        if matches!(link.phase, SessionPhase::Over(_)) {
+            break;
+        }
+    }
+    link.write_last_answers().await;
+    let end = match (link.remark.is_some() || link.failed, link.interrupted) {
+        (_, true) => SdkEnd::Interrupted,
+        (true, false) => SdkEnd::Failure,
+        (false, false) => SdkEnd::Success,
+    };
+    LoopEnd { end, out: link.out, notes, remark: link.remark }
+}
+
+async fn await_reopened(phase: &mut SessionPhase) -> Result<ReopenedSession, String> {
+    match phase {
+        SessionPhase::Opening(_, opening) => opening.await,
+        SessionPhase::Live | SessionPhase::Closing(_) | SessionPhase::Over(_) => std::future::pending().await,
+    }
+}
+
+async fn await_mirror(mirror: &mut Option<MirrorFeed>) {
+    match mirror {
+        Some(mirror) => mirror.wait_ready().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn await_deadline(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What the session says.
+impl SdkSession {
+    async fn handle_event(&mut self, event: &Event) {
+        self.last_event = Some(event.at.clone());
+        match &event.body {
+            EventBody::TurnStarting(_) => {
+                self.busy = true;
+                self.deadline = None;
+                self.write_state().await;
+            }
+            EventBody::Ask(view) => self.handle_ask(view).await,
+            EventBody::AskClosed(ask) => self.handle_ask_closed(*ask).await,
+            EventBody::Task(task) => self.track_agent_task(task),
+            EventBody::PromptOutcome { prompt, outcome: fate } => {
+                let told = match fate {
+                    // Nobody withdrew it: gimlet ends before its turn.
+                    PromptOutcome::Withdrawn if self.discards_waiting => {
+                        self.lifecycle.mark_discarded(prompt, &self.session.id)
+                    }
+                    fate => self.lifecycle.apply_outcome(prompt, *fate, &self.session.id),
+                };
+                self.write_lines(told).await;
+            }
+            EventBody::ToolFinished(finished) => self.usage.add_result(finished),
+            EventBody::TurnEnded(report) => {
+                self.usage.add_turn(report);
+                self.flush_before_result().await;
+                self.flush_mirror().await;
+                let mut told = self.lifecycle.complete_started(&self.session.id);
+                if self.discards_waiting {
+                    // No turn follows this one, and nothing may follow its result.
+                    told.extend(self.lifecycle.discard_all(&self.session.id));
+                }
+                self.write_lines(told).await;
+            }
+            _ => {}
+        }
+        let recounted = self.with_waiting_count(event);
+        for line in self.wire.encode_event(recounted.as_ref().unwrap_or(event)) {
+            self.write_line(truncate::truncate_line(line)).await;
+        }
+        if matches!(event.body, EventBody::TurnEnded(_)) {
+            self.busy = false;
+            self.failed = self.wire.has_failed();
+            if self.interrupted {
+                self.close_session();
+            }
+            self.check_idle();
+        }
+    }
+
+    /// The end of a turn that counts the prompts that wait here, besides those in the session.
+    fn with_waiting_count(&self, event: &Event) -> Option<Event> {
+        let EventBody::TurnEnded(report) = &event.body else { return None };
+        let here = Some(self.count_waiting_turns()).filter(|here| *here > 0)?;
+        let mut report = report.clone();
+        report.queued += here;
+        Some(Event { body: EventBody::TurnEnded(report), ..event.clone() })
+    }
+
+    /// How many prompts wait here for their turn.
+    fn count_waiting_turns(&self) -> usize {
+        self.waiting.iter().filter(|prompt| !prompt.is_silent()).count()
+    }
+
+    /// What the turn's end has settled is told before its result: the receipt of an interrupt, and what was withdrawn.
+    async fn flush_before_result(&mut self) {
+        // The session has answered already, or does so next; whoever waits for that only has to get their turn.
+        while self.open_receipts > 0
+            && let Some(done) = self.replies.join_next().await
+        {
+            self.handle_work_end(done).await;
+        }
+        while let Some(done) = self.replies.try_join_next() {
+            self.handle_work_end(done).await;
+        }
+        while let Ok(line) = self.requests.lines.try_recv() {
+            self.forward_request(line).await;
+        }
+    }
+
+    /// A request to the host that is not the loop's own, or its withdrawal.
+    async fn forward_request(&mut self, line: String) {
+        self.update_eliciting().await;
+        self.write_line(truncate::truncate_line(line)).await;
+    }
+
+    /// Whether the session waits for a person may have changed.
+    async fn update_eliciting(&mut self) {
+        let eliciting = self.host.is_eliciting();
+        if std::mem::replace(&mut self.eliciting, eliciting) != eliciting {
+            self.write_state().await;
+        }
+    }
+
+    async fn handle_ask(&mut self, view: &AskView) {
+        // Nobody can say yes to what they cannot see whole.
+        if permission_question::is_input_too_long(view) {
+            let why = "the input is too long to be shown whole; use a smaller one".to_owned();
+            self.session.send(Op::Answer { ask: view.id, answer: AskAnswer::NotAsked(why) });
+            return;
+        }
+        let id = control_frames::new_id();
+        let question = permission_question::build_question(&id, view);
+        let question = match (&self.responder, question) {
+            (PermissionResponder::Tool(tool), Some(question)) => {
+                let tool = tool.clone();
+                return self.ask_permission_tool(tool, view.id, question);
+            }
+            (PermissionResponder::Host, Some(question)) if !self.input_ended && !self.interrupted => question,
+            _ => {
+                let answer = AskAnswer::NotAsked(DriverError::Closed.to_string());
+                self.session.send(Op::Answer { ask: view.id, answer });
+                return;
+            }
+        };
+        let line = question.line.clone();
+        self.questions.insert(id, question);
+        self.write_state().await;
+        self.write_line(line).await;
+    }
+
+    /// Lets a tool decide. Whatever keeps it from answering is no yes.
+    fn ask_permission_tool(&mut self, tool: String, ask: AskId, question: PermissionQuestion) {
+        let (reply, answer) = OpReply::channel();
+        let wish = ServerRequest::Decide { tool: tool.clone(), input: question.to_tool_input() };
+        self.session.send(Op::Query(SessionQuery::ServerRequest { wish, reply }));
+        let work = self.replies.spawn(async move {
+            let said = control_requests::await_reply(answer)
+                .await
+                .and_then(|result| permission_question::parse_tool_decision(&result));
+            let said = said.map_err(|why| format!("--permission-prompt-tool {tool}: {why}"));
+            FinishedWork::Decision { ask, answer: question.parse_answer(said) }
+        });
+        self.tool_decisions.insert(ask, work);
+    }
+
+    /// A question that was not answered is withdrawn.
+    async fn handle_ask_closed(&mut self, ask: AskId) {
+        if let Some(work) = self.tool_decisions.remove(&ask) {
+            work.abort();
+        }
+        let open = self.questions.iter().find(|(_, question)| question.ask == ask).map(|(id, _)| id.clone());
+        if let Some(id) = open {
+            self.questions.remove(&id);
+            self.write_line(control_frames::cancel_line(&id)).await;
+            self.write_state().await;
+        }
+    }
+
+    fn track_agent_task(&mut self, task: &TaskView) {
+        if task.kind != "local_agent" {
+            return;
+        }
+        if task.state == TaskState::Running {
+            self.agents.insert(task.id.clone());
+        } else if self.agents.remove(&task.id) {
+            self.check_idle();
+        }
+    }
+
+    /// The session has published its last event: a new one follows, or nothing does.
+    fn handle_session_end(&mut self) {
+        self.phase = match std::mem::replace(&mut self.phase, SessionPhase::Over(None)) {
+            SessionPhase::Closing(change) if !self.closing => {
+                let opening = self.backend.reopen(self.reopen_reason(&change));
+                SessionPhase::Opening(change, opening)
+            }
+            SessionPhase::Closing(change) | SessionPhase::Opening(change, _) => SessionPhase::Over(Some(change)),
+            SessionPhase::Live => SessionPhase::Over(None),
+            over @ SessionPhase::Over(_) => over,
+        };
+    }
+}
+
+/// Telling and ending.
+impl SdkSession {
+    async fn write_state(&mut self) {
+        let is_asking = self.eliciting || !self.questions.is_empty();
+        let state = match (is_asking, self.busy) {
+            (true, _) => SdkSessionState::RequiresAction,
+            (false, true) => SdkSessionState::Running,
+            // It was a subagent in the background that had asked.
+            (false, false) if !self.agents.is_empty() => SdkSessionState::Running,
+            (false, false) => return self.check_idle(),
+        };
+        if let Some(line) = self.states.report_change(state, &self.session.id) {
+            self.write_line(line).await;
+        }
+    }
+
+    async fn flush_mirror(&mut self) {
+        while let Some(frame) = self.mirror.as_mut().and_then(MirrorFeed::next_frame) {
+            self.write_line(frame).await;
+        }
+    }
+
+    async fn write_lines(&self, lines: Vec<String>) {
+        for line in lines {
+            self.write_line(line).await;
+        }
+    }
+
+    async fn write_line(&self, mut line: String) {
+        line.push('\n');
+        // A host that went away is noticed by `gone`.
+        self.out.line(line.into_bytes()).await;
+    }
+
+    /// The person wants all of it to end: the turn first, then gimlet. The host is still there for the hooks of the end.
+    async fn begin_stop(&mut self) {
+        self.interrupted = true;
+        self.deny_open_asks();
+        self.interrupt_and_discard().await;
+        if !self.busy {
+            self.close_session();
+        }
+    }
+
+    /// What is left to be told at the very end.
+    async fn write_last_answers(&mut self) {
+        let told = self.lifecycle.discard_all(&self.session.id);
+        self.write_lines(told).await;
+        for (id, work) in std::mem::take(&mut self.running_requests) {
+            work.abort();
+            self.write_line(control_frames::answer_line(&id, Err("gimlet ended before it had the answer".to_owned())))
+                .await;
+        }
+        match std::mem::replace(&mut self.phase, SessionPhase::Over(None)) {
+            SessionPhase::Over(Some(SessionSwitch::Clear(said))) if !self.is_leaving => {
+                let problem = "gimlet was stopped before the new conversation began".to_owned();
+                self.end_local_turn(&said, Err(problem)).await;
+            }
+            SessionPhase::Over(Some(SessionSwitch::Initialize { id, .. })) => {
+                let problem = "gimlet was stopped before the session began".to_owned();
+                self.write_line(control_frames::answer_line(&id, Err(problem))).await;
+            }
+            _ => self.flush_mirror().await,
+        }
+    }
+
+    fn close_session(&mut self) {
+        if !std::mem::replace(&mut self.closing, true) {
+            self.deadline = None;
+            // Nobody is left for whom background commands could go on.
+            self.session.send(Op::interrupt());
+            self.session.send(Op::Close);
+        }
+    }
+}
+
+/// Answers a question for a host that was asked and cannot answer any more.
+fn deny_ask(session: &SessionHandle, ask: AskId) {
+    let answer = AskAnswer::No { message: DriverError::Closed.to_string(), interrupt: false };
+    session.send(Op::Answer { ask, answer });
+}

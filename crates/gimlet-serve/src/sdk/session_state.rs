@@ -1,0 +1,58 @@
+//! Whether the session works, waits or rests, told to hosts that want to know.
+
+use gimlet_proto::SessionId;
+use serde_json::json;
+
+/// Who is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StateAudience {
+    #[default]
+    Nobody,
+    /// The SDK alone; it keeps these lines from the program.
+    HostOnly,
+    Everybody,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SdkSessionState {
+    Running,
+    RequiresAction,
+    Idle,
+}
+
+/// The state that was told last.
+pub(super) struct StateReporter {
+    audience: StateAudience,
+    reported: Option<SdkSessionState>,
+}
+
+impl StateReporter {
+    pub(super) fn new(audience: StateAudience) -> Self {
+        Self { audience, reported: None }
+    }
+
+    /// The line for a change, if it is one and somebody wants it.
+    pub(super) fn report_change(&mut self, state: SdkSessionState, session: &SessionId) -> Option<String> {
+        if self.audience == StateAudience::Nobody || self.reported == Some(state) {
+            return None;
+        }
+        self.reported = Some(state);
+        let name = match state {
+            SdkSessionState::Running => "running",
+            SdkSessionState::RequiresAction => "requires_action",
+            SdkSessionState::Idle => "idle",
+        };
+        let mut line = json!({"type": "system", "subtype": "session_state_changed", "state": name,
+            "uuid": super::control_frames::new_id(), "session_id": session});
+        if self.audience == StateAudience::HostOnly {
+            line["sdk_host_only"] = json!(true);
+        }
+        Some(line.to_string())
+    }
+
+    /// As [`StateReporter::change`], for a session that has worked before.
+    pub(super) fn report_idle(&mut self, session: &SessionId) -> Option<String> {
+        self.reported?;
+        self.report_change(SdkSessionState::Idle, session)
+    }
+}

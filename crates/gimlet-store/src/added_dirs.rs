@@ -1,0 +1,90 @@
+//! Which sessions added a folder to the one they were started in: going on in that folder finds them.
+//!
+//! One small file for each such folder, a line a session, the newest last. It only leads to transcripts: one that is gone or
+//! was never written counts for nothing, and without the file nothing is lost but the way.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::disk::{create_private_dirs, open_private, read_small_file};
+use crate::layout::{SessionFiles, StoreLocations, project_key};
+
+/// How many sessions are remembered for a folder, and when the older ones are let go.
+const KEPT: usize = 100;
+const MOST: usize = 2 * KEPT;
+
+#[derive(Serialize, Deserialize, PartialEq, Eq)]
+struct AddedDirLine {
+    /// Different folders can share a name of the file.
+    folder: PathBuf,
+    transcript: PathBuf,
+}
+
+/// Remembers that a session works in a folder, too.
+pub fn record_added_dir(places: &StoreLocations, folder: &Path, session: &SessionFiles) -> io::Result<()> {
+    let path = record_file(places, folder);
+    let line = AddedDirLine { folder: folder.to_owned(), transcript: session.transcript() };
+    let known = read_lines(&path);
+    if known.contains(&line) {
+        return Ok(());
+    }
+    create_private_dirs(path.parent().unwrap_or(Path::new(".")))?;
+    if known.len() < MOST {
+        let mut file = open_private(&path, OpenOptions::new().append(true).create(true))?;
+        return file.write_all(&render_line(&line)?);
+    }
+    let draft = path.with_extension(format!("{}.tmp", uuid::Uuid::new_v4().simple()));
+    let mut file = open_private(&draft, OpenOptions::new().write(true).create_new(true))?;
+    for line in known[known.len() + 1 - KEPT..].iter().chain([&line]) {
+        file.write_all(&render_line(line)?)?;
+    }
+    std::fs::rename(&draft, &path)
+}
+
+/// The transcripts of the sessions that added a folder.
+pub(crate) fn transcripts_with_added_dir(places: &StoreLocations, folder: &Path) -> Vec<PathBuf> {
+    let lines = read_lines(&record_file(places, folder));
+    lines.into_iter().filter(|line| line.folder == folder).map(|line| line.transcript).collect()
+}
+
+fn record_file(places: &StoreLocations, folder: &Path) -> PathBuf {
+    places.config_home().join("gimlet/added").join(format!("{}.ndjson", project_key(&folder.to_string_lossy())))
+}
+
+fn read_lines(path: &Path) -> Vec<AddedDirLine> {
+    let text = read_small_file(path).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn render_line(line: &AddedDirLine) -> io::Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(line)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::new_session_id;
+
+    #[test]
+    fn the_newest_are_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let places = StoreLocations::new(home.path());
+        let (folder, other) = (Path::new("/srv/a.b"), Path::new("/srv/a-b"));
+        let project = places.project(Path::new("/elsewhere"));
+        let sessions: Vec<SessionFiles> = (0..=MOST).map(|_| project.session_files(&new_session_id())).collect();
+        for session in &sessions {
+            record_added_dir(&places, folder, session).unwrap();
+            record_added_dir(&places, folder, session).unwrap();
+        }
+        let found = transcripts_with_added_dir(&places, folder);
+        let expected: Vec<PathBuf> = sessions[MOST + 1 - KEPT..].iter().map(SessionFiles::transcript).collect();
+        assert_eq!(found, expected);
+        // Another folder that shares the name of the file is not this one.
+        assert_eq!(transcripts_with_added_dir(&places, other), Vec::<PathBuf>::new());
+    }
+}

@@ -1,0 +1,196 @@
+//! The decision ledger: one line beside the transcript for every call that was decided on, and by whom and why.
+//!
+//! It only ever grows. What stands in a line's reasons is the policy's own form; this room keeps it and gives it back
+//! without knowing what it says. A line that cannot be written costs an explanation later, never a call now.
+
+use std::io::{self, BufRead, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::disk::{Disk, LogFile, RealDisk, read_range};
+use crate::layout::SessionFiles;
+
+/// How a call came out of the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DecisionOutcome {
+    Allowed,
+    Refused,
+    /// The question was withdrawn before anybody answered.
+    Cancelled,
+}
+
+/// Who had the last word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decider {
+    /// Rules, mode and place.
+    Policy,
+    /// A person, or the program that asks in a person's place.
+    Person,
+    /// It would have asked, and nobody was there.
+    Nobody,
+    /// A classifier in place of a person.
+    Classifier,
+    /// A hook.
+    Hook,
+    /// The driving program, which made the call itself.
+    Host,
+}
+
+/// One decision.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DecisionLine {
+    pub at: String,
+    /// The call's id in the transcript; empty for what the driving program wanted by itself.
+    pub call: String,
+    /// The subagent that made the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    pub tool: String,
+    /// The call in a few words.
+    pub summary: String,
+    pub outcome: DecisionOutcome,
+    pub by: Decider,
+    /// The permission mode at that moment.
+    pub mode: String,
+    /// The policy's verdict with its reasons.
+    pub verdict: Box<RawValue>,
+    /// What whoever decided said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// The working directory at that moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The folders that could be worked in besides the one that the session was started in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<String>,
+}
+
+/// The ledger of one session, open for adding.
+pub struct DecisionLedger {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    file: Option<Arc<dyn LogFile>>,
+}
+
+impl DecisionLedger {
+    /// Nothing is created before the first line.
+    pub fn new(files: &SessionFiles) -> Self {
+        Self { disk: Arc::new(RealDisk), path: files.decisions(), file: None }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Adds a line, with one write.
+    pub fn append(&mut self, line: &DecisionLine) -> io::Result<()> {
+        let mut bytes = serde_json::to_vec(line)?;
+        bytes.push(b'\n');
+        let file = match &self.file {
+            Some(file) if !file.is_removed()? => file.clone(),
+            _ => {
+                let file = self.open()?;
+                if has_torn_end(file.as_ref())? {
+                    bytes.insert(0, b'\n');
+                }
+                file
+            }
+        };
+        // A short write leaves a torn line; the next opening looks at the end again.
+        self.file = None;
+        if file.append(&bytes)? < bytes.len() {
+            return Err(io::Error::new(ErrorKind::WriteZero, "the disk took only part of the line"));
+        }
+        self.file = Some(file);
+        Ok(())
+    }
+
+    fn open(&self) -> io::Result<Arc<dyn LogFile>> {
+        if let Some(dir) = self.path.parent() {
+            self.disk.create_dirs(dir)?;
+        }
+        self.disk.open_append(&self.path)
+    }
+}
+
+fn has_torn_end(file: &dyn LogFile) -> io::Result<bool> {
+    let size = file.size()?;
+    Ok(size > 0 && read_range(file, size - 1, 1)? != b"\n")
+}
+
+/// The decisions of a session in the order they were made, and how many lines could not be read.
+pub fn read_decisions(files: &SessionFiles) -> io::Result<(Vec<DecisionLine>, usize)> {
+    let file = match crate::disk::open_regular(&files.decisions()) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((Vec::new(), 0)),
+        Err(error) => return Err(error),
+    };
+    let mut lines = Vec::new();
+    let mut unreadable = 0;
+    for line in io::BufReader::new(file).split(b'\n') {
+        let line = line?;
+        match serde_json::from_slice(&line) {
+            Ok(decision) => lines.push(decision),
+            Err(_) if line.is_empty() => {}
+            Err(_) => unreadable += 1,
+        }
+    }
+    Ok((lines, unreadable))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{StoreLocations, new_session_id};
+
+    fn decision_line(call: &str) -> DecisionLine {
+        DecisionLine {
+            at: crate::current_timestamp(),
+            call: call.to_owned(),
+            agent: None,
+            tool: "Bash".to_owned(),
+            summary: "ls".to_owned(),
+            outcome: DecisionOutcome::Allowed,
+            by: Decider::Policy,
+            mode: "default".to_owned(),
+            verdict: RawValue::from_string(r#"{"decision":"allow","reasons":[]}"#.to_owned()).unwrap(),
+            note: None,
+            cwd: Some("/repo".to_owned()),
+            added: Vec::new(),
+        }
+    }
+
+    fn read_call_ids(files: &SessionFiles) -> (Vec<String>, usize) {
+        let (lines, unreadable) = read_decisions(files).unwrap();
+        (lines.into_iter().map(|line| line.call).collect(), unreadable)
+    }
+
+    #[test]
+    fn what_was_added_is_read_back_in_order() {
+        let home = tempfile::tempdir().unwrap();
+        let files = StoreLocations::new(home.path()).project(home.path()).session_files(&new_session_id());
+        assert_eq!(read_call_ids(&files), (vec![], 0));
+        let mut ledger = DecisionLedger::new(&files);
+        ledger.append(&decision_line("one")).unwrap();
+        ledger.append(&decision_line("two")).unwrap();
+        DecisionLedger::new(&files).append(&decision_line("three")).unwrap();
+        assert_eq!(read_call_ids(&files), (vec!["one".to_owned(), "two".to_owned(), "three".to_owned()], 0));
+    }
+
+    #[test]
+    fn a_torn_line_costs_only_itself() {
+        let home = tempfile::tempdir().unwrap();
+        let files = StoreLocations::new(home.path()).project(home.path()).session_files(&new_session_id());
+        DecisionLedger::new(&files).append(&decision_line("one")).unwrap();
+        let mut bytes = std::fs::read(files.decisions()).unwrap();
+        bytes.extend(br#"{"at":"2026-01-"#);
+        std::fs::write(files.decisions(), bytes).unwrap();
+        DecisionLedger::new(&files).append(&decision_line("two")).unwrap();
+        assert_eq!(read_call_ids(&files), (vec!["one".to_owned(), "two".to_owned()], 1));
+    }
+}

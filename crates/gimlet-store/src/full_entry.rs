@@ -1,0 +1,122 @@
+//! One entry of the live conversation, read in full.
+//!
+//! Only what is sent to a model again must be well-formed; a damaged member beside it loses nothing.
+
+use gimlet_proto::{Block, EntryId};
+use serde_json::value::RawValue;
+
+use crate::chain::ChainLink;
+use crate::entry_format::APART;
+use crate::raw_members::RawJsonMembers;
+use crate::transcript_index::{EntryKey, EntryKind};
+
+pub(crate) struct FullEntry {
+    pub(crate) link: ChainLink,
+    pub(crate) kind: EntryKind,
+    pub(crate) entry: EntryId,
+    /// Which reply the blocks belong to.
+    pub(crate) message: EntryKey,
+    pub(crate) blocks: Vec<Block>,
+    /// It was not sent with what stands before it.
+    pub(crate) starts_message: bool,
+    /// Some of the content was not usable.
+    pub(crate) bad_blocks: bool,
+    /// The blocks are no longer what the file has.
+    pub(crate) changed: bool,
+    pub(crate) model: Option<String>,
+    pub(crate) mode: Option<String>,
+    pub(crate) has_output: bool,
+}
+
+impl FullEntry {
+    /// Reads an entry for a request. A report of a failed request is for people; the model never said it.
+    pub(crate) fn parse(line: &[u8], link: ChainLink, kind: EntryKind) -> Option<FullEntry> {
+        Self::parse_entry(line, link, kind, false)
+    }
+
+    /// Reads an entry for people.
+    pub(crate) fn parse_for_display(line: &[u8], link: ChainLink, kind: EntryKind) -> Option<FullEntry> {
+        Self::parse_entry(line, link, kind, true)
+    }
+
+    fn parse_entry(line: &[u8], link: ChainLink, kind: EntryKind, with_reports: bool) -> Option<FullEntry> {
+        let (mut uuid, mut message, mut mode) = (None, None, None);
+        let (mut has_output, mut own_error, mut apart) = (false, false, false);
+        for (key, value) in RawJsonMembers::new(line) {
+            match key {
+                b"uuid" => uuid = parse_string(value),
+                b"message" => message = Some(value),
+                b"permissionMode" => mode = parse_string(value),
+                b"toolUseResult" => has_output = true,
+                b"isApiErrorMessage" => own_error = value == b"true",
+                key if key == APART.as_bytes() => apart = value == b"true",
+                _ => {}
+            }
+        }
+        let mut live = FullEntry {
+            link,
+            kind,
+            entry: EntryId::new(uuid?),
+            message: EntryKey::NONE,
+            blocks: Vec::new(),
+            starts_message: apart,
+            bad_blocks: false,
+            changed: false,
+            model: None,
+            mode,
+            has_output,
+        };
+        if !own_error || with_reports {
+            live.read_message(message?)?;
+        }
+        Some(live)
+    }
+
+    fn read_message(&mut self, message: &[u8]) -> Option<()> {
+        let (mut content, mut id) = (None, None);
+        for (key, value) in RawJsonMembers::new(message) {
+            match key {
+                b"content" => content = Some(value),
+                // The first, as in the pass over the file, which does not look any further.
+                b"id" => id = id.or(Some(value)),
+                b"model" => self.model = parse_string(value).filter(|model| !model.starts_with('<')),
+                _ => {}
+            }
+        }
+        self.message = id.map_or(EntryKey::NONE, EntryKey::from_json);
+        let content = content?;
+        if content.starts_with(b"\"") {
+            // Spliced, not decoded: the string's own escapes are what a block made from it would have.
+            let text: &RawValue = serde_json::from_slice(content).ok()?;
+            self.blocks.extend(Block::from_json(&format!(r#"{{"type":"text","text":{text}}}"#)).ok());
+            return Some(());
+        }
+        let blocks: Vec<&RawValue> = serde_json::from_slice(content).ok()?;
+        for raw in blocks {
+            match Block::from_json(raw.get()) {
+                Ok(block) => self.blocks.push(block),
+                Err(_) => self.bad_blocks = true,
+            }
+        }
+        Some(())
+    }
+}
+
+/// The structured output in an entry.
+pub(crate) fn find_tool_output(line: &[u8]) -> Option<&[u8]> {
+    last_member(line, b"toolUseResult")
+}
+
+/// The id of an entry.
+pub(crate) fn find_uuid(line: &[u8]) -> Option<EntryId> {
+    parse_string(last_member(line, b"uuid")?).map(EntryId::new)
+}
+
+/// Of several members with one name the last counts, here as in every other reading of an entry.
+fn last_member<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    RawJsonMembers::new(line).filter(|(key, _)| *key == name).last().map(|(_, value)| value)
+}
+
+fn parse_string(value: &[u8]) -> Option<String> {
+    serde_json::from_slice(value).ok()
+}

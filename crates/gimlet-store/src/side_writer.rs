@@ -1,0 +1,62 @@
+//! What is written about a session beside its conversation, by those who do not hold the transcript.
+//!
+//! A running turn holds the transcript, and a prompt that arrives meanwhile must be on disk all the same. So both write to
+//! one log, line by line. Nobody here keeps the log alive: a session that has ended writes nothing more.
+
+use std::sync::{Mutex, Weak};
+
+use gimlet_proto::{EntryId, SessionId};
+
+use crate::checkpoints::FileBackup;
+use crate::entry_format;
+use crate::transcript_log::{SharedLog, TranscriptLog};
+
+/// What happens to the prompts that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueChange<'a> {
+    /// One more waits.
+    Enqueued(&'a str),
+    /// The first in line waits no more.
+    Dequeued,
+    /// One in the middle of the line waits no more.
+    Removed(&'a str),
+}
+
+/// A pen for such lines.
+#[derive(Clone, Debug)]
+pub struct SideWriter {
+    log: Weak<Mutex<TranscriptLog>>,
+    session: SessionId,
+}
+
+impl SideWriter {
+    pub(crate) fn new(log: Option<&SharedLog>, session: SessionId) -> Self {
+        Self { log: log.map(SharedLog::downgrade).unwrap_or_default(), session }
+    }
+
+    /// Records a change in the line of prompts that wait.
+    pub fn record_queue_change(&self, change: QueueChange<'_>) {
+        let (operation, content) = match change {
+            QueueChange::Enqueued(text) => ("enqueue", Some(text)),
+            QueueChange::Dequeued => ("dequeue", None),
+            QueueChange::Removed(text) => ("remove", Some(text)),
+        };
+        self.append_line(|| entry_format::render_queue_operation(operation, content, self.session.as_str()));
+    }
+
+    /// Records a title that nobody gave: one that somebody gives outranks it.
+    pub fn record_title(&self, title: &str) {
+        self.append_line(|| entry_format::render_metadata("ai-title", "aiTitle", title, self.session.as_str()));
+    }
+
+    /// Records where the files are kept that were changed since a prompt, as other programs look for them.
+    pub(crate) fn record_file_history(&self, prompt: &EntryId, backups: &[FileBackup<'_>], update: bool) {
+        self.append_line(|| entry_format::render_file_history(prompt.as_str(), backups, update));
+    }
+
+    fn append_line(&self, line: impl FnOnce() -> String) {
+        if let Some(log) = self.log.upgrade() {
+            crate::transcript_log::lock_log(&log).append_side_line(line());
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Changing one setting, and saying what came of it: which file, whether it does anything, and what stands in its way.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use gimlet_config::{JsonEdit, KeyEffect, ProjectItem, RuleLine, SaveError, Scope, SettingsLocations};
+use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
+use serde_json::Value;
+
+use super::{SettingsSnapshot, find, print_sanitised};
+use crate::args::WritableScope;
+use crate::process_env::ProcessEnv;
+use crate::report::Report;
+use crate::settings_mapping::{self, find_locations};
+
+/// A change that is wanted.
+pub(super) struct SettingEdit<'a> {
+    around: &'a ProcessEnv,
+    locations: SettingsLocations,
+    scope: Scope,
+    key: &'a str,
+}
+
+/// A change that was made.
+struct SavedEdit {
+    file: PathBuf,
+    /// What about the key waited for trust before it.
+    withheld_before: Vec<ProjectItem>,
+}
+
+impl<'a> SettingEdit<'a> {
+    pub(super) fn new(around: &'a ProcessEnv, scope: WritableScope, key: &'a str) -> Self {
+        Self { around, locations: find_locations(around), scope: scope.into(), key }
+    }
+
+    pub(super) fn set(&self, text: &str) -> Result<ExitCode, Report> {
+        self.check_rules(text)?;
+        let written = self.save(text, JsonEdit::Set).map_err(|error| match &error {
+            SaveError::Value { message, .. } if message.starts_with("a list") => Report::new(error.to_string())
+                .with_hint(format!("For one entry: gimlet config add {} '{text}'", self.key)),
+            _ => Report::new(error.to_string()),
+        })?;
+        let done = self.report_done("set", &written);
+        self.report_rule_problems(text);
+        Ok(done)
+    }
+
+    pub(super) fn add(&self, text: &str) -> Result<ExitCode, Report> {
+        let is_list = matches!(serde_json::from_str(text), Ok(Value::Array(_)));
+        if is_list {
+            return Err(
+                Report::new(format!("an entry of {} is no list", self.key)).with_hint("Add one entry at a time")
+            );
+        }
+        self.check_rules(text)?;
+        let before = self.value_in_file();
+        let written = self.save(text, JsonEdit::Append).map_err(|error| match &error {
+            SaveError::Value { message, .. } if message.ends_with("not a list") => {
+                Report::new(format!("{} is no list", self.key))
+                    .with_hint(format!("gimlet config set {} '{text}'", self.key))
+            }
+            _ => Report::new(error.to_string()),
+        })?;
+        if before.is_some() && before == self.value_in_file() {
+            print_sanitised(&format!("{} has this entry already in {}", self.key, written.file.display()));
+            return Ok(ExitCode::SUCCESS);
+        }
+        let done = self.report_done("extended", &written);
+        self.report_rule_problems(text);
+        Ok(done)
+    }
+
+    pub(super) fn remove(&self, text: &str) -> Result<ExitCode, Report> {
+        let before = self.value_in_file();
+        let written = self.save(text, JsonEdit::RemoveEntry).map_err(|error| Report::new(error.to_string()))?;
+        match before == self.value_in_file() {
+            true => Err(Report::new(format!("{} has no such entry in {}", self.key, self.target_file().display()))),
+            false => Ok(self.report_done("shortened", &written)),
+        }
+    }
+
+    /// What the key's rules do, if it is one of rules.
+    fn rule_behavior(&self) -> Option<Behavior> {
+        match self.key {
+            "permissions.allow" => Some(Behavior::Allow),
+            "permissions.ask" => Some(Behavior::Ask),
+            "permissions.deny" => Some(Behavior::Deny),
+            _ => None,
+        }
+    }
+
+    /// A rule that nobody can honour is refused here as it is on the command line.
+    fn check_rules(&self, text: &str) -> Result<(), Report> {
+        let Some(behavior) = self.rule_behavior() else { return Ok(()) };
+        let rules = parse_rules(text);
+        let source = RuleSource::new(RuleScope::CommandLine, &self.around.cwd).with_label(self.key);
+        rules.iter().try_for_each(|rule| crate::start::check_rule(rule, behavior, &source, self.key))
+    }
+
+    /// Rules that were written just now and decide nothing, or that keep others from deciding.
+    fn report_rule_problems(&self, text: &str) {
+        let Some(behavior) = self.rule_behavior() else { return };
+        let found = find(self.around);
+        let mut rules = RuleSet::default();
+        settings_mapping::add_rules(&mut rules, &found.effective);
+        let written = parse_rules(text);
+        let known: Vec<&str> = crate::start::known_tools().collect();
+        let odd = rules.collect_remarks(&known).into_iter().filter(|remark| remark.concerns(behavior, &written));
+        let remarks = rules.find_newly_unreachable(behavior, &written).into_iter().chain(odd);
+        remarks.for_each(|remark| crate::print_error_line(&gimlet_serve::sanitise(&format!("note: {remark}"))));
+        let file = self.target_file();
+        let is_written = |rule: &&RuleLine| rule.origin.file == file && written.contains(&rule.text);
+        for remark in found.effective.rules.iter().filter(is_written).filter_map(settings_mapping::absolute_path_hint) {
+            crate::print_error_line(&format!("note: {remark}"));
+        }
+        if behavior == Behavior::Allow
+            && self.scope != Scope::Managed
+            && !settings_mapping::unused_allow_rules(&found.effective).is_empty()
+        {
+            crate::print_error_line(&format!("note: {}", settings_mapping::UNUSED_ALLOW));
+        }
+    }
+
+    pub(super) fn unset(&self) -> Result<ExitCode, Report> {
+        let was_set = self.value_in_file().is_some();
+        let file = gimlet_config::save_setting(&self.locations, self.scope, self.key, &JsonEdit::RemoveKey)
+            .map_err(|error| Report::new(error.to_string()))?;
+        match was_set {
+            true => print_sanitised(&format!("{} removed in {}", self.key, file.display())),
+            false => print_sanitised(&format!("{} was not set in {}", self.key, file.display())),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Writes a value that was given as JSON or as plain text: 5 may be a number or a name, and the setting knows.
+    fn save(&self, text: &str, edit: fn(Value) -> JsonEdit) -> Result<SavedEdit, SaveError> {
+        let save = |value: Value| gimlet_config::save_setting(&self.locations, self.scope, self.key, &edit(value));
+        let waited_before = self.withheld_items(&find(self.around));
+        let as_text = || save(Value::String(text.to_owned()));
+        let parsed = serde_json::from_str::<Value>(text).ok().filter(|value| !value.is_null());
+        let file = match parsed.map(save) {
+            Some(Err(error @ SaveError::Value { .. })) => as_text().map_err(|_| error)?,
+            Some(written) => written?,
+            None => as_text()?,
+        };
+        Ok(SavedEdit { file, withheld_before: waited_before })
+    }
+
+    fn report_done(&self, done: &str, written: &SavedEdit) -> ExitCode {
+        print_sanitised(&format!("{} {done} in {}", self.key, written.file.display()));
+        self.report_consequences(&written.file, &written.withheld_before);
+        ExitCode::SUCCESS
+    }
+
+    /// What a person should know who expects that the setting acts from now on.
+    fn report_consequences(&self, file: &Path, waited_before: &[ProjectItem]) {
+        match gimlet_config::find_key(self.key).map(|row| row.effect) {
+            Some(KeyEffect::NotYet) => crate::print_error_line("note: this version of gimlet does not use it yet"),
+            Some(KeyEffect::Hosted) => {
+                crate::print_error_line("note: it is about a hosted service that gimlet does not use");
+            }
+            Some(KeyEffect::Acts) | None => {}
+        }
+        let found = find(self.around);
+        let waiting = self.withheld_items(&found);
+        if waiting.is_empty() {
+            return self.report_override(&found, file);
+        }
+        // Whoever has just written it has also read it, unless it was the model. What was there before is another matter.
+        let is_new = waited_before.is_empty() && found.effective.withheld.len() == waiting.len();
+        if is_new && !gimlet_exec::is_started_by_session() {
+            if let Err(error) = found.store.accept_items(&waiting) {
+                crate::print_error_line(&format!("note: {error}"));
+            }
+            return self.report_override(&find(self.around), file);
+        }
+        crate::print_error_line("note: it waits until you trust this folder; 'gimlet doctor' says what else does");
+    }
+
+    fn report_override(&self, found: &SettingsSnapshot, file: &Path) {
+        let value = found.effective.merged.get(self.key);
+        // Lists are joined, and one that says the same stands in nobody's way.
+        let is_other = value.as_ref().is_some_and(|value| !value.is_array()) && value != self.value_in_file();
+        let origin = found.effective.merged.sources(self.key).pop().map(|sourced| sourced.origin);
+        if let Some(origin) = origin.filter(|origin| origin.file != file && is_other) {
+            let place = format!("{}:{}", origin.file.display(), origin.line);
+            crate::print_error_line(&format!("note: {place} says something else, and comes first here"));
+        }
+    }
+
+    /// The items about this key that wait for trust.
+    fn withheld_items(&self, found: &SettingsSnapshot) -> Vec<ProjectItem> {
+        let is_about = |item: &&ProjectItem| {
+            let about = item.setting().unwrap_or_default();
+            about == self.key || about.strip_prefix(self.key).is_some_and(|rest| rest.starts_with('.'))
+        };
+        found.effective.withheld.iter().filter(is_about).cloned().collect()
+    }
+
+    fn target_file(&self) -> PathBuf {
+        match self.scope {
+            Scope::Project => self.locations.project_file(),
+            Scope::Local => self.locations.local_file(),
+            Scope::User | Scope::Flag | Scope::Managed => self.locations.user_file(),
+        }
+    }
+
+    /// What the file itself says about the key.
+    fn value_in_file(&self) -> Option<Value> {
+        let file = self.target_file();
+        let loaded = gimlet_config::load_settings(&self.locations, &gimlet_config::SettingsLoadOptions::default());
+        let layer = loaded.layers.iter().find(|layer| layer.file == file)?;
+        let mut value = &layer.to_value();
+        for part in gimlet_config::split_key(self.key).ok()? {
+            value = value.get(part)?;
+        }
+        Some(value.clone())
+    }
+}
+
+/// The rules in a value that was given as a JSON list or as plain text.
+fn parse_rules(text: &str) -> Vec<String> {
+    serde_json::from_str::<Vec<String>>(text).unwrap_or_else(|_| vec![text.to_owned()])
+}

@@ -1,0 +1,318 @@
+//! `gimlet doctor`: what is wrong here, and what gimlet found. It only looks; nothing is changed and nothing started.
+
+mod unread_files;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use gimlet_config::{IdleKey, KeyEffect, ProblemSeverity, RuleLine, SettingsProblem, SourcedValue, TrustStore};
+use gimlet_model::ProviderConfigError;
+use gimlet_policy::{Behavior, Rule, RuleRemark, RuleSet};
+use serde_json::{Value, json};
+
+use crate::config_cmd::{self, SettingsSnapshot};
+use crate::process_env::ProcessEnv;
+use crate::{first_run, settings_mapping};
+
+/// What was found about one program that gimlet uses.
+struct ProgramCheck {
+    name: &'static str,
+    path: Option<PathBuf>,
+    needed: bool,
+    /// What is missing without it.
+    without: &'static str,
+}
+
+/// Looks at everything; the exit code says whether something is broken.
+pub(crate) fn run(around: &ProcessEnv, as_json: bool) -> ExitCode {
+    let found = config_cmd::find(around);
+    let mut problems = found.loaded.problems.clone();
+    problems.extend(found.effective.problems.iter().cloned());
+    problems.extend(
+        found.effective.rules.iter().filter_map(|rule| check_unknown_tool(rule).or_else(|| check_rule_syntax(rule))),
+    );
+    problems.extend(find_ineffective_rules(&found));
+    problems.extend(found.effective.rules.iter().filter_map(check_rule_path));
+    problems.extend(find_unused_rules(&found));
+    problems.extend(gimlet_config::state_file_problem(&found.loaded.locations));
+    problems.extend(note_policy_helper(&found));
+    problems.extend(settings_mapping::additional_directories(&found.effective, around).1);
+    problems.extend(check_config_home(&around.config_home));
+    problems.extend(unread_files::find_unread_files(&found.loaded.locations));
+    problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
+    let programs = check_programs(around, found.loaded.locations.project_root());
+    let broken = problems.iter().any(|problem| problem.severity == ProblemSeverity::Error)
+        || programs.iter().any(|program| program.needed && program.path.is_none());
+    let credential = describe_credential(around, &found);
+    let page = match as_json {
+        true => render_json(&found, &problems, &programs, &credential),
+        false => render_text(&found, &problems, &programs, &credential),
+    };
+    crate::print_line(&gimlet_serve::sanitise(&page));
+    if broken { ExitCode::from(1) } else { ExitCode::SUCCESS }
+}
+
+/// Whether a session would have something to show to the model's server, in words. Nobody is asked whether it is good.
+fn describe_credential(around: &ProcessEnv, found: &SettingsSnapshot) -> String {
+    match first_run::check_credentials_with(around, &found.effective) {
+        Ok(()) => "a credential is there".to_owned(),
+        Err(ProviderConfigError::MissingCredential) => {
+            "no credential: 'gimlet' without anything else shows the ways to one, 'gimlet demo' needs none".to_owned()
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+/// A config home in which no session, no trust and no setting can be kept.
+fn check_config_home(config_home: &Path) -> Option<SettingsProblem> {
+    let there = config_home.ancestors().find(|folder| folder.exists())?;
+    rustix::fs::access(there, rustix::fs::Access::WRITE_OK).err()?;
+    Some(SettingsProblem {
+        severity: ProblemSeverity::Error,
+        file: there.to_owned(),
+        line: None,
+        column: None,
+        key: String::new(),
+        message: "it cannot be written, so sessions, trust and settings cannot be kept".into(),
+    })
+}
+
+/// Here nothing is started, so what the administrator's program would say is not known.
+fn note_policy_helper(found: &SettingsSnapshot) -> Option<SettingsProblem> {
+    let helper = found.loaded.policy_helper()?;
+    Some(SettingsProblem {
+        severity: ProblemSeverity::Info,
+        file: found.loaded.locations.managed_file(),
+        line: None,
+        column: None,
+        key: "policyHelper".into(),
+        message: format!("a session asks {} for the managed settings; what is shown here is without them", helper.path),
+    })
+}
+
+/// A rule that cannot be honoured. One that was to forbid something is worse than one that was to allow it.
+fn check_rule_syntax(rule: &RuleLine) -> Option<SettingsProblem> {
+    let (behavior, source) = (settings_mapping::rule_behavior(rule), settings_mapping::rule_source(rule));
+    let error = Rule::parse(&rule.text, behavior, &source).err()?;
+    Some(SettingsProblem {
+        severity: if behavior == Behavior::Allow { ProblemSeverity::Warning } else { ProblemSeverity::Error },
+        file: rule.origin.file.clone(),
+        line: Some(rule.origin.line),
+        column: None,
+        key: format!("permissions.{behavior}"),
+        message: format!("{error}{}", suggest_tool(&rule.text)),
+    })
+}
+
+/// Most often it is the name of the tool that is wrong.
+fn suggest_tool(rule: &str) -> String {
+    let close = crate::start::find_unknown_tool(rule).and_then(|(_, close)| close);
+    close.map(|close| format!("; did you mean `{close}`?")).unwrap_or_default()
+}
+
+/// An allow rule about a tool that nobody knows opens nothing; its writer would wait for an effect.
+fn check_unknown_tool(rule: &RuleLine) -> Option<SettingsProblem> {
+    let allows = settings_mapping::rule_behavior(rule) == Behavior::Allow;
+    let (name, close) = crate::start::find_unknown_tool(&rule.text).filter(|_| allows)?;
+    let close = close.map(|close| format!("; did you mean `{close}`?")).unwrap_or_default();
+    Some(SettingsProblem {
+        severity: ProblemSeverity::Warning,
+        file: rule.origin.file.clone(),
+        line: Some(rule.origin.line),
+        column: None,
+        key: "permissions.allow".into(),
+        message: format!("there is no tool named `{name}`{close}"),
+    })
+}
+
+/// A path that is looked for in another place than its writer thinks.
+fn check_rule_path(rule: &RuleLine) -> Option<SettingsProblem> {
+    Some(SettingsProblem {
+        severity: ProblemSeverity::Warning,
+        file: rule.origin.file.clone(),
+        line: Some(rule.origin.line),
+        column: None,
+        key: format!("permissions.{}", settings_mapping::rule_behavior(rule)),
+        message: settings_mapping::absolute_path_hint(rule)?,
+    })
+}
+
+/// Rules that are understood and yet do not do what their writer hoped.
+fn find_ineffective_rules(found: &SettingsSnapshot) -> Vec<SettingsProblem> {
+    let mut rules = RuleSet::default();
+    settings_mapping::add_rules(&mut rules, &found.effective);
+    let remarks = rules
+        .collect_remarks(&crate::start::known_tools().collect::<Vec<_>>())
+        .into_iter()
+        .chain(rules.find_unreachable());
+    let problem = |remark: RuleRemark| {
+        let place = remark.source.to_string();
+        let text = remark.to_string();
+        SettingsProblem {
+            severity: ProblemSeverity::Warning,
+            file: remark.source.file.clone().unwrap_or_default(),
+            line: remark.source.line.and_then(|line| usize::try_from(line).ok()),
+            column: None,
+            key: format!("permissions.{}", remark.behavior),
+            message: text.strip_prefix(&format!("{place}: ")).unwrap_or(&text).to_owned(),
+        }
+    };
+    remarks.map(problem).collect()
+}
+
+/// Rules that the administrator's settings keep from counting.
+fn find_unused_rules(found: &SettingsSnapshot) -> Vec<SettingsProblem> {
+    let problem = |rule: SourcedValue| SettingsProblem {
+        severity: ProblemSeverity::Info,
+        file: rule.origin.file,
+        line: Some(rule.origin.line),
+        column: None,
+        key: "permissions.allow".into(),
+        message: format!("{}: {}", rule.value, settings_mapping::UNUSED_ALLOW),
+    };
+    settings_mapping::unused_allow_rules(&found.effective).into_iter().map(problem).collect()
+}
+
+fn check_programs(around: &ProcessEnv, project: &Path) -> Vec<ProgramCheck> {
+    let program =
+        |name, needed, without| ProgramCheck { name, path: find_in_path(around, project, name), needed, without };
+    vec![
+        program("bash", true, "no command can run"),
+        program("git", false, "worktrees are not available"),
+        program("bwrap", false, "the sandbox has fewer layers"),
+    ]
+}
+
+/// Where a program is, by the directories of `PATH` that a project cannot have filled.
+fn find_in_path(around: &ProcessEnv, project: &Path, name: &str) -> Option<PathBuf> {
+    let path = around.env.exact("PATH")?;
+    let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute() && !folder.starts_with(project));
+    folders.map(|folder| folder.join(name)).find(|file| is_executable(file))
+}
+
+pub(crate) fn is_executable(file: &Path) -> bool {
+    let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
+    is_file && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+fn render_text(
+    found: &SettingsSnapshot,
+    problems: &[SettingsProblem],
+    programs: &[ProgramCheck],
+    credential: &str,
+) -> String {
+    let mut sections = vec![format!("gimlet {} on {}", gimlet_proto::VERSION, std::env::consts::OS)];
+    sections.push(format!(
+        "Settings\n{}",
+        indent_lines(&config_cmd::file_table(&config_cmd::settings_files(&found.loaded)))
+    ));
+    let titles = [
+        (ProblemSeverity::Error, "Broken"),
+        (ProblemSeverity::Warning, "Probably not as meant"),
+        (ProblemSeverity::Info, "Without effect"),
+    ];
+    for (severity, title) in titles {
+        let mut lines: Vec<String> =
+            problems.iter().filter(|problem| problem.severity == severity).map(ToString::to_string).collect();
+        if severity == ProblemSeverity::Info {
+            lines.extend(unused_setting_lines(&found.effective.idle_keys()));
+        }
+        if !lines.is_empty() {
+            sections.push(format!("{title}\n{}", indent_lines(&lines.join("\n"))));
+        }
+    }
+    sections.push(format!("Model\n{}", indent_lines(credential)));
+    sections.push(format!("Trust\n{}", indent_lines(&trust_lines(found).join("\n"))));
+    sections.push(format!("Confinement\n{}", indent_lines(confinement_line(found))));
+    let lines: Vec<String> = programs.iter().map(program_line).collect();
+    sections.push(format!("Programs\n{}", indent_lines(&lines.join("\n"))));
+    sections.join("\n\n")
+}
+
+/// Says whether read-only commands that nobody is asked about are confined.
+fn confinement_line(found: &SettingsSnapshot) -> &'static str {
+    let is_off = found.effective.settings.sandbox.confine_read_only_commands == Some(false);
+    match (is_off, gimlet_exec::can_confine()) {
+        (true, _) => "read-only commands run unconfined: sandbox.confineReadOnlyCommands is false",
+        (false, true) => "read-only commands that run without a question are confined by Landlock and seccomp",
+        (false, false) => {
+            "this kernel has no Landlock: read-only commands run unconfined, without credentials in their environment and \
+             with a git that runs no programs"
+        }
+    }
+}
+
+/// One line for each reason why something that is set does nothing.
+fn unused_setting_lines(idle: &[IdleKey]) -> Vec<String> {
+    let reasons = [
+        (KeyEffect::NotYet, "set, but not used by this version of gimlet yet"),
+        (KeyEffect::Hosted, "set, but about hosted services that gimlet does not use"),
+    ];
+    let line = |(effect, words): (KeyEffect, &str)| {
+        let names: Vec<&str> = idle.iter().filter(|idle| idle.effect == effect).map(|idle| idle.key.as_str()).collect();
+        (!names.is_empty()).then(|| format!("{words}: {}", names.join(", ")))
+    };
+    reasons.into_iter().filter_map(line).collect()
+}
+
+fn trust_lines(found: &SettingsSnapshot) -> Vec<String> {
+    let mut lines = vec![format!("{}: {}", found.store.root().display(), trust_summary(found))];
+    for item in &found.effective.withheld {
+        let line = item.line.map_or(String::new(), |line| format!(":{line}"));
+        lines.push(format!("not used: {} ({}{line})", item.title(), item.file.display()));
+    }
+    lines
+}
+
+fn trust_summary(found: &SettingsSnapshot) -> &'static str {
+    let trust = found.store.load_trust();
+    match (trust.has_accepted_folder(), found.effective.withheld.len()) {
+        _ if found.inventory.items.is_empty() => "nothing here needs trust",
+        (_, 0) => "trusted",
+        (true, _) if trust.is_accepted_elsewhere_only() => {
+            "trusted by another program, which does not cover what runs; 'gimlet trust' shows what waits"
+        }
+        (true, _) => "trusted before, and changed since; 'gimlet trust' shows what waits",
+        (false, _) if TrustStore::is_in_memory_only(&found.store) => "trusted only for the length of a session",
+        (false, _) => "not trusted; 'gimlet trust' shows what waits",
+    }
+}
+
+fn program_line(program: &ProgramCheck) -> String {
+    match &program.path {
+        Some(path) => format!("{:<6}{}", program.name, path.display()),
+        None => format!("{:<6}not found: {}", program.name, program.without),
+    }
+}
+
+fn indent_lines(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}")).collect::<Vec<String>>().join("\n")
+}
+
+fn render_json(
+    found: &SettingsSnapshot,
+    problems: &[SettingsProblem],
+    programs: &[ProgramCheck],
+    credential: &str,
+) -> String {
+    let files: Vec<Value> = config_cmd::settings_files(&found.loaded)
+        .iter()
+        .map(|row| json!({ "scope": row.scope, "file": row.file, "state": row.state }))
+        .collect();
+    let programs: Vec<Value> =
+        programs.iter().map(|program| json!({ "name": program.name, "path": program.path })).collect();
+    json!({
+        "version": gimlet_proto::VERSION,
+        "settings": files,
+        "problems": problems,
+        "model": credential,
+        "without_effect": found.effective.idle_keys(),
+        "trust": {
+            "folder": found.store.root(),
+            "state": trust_summary(found),
+            "withheld": found.effective.withheld,
+        },
+        "programs": programs,
+    })
+    .to_string()
+}

@@ -1,0 +1,73 @@
+//! Files that people write for a coding agent and that this version does not read yet. Nobody should wait for an effect
+//! of theirs. Only names are looked at.
+
+use std::path::{Path, PathBuf};
+
+use gimlet_config::{ProblemSeverity, SettingsLocations, SettingsProblem};
+
+/// The most files of one kind that are named.
+const MOST_NAMED: usize = 5;
+/// How far above the working directory is looked for texts that would be read from there.
+const MOST_ABOVE: usize = 64;
+
+/// One remark for each kind of file that is there and not read.
+pub(super) fn find_unread_files(locations: &SettingsLocations) -> Vec<SettingsProblem> {
+    let folders = [locations.cwd.join(".claude"), locations.config_dir.clone()];
+    let mut kinds = vec![("instructions", memory_files(locations))];
+    for (what, name, is_it) in [
+        ("rules for the model", "rules", is_markdown as fn(&Path) -> bool),
+        ("agents", "agents", is_markdown),
+        ("commands", "commands", is_markdown),
+        ("skills", "skills", is_skill),
+        ("output styles", "output-styles", is_markdown),
+    ] {
+        kinds.push((what, folders.iter().flat_map(|folder| matching_entries(&folder.join(name), is_it)).collect()));
+    }
+    kinds.into_iter().filter_map(|(what, files)| unread_problem(what, &files)).collect()
+}
+
+fn unread_problem(what: &str, files: &[PathBuf]) -> Option<SettingsProblem> {
+    let first = files.first()?;
+    // The first stands before the remark.
+    let mut named: Vec<String> = files.iter().take(MOST_NAMED).skip(1).map(|file| file.display().to_string()).collect();
+    if files.len() > MOST_NAMED {
+        named.push(format!("and {} more", files.len() - MOST_NAMED));
+    }
+    let others = if named.is_empty() { String::new() } else { format!("; also {}", named.join(", ")) };
+    Some(SettingsProblem {
+        severity: ProblemSeverity::Info,
+        file: first.clone(),
+        line: None,
+        column: None,
+        key: String::new(),
+        message: format!("{what} are not read by this version of gimlet yet{others}"),
+    })
+}
+
+/// Texts for the model: of the person, and from the working directory upwards.
+fn memory_files(locations: &SettingsLocations) -> Vec<PathBuf> {
+    let mut files = vec![locations.managed_dir.join("CLAUDE.md"), locations.config_dir.join("CLAUDE.md")];
+    for folder in locations.cwd.ancestors().take(MOST_ABOVE) {
+        let names = ["CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md", "AGENTS.md"];
+        files.extend(names.iter().map(|name| folder.join(name)));
+    }
+    files.retain(|file| file.is_file());
+    // The home directory's own may be the person's.
+    files.dedup();
+    files
+}
+
+fn matching_entries(folder: &Path, is_it: fn(&Path) -> bool) -> Vec<PathBuf> {
+    let Ok(entries) = folder.read_dir() else { return Vec::new() };
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| is_it(path)).collect();
+    files.sort();
+    files
+}
+
+fn is_markdown(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "md") && path.is_file()
+}
+
+fn is_skill(path: &Path) -> bool {
+    path.join("SKILL.md").is_file()
+}

@@ -1,0 +1,59 @@
+//! What a person sees who starts gimlet without telling it which model to use.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use gimlet_config::EffectiveSettings;
+use gimlet_model::{AnthropicConfig, ProviderConfigError};
+
+use crate::config_cmd;
+use crate::process_env::ProcessEnv;
+
+/// Servers on this machine that speak the Messages API, by their usual ports.
+const LOCAL_SERVERS: [(&str, u16); 3] = [("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080)];
+/// A server on loopback answers at once or is not there.
+const PROBE: Duration = Duration::from_millis(50);
+
+/// Whether a session would have something to show to the model's server: a credential in the environment or in the
+/// `env` of settings, or a command that prints one.
+pub(crate) fn check_credentials(around: &ProcessEnv) -> Result<(), ProviderConfigError> {
+    check_credentials_with(around, &config_cmd::find(around).effective)
+}
+
+/// The same under settings that were read already.
+pub(crate) fn check_credentials_with(
+    around: &ProcessEnv,
+    effective: &EffectiveSettings,
+) -> Result<(), ProviderConfigError> {
+    let env = effective.env.iter().fold(around.env.clone(), |env, line| env.with(&line.name, &line.value));
+    match AnthropicConfig::from_env(&env) {
+        Err(ProviderConfigError::MissingCredential) if effective.settings.api_key_helper.is_some() => Ok(()),
+        found => found.map(drop),
+    }
+}
+
+/// The three ways on: a key, a local model, the demo.
+pub(crate) fn setup_instructions() -> String {
+    let running = LOCAL_SERVERS.iter().find(|(_, port)| is_listening(*port));
+    let (name, port) = running.unwrap_or(&LOCAL_SERVERS[0]);
+    let found = match running {
+        Some((name, port)) => format!("{name} seems to be running on port {port}"),
+        None => "Ollama, LM Studio and llama.cpp have one; none was found running".to_owned(),
+    };
+    format!(
+        "gimlet needs a model to talk to. Three ways on:\n\
+         \n\
+         1. A key\n\
+         \x20    export ANTHROPIC_API_KEY=…\n\
+         2. A model on this machine ({found})\n\
+         \x20    export ANTHROPIC_BASE_URL=http://127.0.0.1:{port} ANTHROPIC_AUTH_TOKEN=local ANTHROPIC_MODEL=…   # {name}\n\
+         3. No model at all: watch it work\n\
+         \x20    gimlet demo\n\
+         \n\
+         Then: gimlet -p \"fix the failing test\""
+    )
+}
+
+fn is_listening(port: u16) -> bool {
+    TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), PROBE).is_ok()
+}

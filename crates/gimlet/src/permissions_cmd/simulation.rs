@@ -1,0 +1,251 @@
+//! `gimlet permissions simulate`: what changed rules would have decided about the calls of past sessions. Transcripts,
+//! ledgers and settings are read, links are looked at as they are now; nothing runs and nothing is written.
+
+mod folder_rules;
+mod past_call;
+mod simulation_report;
+mod simulation_tally;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use gimlet_core::{Redactor, mask_tokens};
+use gimlet_policy::{RuleScope, RuleSet, Verdict, VerdictReason};
+use gimlet_store::{DecisionLine, PastCall, ProjectSessions, SessionFiles, StoreLocations, read_calls, read_decisions};
+
+use super::parsed_call::ParsedCall;
+use crate::args::{ComparisonBase, SimulateArgs};
+use crate::process_env::ProcessEnv;
+use crate::report::Report;
+use crate::session_lookup;
+use folder_rules::FolderRules;
+use past_call::PastCallContext;
+use simulation_tally::{ComparedDecision, SimulationTally, SkipReason};
+
+/// Judges every call of the sessions again and shows what comes out differently.
+pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Report> {
+    let around = ProcessEnv::read()?;
+    if args.against == ComparisonBase::Now && args.rules.is_empty() && args.only_rules.is_empty() && args.mode.is_none()
+    {
+        return Err(Report::new("there is nothing to compare: the rules in force now are compared with themselves")
+            .with_hint("Give --rules FILE or --mode MODE"));
+    }
+    let (sessions, unreadable) = select_sessions(args, &around)?;
+    let redactor = Redactor::default();
+    crate::start::register_secrets(&redactor, &around.env);
+    // As in the ledger of decisions, which is masked when it is written.
+    let masked = |text: &str| mask_tokens(&redactor.mask(text)).into_owned();
+    let mut simulation =
+        Simulation { args, around: &around, masked: &masked, folders: BTreeMap::new(), seen: HashSet::new() };
+    let mut tally = SimulationTally::new(unreadable);
+    // A file that cannot be used is an error also when there is no call to judge.
+    simulation.folder_rules(&around.cwd)?;
+    // A fork has the calls of its original without what was decided about them, and may have been worked in less lately.
+    let mut others = Vec::new();
+    for files in &sessions {
+        if simulation.simulate_session(files, &mut tally, CallSelection::Recorded)? > 0 {
+            others.push(files);
+        }
+    }
+    for files in others {
+        simulation.simulate_session(files, &mut tally, CallSelection::Others)?;
+    }
+    let mut remarks: Vec<&String> = Vec::new();
+    for remark in simulation.folders.values().flat_map(|folder| &folder.remarks) {
+        if !remarks.contains(&remark) {
+            remarks.push(remark);
+        }
+    }
+    remarks.iter().for_each(|remark| crate::print_error_line(&format!("gimlet: {remark}")));
+    let page = if args.json { simulation_report::render_json(&tally) } else { simulation_report::render_text(&tally) };
+    crate::print_line(&gimlet_serve::sanitise(&masked(&page)));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The sessions that were asked for, the oldest first, and those that cannot be read.
+fn select_sessions(args: &SimulateArgs, around: &ProcessEnv) -> Result<(Vec<SessionFiles>, Vec<String>), Report> {
+    let known = ProjectSessions::new(&StoreLocations::new(&around.config_home), &around.cwd, &[]);
+    if !args.sessions.is_empty() {
+        let mut files: Vec<SessionFiles> = Vec::new();
+        for name in &args.sessions {
+            let found = session_lookup::find_session(&known, name)?;
+            if !files.contains(&found) {
+                files.push(found);
+            }
+        }
+        return Ok((files, Vec::new()));
+    }
+    let since = args
+        .days
+        .and_then(|days| SystemTime::now().checked_sub(Duration::from_secs(days.saturating_mul(24 * 60 * 60))));
+    let (mut files, mut unreadable) = (Vec::new(), Vec::new());
+    for session in if args.all { known.list_everywhere() } else { known.list_oldest_first() } {
+        match session {
+            Ok(session) if since.is_none_or(|since| session.modified >= since) => {
+                files.push(session_lookup::session_for_summary(&session)?);
+            }
+            Ok(_) => {}
+            Err(error) => unreadable.push(error.to_string()),
+        }
+    }
+    Ok((files, unreadable))
+}
+
+struct Simulation<'a> {
+    args: &'a SimulateArgs,
+    around: &'a ProcessEnv,
+    /// By the folder that sessions were started in.
+    folders: BTreeMap<PathBuf, FolderRules>,
+    /// Forks share their calls; each counts once.
+    seen: HashSet<(String, String)>,
+    /// Takes credentials out of a text.
+    masked: &'a dyn Fn(&str) -> String,
+}
+
+/// Which calls of a session are judged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CallSelection {
+    /// Those whose decision its ledger has.
+    Recorded,
+    /// Those that no session has a decision on.
+    Others,
+}
+
+/// What is decided with for one session.
+struct ComparedRules {
+    now: RuleSet,
+    changed: RuleSet,
+    directories: Vec<PathBuf>,
+    results: PathBuf,
+    start: PathBuf,
+}
+
+impl Simulation<'_> {
+    fn folder_rules(&mut self, start: &Path) -> Result<&FolderRules, Report> {
+        if !self.folders.contains_key(start) {
+            let folder = FolderRules::read(self.args, self.around, start)?;
+            self.folders.insert(start.to_owned(), folder);
+        }
+        // Just put there.
+        self.folders.get(start).ok_or_else(|| Report::new("the settings of a folder were lost"))
+    }
+
+    /// Judges these calls of a session; says how many others it has.
+    fn simulate_session(
+        &mut self,
+        files: &SessionFiles,
+        tally: &mut SimulationTally,
+        which: CallSelection,
+    ) -> Result<usize, Report> {
+        let is_first = which == CallSelection::Recorded;
+        let past = match read_calls(files) {
+            Ok(past) => past,
+            Err(error) => {
+                tally.unreadable.extend(is_first.then(|| error.to_string()));
+                return Ok(0);
+            }
+        };
+        let decisions = match read_decisions(files) {
+            Ok((decisions, damaged)) => {
+                tally.add_damaged(files.decisions(), if is_first { damaged } else { 0 });
+                decisions
+            }
+            Err(error) => {
+                let problem = || format!("{} cannot be read: {error}", files.decisions().display());
+                tally.unreadable.extend(is_first.then(problem));
+                Vec::new()
+            }
+        };
+        if is_first {
+            tally.sessions += 1;
+            tally.add_damaged(files.transcript(), past.damaged);
+        }
+        let start = past.cwd.clone().unwrap_or_else(|| self.around.cwd.clone());
+        let only = !self.args.only_rules.is_empty();
+        let folder = self.folder_rules(&start)?;
+        let mut sides = ComparedRules {
+            now: folder.now.clone(),
+            changed: folder.changed.clone(),
+            directories: folder.directories.clone(),
+            results: files.tool_results(),
+            start,
+        };
+        add_session_rules(&decisions, &mut sides.now);
+        if !only {
+            add_session_rules(&decisions, &mut sides.changed);
+        }
+        // Asked about twice, a call was decided on twice; the last word counts.
+        let by_call: HashMap<&str, &DecisionLine> = decisions.iter().map(|line| (line.call.as_str(), line)).collect();
+        let (mut in_transcript, mut others) = (HashSet::new(), 0);
+        for call in &past.calls {
+            in_transcript.insert(call.id.as_str());
+            let line = by_call.get(call.id.as_str()).copied();
+            if line.is_some() != is_first {
+                others += 1;
+            } else if self.seen.insert((call.entry.clone(), call.id.clone())) {
+                self.simulate_call(files, call, line, &sides, tally);
+            }
+        }
+        if is_first {
+            let lost = by_call.keys().filter(|call| !in_transcript.contains(*call)).count();
+            tally.add_skipped(SkipReason::NotInTranscript, lost);
+        }
+        Ok(others)
+    }
+
+    fn simulate_call(
+        &self,
+        files: &SessionFiles,
+        call: &PastCall,
+        line: Option<&DecisionLine>,
+        sides: &ComparedRules,
+        tally: &mut SimulationTally,
+    ) {
+        let place = PastCallContext::for_call(call, line, sides, self.around);
+        let input = serde_json::from_str(call.input.get()).ok();
+        let Some(again) = input.and_then(|input| ParsedCall::new(&call.tool, input, &place.paths).ok()) else {
+            // Its tool turned the input down before anything was decided, and would again.
+            return tally.add_skipped(SkipReason::BadInput, 1);
+        };
+        let judge = |rules: &RuleSet, mode| past_call::decide_call(&again, rules, mode, &place);
+        // People answered it with another input, which is what the ledger has a verdict on.
+        let was_answered = again.to_policy_call().needs_person;
+        let recorded = line
+            .filter(|_| self.args.against == ComparisonBase::Then && !was_answered)
+            .and_then(ComparedDecision::from_ledger);
+        let then = recorded.unwrap_or_else(|| ComparedDecision::from_verdict(judge(&sides.now, place.mode)));
+        let now = judge(&sides.changed, self.args.mode.unwrap_or(place.mode));
+        let (tool, about) = again.tool_and_subject();
+        // Before it is cut: half of a token looks like none.
+        tally.add_call(
+            files.id().as_str(),
+            call,
+            (tool, (self.masked)(&about)),
+            then,
+            ComparedDecision::from_verdict(now),
+        );
+    }
+}
+
+/// Rules that only that session had, by a flag or an answer. The ledger knows those that decided something.
+fn add_session_rules(decisions: &[DecisionLine], rules: &mut RuleSet) {
+    let mut kept: Vec<(String, String)> = Vec::new();
+    for line in decisions {
+        let Ok(verdict) = serde_json::from_str::<Verdict>(line.verdict.get()) else { continue };
+        for reason in verdict.reasons {
+            let VerdictReason::Rule { behavior, text, source } = reason else { continue };
+            let own = matches!(
+                source.scope,
+                RuleScope::CommandLine | RuleScope::Session | RuleScope::Hook | RuleScope::Skill
+            );
+            let name = (behavior.to_string(), text.clone());
+            if own && !kept.contains(&name) {
+                kept.push(name);
+                // It was a rule then. Should it be none any more, it cannot count now either.
+                drop(rules.add(behavior, &text, &source));
+            }
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Sessions that a program drives over standard input and output: opening them as it wishes, and what only the binary
+//! can do for it.
+
+mod session_host;
+
+use std::io::BufRead;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gimlet_model::ModelSummary;
+use gimlet_proto::{AgentSummary, Driver, Env};
+use gimlet_serve::sdk::{
+    self, AgentCard, HostDriver, HostLine, HostLineError, HostLines, InitializeRequest, InitializeResponse,
+    LOCAL_COMMANDS, ModelCard, PermissionResponder, SdkEnd, SdkJob, StateAudience,
+};
+use gimlet_serve::{InitFacts, LineOutput};
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::args::{OutputFormat, PermissionPrompts, RunArgs, SnapshotFlag};
+use crate::print_mode;
+use crate::process_env::ProcessEnv;
+use crate::report::Report;
+use crate::signals::{INTERRUPTED, SignalListener, StopRequest};
+use crate::start::{self, LaunchOptions, SessionFacts};
+use crate::terminal_text::truncate_to_line;
+use session_host::{HostedSessions, SessionHost};
+
+/// How long subagents may go on after the host's last line.
+const AGENT_PATIENCE_MS: u64 = 600_000;
+
+/// How long a host may take to read why there is no session.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// How long is waited for the first words of a host that there is no session for.
+const FIRST_WORDS: Duration = Duration::from_secs(1);
+
+/// Columns of a prompt that are shown in an error.
+const SHOWN_PROMPT: usize = 60;
+
+/// What can be said before the host has said anything: whoever waits for an answer to nothing yet must hear of it too.
+pub(crate) fn check_start(run: &RunArgs, around: &ProcessEnv) -> Result<(), Report> {
+    check_flags(run)?;
+    start::check_session(run, around)
+}
+
+/// Takes the first words of a host that was told already why there is no session. Whoever is about to speak must be able
+/// to: a broken pipe would hide the reason from them.
+pub(crate) fn read_first_line() {
+    let (heard, hears) = std::sync::mpsc::channel();
+    let listen = move || {
+        // Whatever comes, and be it the end, is enough; nobody may be waiting any more.
+        drop(std::io::stdin().lock().read_until(b'\n', &mut Vec::new()));
+        drop(heard);
+    };
+    if std::thread::Builder::new().name("stdin".to_owned()).spawn(listen).is_ok() {
+        let _: Result<(), _> = hears.recv_timeout(FIRST_WORDS);
+    }
+}
+
+/// Runs a driven session to its end, once it was checked.
+pub(crate) async fn run(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, Report> {
+    let notes = LineOutput::new(std::io::stderr()).map_err(print_mode::thread_error)?;
+    let mut lines = HostLines::start(std::io::stdin()).map_err(print_mode::thread_error)?;
+    let (interrupt, mut interrupts) = mpsc::unbounded_channel();
+    let mut signals = SignalListener::listen(interrupt);
+    // What the host wants of the session must be known before there is one.
+    let first = tokio::select! {
+        biased;
+        stop = signals.wait_for_stop() => return Ok(ExitCode::from(stop.code())),
+        // There is no turn yet that could end with a result.
+        Some(()) = interrupts.recv() => return Ok(ExitCode::from(INTERRUPTED)),
+        first = first_request(&mut lines) => first,
+    };
+    let wishes = match &first {
+        Some(Ok(line)) => InitializeRequest::from_line(line),
+        Some(Err(_)) | None => None,
+    };
+    if run.await_initialize && wishes.is_none() && first.is_some() {
+        return Err(Report::new("the first line on standard input was not an initialize request")
+            .with_reason("initialize_not_first"));
+    }
+    let (host, requests) = HostDriver::new();
+    let (mirror, feed) = sdk::mirror_channel();
+    let feed = run.session_mirror.then_some(feed);
+    let answers = permission_responder(run);
+    let manner = LaunchOptions {
+        attended: answers != PermissionResponder::Unattended,
+        wire_events: run.include_partial_messages,
+        mirror: feed.is_some().then_some(mirror),
+        driver: Some(Arc::new(host.clone()) as Arc<dyn Driver>),
+        hooks: wishes.as_ref().and_then(|wishes| wishes.hooks.clone()).unwrap_or_default(),
+        driver_servers: wishes.as_ref().map(|wishes| wishes.sdk_mcp_servers.clone()).unwrap_or_default(),
+        driver_server_configs: wishes.as_ref().map(|wishes| wishes.sdk_mcp_server_configs.clone()).unwrap_or_default(),
+        ..LaunchOptions::default()
+    };
+    let out = LineOutput::new(std::io::stdout()).map_err(print_mode::thread_error)?;
+    let plain = run;
+    let run = apply_initialize(plain, wishes.clone().unwrap_or_default());
+    // A program that thinks its hooks watch must not go on without them.
+    if let Err(problem) = wishes.as_ref().map_or(Ok(()), session_host::check_hooks) {
+        return Err(refuse_start(&first, Report::new(problem), out).await);
+    }
+    let started = tokio::select! {
+        biased;
+        stop = signals.wait_for_stop() => return Ok(ExitCode::from(stop.code())),
+        started = start::start(&run, around, &manner) => started,
+    };
+    let started = match started {
+        Ok(started) => started,
+        Err(report) if has_invalid_shape(&run, around) && !has_invalid_shape(plain, around) => {
+            return Err(refuse_start(&first, report, out).await);
+        }
+        Err(report) => return Err(report),
+    };
+    let (troupe, mut arrivals) = HostedSessions::new();
+    notes.queue_remarks(&troupe.take_new_remarks(&started.warnings)).await;
+    let log = print_mode::debug_log_writer(&run, around, &started.handle)?;
+    let (welcome, face) = (initialize_response(&started.facts), init_facts(&started.facts));
+    let handle = troupe.add_session(started);
+    let job = SdkJob {
+        first,
+        initialize: wishes,
+        lines,
+        host,
+        requests,
+        backend: Arc::new(SessionHost::new(run.clone(), around.clone(), manner, troupe.clone())),
+        initialize_response: welcome,
+        init_facts: face,
+        partial: run.include_partial_messages,
+        replay_prompts: run.replay_user_messages,
+        hook_events: run.include_hook_events,
+        subagent_text: run.forward_subagent_text || around.env.flag("CLAUDE_CODE_FORWARD_SUBAGENT_TEXT"),
+        state_audience: state_audience(&around.env),
+        responder: answers,
+        mirror: feed,
+        agent_timeout: agent_timeout(&around.env),
+        out,
+        notes,
+        interrupts,
+    };
+    let mut tasks = JoinSet::new();
+    if let Some(log) = log {
+        tasks.spawn(log);
+    }
+    let mut lives = JoinSet::new();
+    let end = {
+        let driving = sdk::run(handle, job);
+        tokio::pin!(driving);
+        loop {
+            tokio::select! {
+                biased;
+                Some(life) = arrivals.recv() => { lives.spawn(life); }
+                end = &mut driving => break end,
+                // One that ends in good order has told the front end itself.
+                Some(Err(_)) = lives.join_next() => break SdkEnd::Failure,
+                stop = signals.wait_for_stop() => {
+                    if let StopRequest::Soon(_) = stop {
+                        troupe.request_exit();
+                        // Hooks of the program are called meanwhile.
+                        signals.drain_with_deadline(async {
+                            loop {
+                                tokio::select! {
+                                    _ = &mut driving => break,
+                                    Some(_) = lives.join_next() => {}
+                                }
+                            }
+                        }).await;
+                    }
+                    lives.shutdown().await;
+                    tasks.shutdown().await;
+                    troupe.shut_down().await;
+                    return Ok(ExitCode::from(stop.code()));
+                }
+            }
+        }
+    };
+    while lives.join_next().await.is_some() {}
+    // The log ends with the session; one that lost its session is not waited for.
+    drop(tokio::time::timeout(print_mode::LOG_GRACE, async { while tasks.join_next().await.is_some() {} }).await);
+    troupe.shut_down().await;
+    Ok(match end {
+        SdkEnd::Success => ExitCode::SUCCESS,
+        SdkEnd::Failure => ExitCode::from(1),
+        SdkEnd::Interrupted => ExitCode::from(INTERRUPTED),
+        SdkEnd::OutputClosed => ExitCode::from(print_mode::PIPE_CLOSED),
+    })
+}
+
+/// The first line that asks for something.
+async fn first_request(lines: &mut HostLines) -> Option<Result<HostLine, HostLineError>> {
+    loop {
+        match lines.next().await {
+            Some(Ok(line)) if !line.has_request() => {}
+            first => return first,
+        }
+    }
+}
+
+/// Whether the form of the answer or the agents cannot be had.
+fn has_invalid_shape(run: &RunArgs, around: &ProcessEnv) -> bool {
+    start::check_schema_and_agents(run, &around.env).is_err()
+}
+
+/// Answers a greeting that keeps the session from starting, as every request is answered; gives the reason back.
+async fn refuse_start(first: &Option<Result<HostLine, HostLineError>>, report: Report, out: LineOutput) -> Report {
+    if let Some(Ok(greeting)) = first {
+        out.line((sdk::refuse_initialize(greeting, report.text()) + "\n").into_bytes()).await;
+    }
+    // Whoever does not read this does not read the result either.
+    out.finish(Some(FAREWELL)).await;
+    report
+}
+
+/// Flags that contradict the protocol are refused.
+fn check_flags(run: &RunArgs) -> Result<(), Report> {
+    if let Some(prompt) = run.prompt.as_deref().filter(|prompt| !prompt.is_empty()) {
+        let prompt = truncate_to_line(prompt, SHOWN_PROMPT);
+        return Err(Report::new(format!(
+            "with --input-format stream-json prompts come on standard input, and '{prompt}' is an argument"
+        ))
+        .with_hint("Send it as a user message, or leave --input-format out"));
+    }
+    if run.output_format != OutputFormat::StreamJson {
+        return Err(Report::new("--input-format stream-json needs the same output format")
+            .with_hint("Add --output-format stream-json"));
+    }
+    if run.session_mirror && run.no_session_persistence {
+        return Err(Report::new("--session-mirror copies a transcript, and --no-session-persistence keeps none"));
+    }
+    if let Some(tool) = run.permission_prompt_tool.as_deref().filter(|tool| *tool != "stdio" && !is_server_tool(tool)) {
+        return Err(Report::new(format!("--permission-prompt-tool {tool}: this is no tool of a server"))
+            .with_hint("Use stdio and answer can_use_tool requests, or name a tool as mcp__server__tool"));
+    }
+    Ok(())
+}
+
+fn is_server_tool(name: &str) -> bool {
+    let parts = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
+    parts.is_some_and(|(server, tool)| !server.is_empty() && !tool.is_empty())
+}
+
+/// Who answers permission questions.
+fn permission_responder(run: &RunArgs) -> PermissionResponder {
+    match run.permission_prompt_tool.as_deref() {
+        _ if run.permission_prompts == Some(PermissionPrompts::None) => PermissionResponder::Unattended,
+        None => PermissionResponder::Unattended,
+        Some("stdio") => PermissionResponder::Host,
+        Some(tool) => PermissionResponder::Tool(tool.to_owned()),
+    }
+}
+
+/// The flags with what the host asked for; its word wins.
+fn apply_initialize(run: &RunArgs, wishes: InitializeRequest) -> RunArgs {
+    let mut run = run.clone();
+    if let Some(prompt) = wishes.system_prompt {
+        (run.system_prompt, run.system_prompt_file) = (Some(prompt), None);
+    }
+    if let Some(text) = wishes.append_system_prompt {
+        (run.append_system_prompt, run.append_system_prompt_file) = (Some(text), None);
+    }
+    if let Some(kept) = wishes.system_prompt_snapshot {
+        run.system_prompt_snapshot = Some(if kept { SnapshotFlag::On } else { SnapshotFlag::Off });
+    }
+    run.plan_instructions = wishes.plan_mode_instructions.or(run.plan_instructions);
+    run.tool_aliases = wishes.tool_aliases.unwrap_or(run.tool_aliases);
+    run.default_title = wishes.title.or(run.default_title);
+    run.schema_from_host |= wishes.json_schema.is_some();
+    run.json_schema = wishes.json_schema.map(|schema| schema.get().to_owned()).or(run.json_schema);
+    run.forward_subagent_text |= wishes.forward_subagent_text.unwrap_or(false);
+    run.agents_from_host |= run.agents.is_none() && wishes.agents.is_some();
+    run.agents = match (run.agents, wishes.agents) {
+        (Some(flag), Some(wished)) => Some(merge_json_objects(&flag, wished.get())),
+        (flag, wished) => wished.map(|wished| wished.get().to_owned()).or(flag),
+    };
+    run
+}
+
+/// Two objects as one; the second has the last word. What is none is left to whoever reads it to complain about.
+fn merge_json_objects(first: &str, second: &str) -> String {
+    let object = |text| serde_json::from_str::<Map<String, Value>>(text).ok();
+    match (object(first), object(second)) {
+        (Some(mut all), Some(more)) => {
+            all.extend(more);
+            Value::Object(all).to_string()
+        }
+        (None, _) => first.to_owned(),
+        (_, None) => second.to_owned(),
+    }
+}
+
+fn initialize_response(facts: &SessionFacts) -> InitializeResponse {
+    InitializeResponse {
+        agents: facts.agents.iter().map(agent_card).collect(),
+        output_style: facts.output_style.clone(),
+        models: facts.models.iter().map(model_card).collect(),
+    }
+}
+
+fn agent_card(offer: &AgentSummary) -> AgentCard {
+    AgentCard { name: offer.name.clone(), description: offer.description.clone(), model: offer.model.clone() }
+}
+
+fn model_card(offer: &ModelSummary) -> ModelCard {
+    ModelCard {
+        value: offer.alias.to_owned(),
+        display_name: offer.id.clone(),
+        description: format!("The model that '{}' stands for", offer.alias),
+        resolved_model: offer.id.clone(),
+        supports_effort: !offer.efforts.is_empty(),
+        supported_effort_levels: offer.efforts.iter().map(|level| (*level).to_owned()).collect(),
+        supports_adaptive_thinking: offer.adaptive,
+    }
+}
+
+fn init_facts(facts: &SessionFacts) -> InitFacts {
+    InitFacts {
+        output_style: facts.output_style.clone(),
+        slash_commands: LOCAL_COMMANDS.iter().map(|name| (*name).to_owned()).collect(),
+        betas: facts.betas.clone(),
+        capabilities: vec![
+            "interrupt_receipt_v1",
+            "interrupt_cancel_queued_v1",
+            sdk::LIFECYCLE_CAPABILITY,
+            "mcp_read_resource_v1",
+        ],
+        sandbox_missing: facts.sandbox_missing.clone(),
+        plugin_flags: facts.plugin_flags.clone(),
+    }
+}
+
+/// Who wants to know whether the session works or rests.
+fn state_audience(env: &Env) -> StateAudience {
+    if env.flag("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS") {
+        StateAudience::Everybody
+    } else if env.flag("CLAUDE_CODE_SDK_READS_SESSION_STATE") {
+        StateAudience::HostOnly
+    } else {
+        StateAudience::Nobody
+    }
+}
+
+fn agent_timeout(env: &Env) -> Option<Duration> {
+    let ms = env.integer("CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS").unwrap_or(AGENT_PATIENCE_MS);
+    (ms > 0).then(|| Duration::from_millis(ms))
+}

@@ -1,0 +1,336 @@
+//! What a driven session needs from behind the stage: a new session in place of the old, settings, titles.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gimlet_config::{JsonEdit, Scope};
+use gimlet_core::HookEvent;
+use gimlet_mcp::McpServers;
+use gimlet_proto::{BoxFuture, ServerRegistry, SessionHandle, SessionId};
+use gimlet_serve::sdk::{InitializeRequest, ReopenReason, ReopenedSession, SavedSetting, SessionBackend};
+use gimlet_store::{clean_title, read_summary};
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+
+use crate::args::RunArgs;
+use crate::process_env::ProcessEnv;
+use crate::start::{
+    self, LaunchOptions, PreviousMode, SessionCleanup, SessionSettings, SessionTitleTarget, StartedSession,
+};
+
+/// The levels that a file keeps; the highest is for single sessions.
+const EFFORTS: [&str; 4] = ["low", "medium", "high", "xhigh"];
+/// Of the files that fit best, rules may close many; whoever asks judges them until there are enough.
+const SUGGESTIONS: usize = 10_000;
+
+type SessionFuture = BoxFuture<'static, ()>;
+
+/// The sessions of this run, one after the other, and what has to be cleared away behind them.
+#[derive(Clone)]
+pub(super) struct HostedSessions {
+    new_sessions: mpsc::UnboundedSender<SessionFuture>,
+    state: Arc<Mutex<HostState>>,
+}
+
+#[derive(Default)]
+struct HostState {
+    session: Option<SessionHandle>,
+    cleanups: Vec<SessionCleanup>,
+    /// Those of the session that runs.
+    servers: Option<Arc<McpServers>>,
+    title_target: Option<SessionTitleTarget>,
+    /// The agent that it keeps when its conversation is cleared; an empty name for none.
+    agent_when_cleared: Option<String>,
+    bypass_reachable: bool,
+    /// Remarks that people have read.
+    shown_remarks: HashSet<String>,
+}
+
+impl HostedSessions {
+    /// The lives that have to be run come out of the receiver.
+    pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<SessionFuture>) {
+        let (arrivals, receiver) = mpsc::unbounded_channel();
+        (Self { new_sessions: arrivals, state: Arc::default() }, receiver)
+    }
+
+    /// Takes a session in; gives its handle.
+    pub(super) fn add_session(
+        &self,
+        started: StartedSession<impl Future<Output = ()> + Send + 'static>,
+    ) -> SessionHandle {
+        let mut props = self.lock_state();
+        props.session = Some(started.handle.clone());
+        props.cleanups.push(started.cleanup);
+        props.servers = started.servers;
+        props.title_target = Some(started.title_target);
+        props.agent_when_cleared = started.agent_when_cleared;
+        props.bypass_reachable = started.bypass_reachable;
+        // Without a receiver the run is over, and this session with it.
+        drop(self.new_sessions.send(Box::pin(started.session_future)));
+        started.handle
+    }
+
+    /// The remarks about a session that were not made about one before it.
+    pub(super) fn take_new_remarks(&self, remarks: &[String]) -> Vec<String> {
+        let mut props = self.lock_state();
+        remarks.iter().filter(|remark| props.shown_remarks.insert((*remark).clone())).cloned().collect()
+    }
+
+    /// gimlet has to go: the session that runs ends where it is.
+    pub(super) fn request_exit(&self) {
+        if let Some(session) = &self.lock_state().session {
+            session.request_exit();
+        }
+    }
+
+    /// Ends what runs for any of them, and clears away what they left.
+    pub(super) async fn shut_down(&self) {
+        let behind = std::mem::take(&mut self.lock_state().cleanups);
+        for left in behind {
+            left.clean_up().await;
+        }
+    }
+
+    fn lock_state(&self) -> MutexGuard<'_, HostState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The stage with everything that a session was opened with.
+pub(super) struct SessionHost {
+    /// With what the host wished for later.
+    run: Mutex<RunArgs>,
+    around: ProcessEnv,
+    options: LaunchOptions,
+    sessions: HostedSessions,
+}
+
+impl SessionHost {
+    pub(super) fn new(run: RunArgs, around: ProcessEnv, options: LaunchOptions, sessions: HostedSessions) -> Self {
+        Self { run: Mutex::new(run), around, options, sessions }
+    }
+
+    fn run_args(&self) -> RunArgs {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn read_settings(&self) -> Result<SessionSettings, String> {
+        let mut run = self.run_args();
+        run.settings = self.options.flag_settings.text().or(run.settings);
+        SessionSettings::read(&run, &self.around).map_err(|report| report.text())
+    }
+
+    /// The settings of the command line as they are now.
+    fn flag_layer(&self) -> Result<Map<String, Value>, String> {
+        let Some(flag) = self.options.flag_settings.text().or_else(|| self.run_args().settings) else {
+            return Ok(Map::new());
+        };
+        let text = match flag.trim() {
+            inline if inline.starts_with('{') && inline.ends_with('}') => flag,
+            path => std::fs::read_to_string(self.around.cwd.join(path))
+                .map_err(|error| format!("{path} cannot be read: {error}"))?,
+        };
+        serde_json::from_str(text.trim_start_matches('\u{feff}'))
+            .map_err(|error| format!("the settings of the command line are no JSON object: {error}"))
+    }
+}
+
+impl SessionHost {
+    /// What the session is called in its file, whoever gave it that name.
+    fn current_title(&self) -> Option<String> {
+        let path = self.sessions.lock_state().title_target.as_ref()?.files.transcript();
+        read_summary(&path).ok().flatten()?.labels.title.filter(|title| !title.is_empty())
+    }
+
+    /// A copy that was made for the session is the one to go on with; it is not made twice. Where nothing is kept there
+    /// is only its id to go on with.
+    fn keep_conversation(&self, mut run: RunArgs) -> RunArgs {
+        if run.fork_session {
+            let copy = self.sessions.lock_state().title_target.as_ref().map(|plate| plate.files.id().to_string());
+            if run.no_session_persistence {
+                run.session_id = copy;
+            } else {
+                run = reset_conversation(run);
+                run.resume = copy;
+            }
+        }
+        run
+    }
+}
+
+/// The flags for a session that begins with nothing.
+fn reset_conversation(mut run: RunArgs) -> RunArgs {
+    (run.resume, run.session_id) = (None, None);
+    (run.resume_session_at, run.resume_drops_turn) = (None, None);
+    (run.continue_session, run.fork_session) = (false, false);
+    run
+}
+
+/// Whether every hook that a program wants is one that can be called.
+pub(super) fn check_hooks(wishes: &InitializeRequest) -> Result<(), String> {
+    if let Some(problem) = &wishes.hooks_problem {
+        return Err(problem.clone());
+    }
+    gimlet_core::check_driver_hooks(wishes.hooks.as_deref().unwrap_or_default()).map_err(|error| error.to_string())
+}
+
+/// What is wrong with settings, in the form that programs know.
+fn settings_error_json(problem: &gimlet_config::SettingsProblem) -> Value {
+    json!({"file": problem.file.to_string_lossy(), "path": problem.key, "message": problem.message})
+}
+
+impl SessionBackend for SessionHost {
+    fn reopen(&self, why: ReopenReason) -> BoxFuture<'static, Result<ReopenedSession, String>> {
+        let cleared = matches!(why, ReopenReason::Cleared { .. });
+        let (run, mode, mode_chosen) = match why {
+            ReopenReason::Cleared { mode } => {
+                let mut run = reset_conversation(self.run_args());
+                // One that came back with the conversation stays when that goes.
+                run.agent = run.agent.or_else(|| self.sessions.lock_state().agent_when_cleared.clone());
+                if let Some(title) = self.current_title() {
+                    (run.name, run.default_title) = (Some(title), None);
+                }
+                (run, mode, true)
+            }
+            ReopenReason::Reinitialized { wishes, mode, mode_chosen } => {
+                let run = super::apply_initialize(&self.run_args(), *wishes);
+                self.run.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&run);
+                (self.keep_conversation(run), mode, mode_chosen)
+            }
+        };
+        let (around, troupe) = (self.around.clone(), self.sessions.clone());
+        let (servers, bypass_reachable) = {
+            let props = self.sessions.lock_state();
+            (props.servers.clone(), props.bypass_reachable)
+        };
+        let predecessor = Some(PreviousMode { mode, bypass_reachable, mode_chosen });
+        let manner = LaunchOptions { cleared, predecessor, servers, ..self.options.clone() };
+        manner.flag_settings.mark_new();
+        Box::pin(async move {
+            let started = start::start(&run, &around, &manner).await.map_err(|report| report.text())?;
+            let (welcome, face) = (super::initialize_response(&started.facts), super::init_facts(&started.facts));
+            let warnings = troupe.take_new_remarks(&started.warnings);
+            Ok(ReopenedSession {
+                session: troupe.add_session(started),
+                initialize_response: welcome,
+                init_facts: face,
+                warnings,
+            })
+        })
+    }
+
+    fn check_initialize(&self, wishes: &InitializeRequest) -> Result<(), String> {
+        if let Some(title) = &wishes.title {
+            clean_title(title).map_err(|error| format!("title: {error}"))?;
+        }
+        let run = super::apply_initialize(&self.run_args(), wishes.clone());
+        start::check_schema_and_agents(&run, &self.read_settings()?.env).map_err(|report| report.text())
+    }
+
+    fn check_hooks(&self, wishes: &InitializeRequest) -> Result<(), String> {
+        check_hooks(wishes)
+    }
+
+    fn servers(&self) -> Option<Arc<dyn ServerRegistry>> {
+        self.sessions.lock_state().servers.clone().map(|servers| servers as Arc<dyn ServerRegistry>)
+    }
+
+    fn settings(&self) -> Result<Value, String> {
+        let configured = self.read_settings()?;
+        let layer = |layer: &gimlet_config::SettingsLayer| json!({"source": layer.scope.as_str(), "settings": layer.to_value()});
+        let mut effective = configured.effective.merged.to_value();
+        // The name of a style holds without trust, which everything else of a project's waits for.
+        if let Some(style) = configured.named_output_style() {
+            effective["outputStyle"] = json!(style);
+        }
+        Ok(json!({
+            "effective": effective,
+            "sources": configured.loaded.layers.iter().map(layer).collect::<Vec<_>>(),
+            "errors": configured.urgent_problems().map(settings_error_json).collect::<Vec<_>>(),
+        }))
+    }
+
+    fn output_style(&self) -> Option<String> {
+        self.read_settings().ok().map(|configured| configured.output_style())
+    }
+
+    fn change_settings(&self, change: Map<String, Value>) -> Result<(), String> {
+        let mut layer = self.flag_layer()?;
+        for (key, value) in change {
+            if value.is_null() {
+                layer.remove(&key);
+            } else {
+                layer.insert(key, value);
+            }
+        }
+        let text = Value::Object(layer).to_string();
+        let mut run = self.run_args();
+        run.settings = Some(text.clone());
+        let configured = SessionSettings::read(&run, &self.around).map_err(|report| report.text())?;
+        if let Some(problem) = configured.flag_problem() {
+            return Err(problem);
+        }
+        self.options.flag_settings.replace(text);
+        Ok(())
+    }
+
+    fn save_setting(&self, setting: SavedSetting) -> Result<(), String> {
+        let sources = self.run_args().setting_sources.unwrap_or_default();
+        let (scope, is_read, key, value) = match setting {
+            SavedSetting::OutputStyle(style) => (Scope::Local, sources.local, "outputStyle", style),
+            SavedSetting::EffortLevel(level) if !EFFORTS.contains(&level.as_str()) => {
+                return Err(format!("effortLevel can be {}, not '{level}'", EFFORTS.join(", ")));
+            }
+            SavedSetting::EffortLevel(level) => (Scope::User, sources.user, "effortLevel", level),
+        };
+        if !is_read {
+            return Err(format!("this session does not read {}, so nothing is written there", scope.label()));
+        }
+        let locations = crate::settings_mapping::find_locations(&self.around);
+        let written = gimlet_config::save_setting(&locations, scope, key, &JsonEdit::Set(Value::String(value)));
+        written.map(drop).map_err(|error| error.to_string())
+    }
+
+    fn suggest_files(&self, below: PathBuf, query: String) -> BoxFuture<'static, Vec<PathBuf>> {
+        let walk = tokio::task::spawn_blocking(move || gimlet_tools::suggest_files(&below, &query, SUGGESTIONS));
+        Box::pin(async move { walk.await.unwrap_or_default() })
+    }
+
+    fn rename_session(&self, session: &SessionId, title: &str) -> Result<(), String> {
+        if self.run_args().no_session_persistence {
+            return Err("this session is not kept, so it cannot have a title".to_owned());
+        }
+        let title = clean_title(title).map_err(|error| error.to_string())?;
+        let troupe = self.sessions.lock_state();
+        // A session that goes on with one of another folder stays there.
+        let plate = troupe.title_target.as_ref().filter(|plate| plate.files.id() == session);
+        let plate = plate.ok_or_else(|| format!("session {session} is over"))?;
+        // Whatever session takes its place keeps the name.
+        self.run.lock().unwrap_or_else(PoisonError::into_inner).name = Some(title.clone());
+        if plate.early.try_set(&title) {
+            return Ok(());
+        }
+        gimlet_store::rename_session(&plate.files, &title).map_err(|error| error.to_string())?;
+        if let Some(mirror) = &self.options.mirror {
+            let line = json!({"type": "custom-title", "customTitle": title, "sessionId": session}).to_string();
+            mirror.of(&plate.files.transcript().to_string_lossy())(&line);
+        }
+        Ok(())
+    }
+
+    fn set_default_title(&self, session: &SessionId, title: &str) -> Result<(), String> {
+        if self.sessions.lock_state().title_target.as_ref().is_some_and(|plate| plate.has_title) {
+            return Ok(());
+        }
+        self.rename_session(session, title)
+    }
+
+    fn hook_events(&self) -> Vec<(&'static str, bool)> {
+        HookEvent::all().map(|event| (event.name(), event.has_subject())).collect()
+    }
+
+    fn timestamp(&self) -> String {
+        gimlet_store::current_timestamp()
+    }
+}

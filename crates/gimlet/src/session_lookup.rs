@@ -1,0 +1,91 @@
+//! Finding the session that an argument names.
+
+use std::path::{Path, PathBuf};
+
+use gimlet_store::{FindError, ProjectSessions, SessionFiles, SessionFilter, SessionSummary};
+
+use crate::report::Report;
+
+/// The newest session of this folder; none is an error that `hint` helps on from.
+pub(crate) fn latest_session(sessions: &ProjectSessions, hint: &str) -> Result<SessionFiles, Report> {
+    let latest =
+        sessions.latest_session(SessionFilter::All).and_then(|session| SessionFiles::from_transcript(&session.path));
+    latest.ok_or_else(|| unreadable_report(sessions).unwrap_or_else(|| no_session_report().with_hint(hint)))
+}
+
+fn no_session_report() -> Report {
+    Report::new("there is no session of this folder")
+}
+
+/// Why nothing can be found among these sessions, where that has another reason than that there is nothing.
+pub(crate) fn unreadable_report(sessions: &ProjectSessions) -> Option<Report> {
+    sessions.unreadable_folder().map(|error| Report::new(error.to_string()).with_hint("Sessions are kept there"))
+}
+
+/// A folder that an argument names.
+pub(crate) fn folder(wanted: &Path, current: &Path) -> Result<PathBuf, String> {
+    match current.join(wanted).canonicalize() {
+        Ok(real) if real.is_dir() => Ok(real),
+        Ok(_) => Err(format!("{}: this is no folder", wanted.display())),
+        Err(_) => Err(format!("{}: there is no such folder", wanted.display())),
+    }
+}
+
+/// The session whose transcript this is.
+pub(crate) fn session_for_transcript(path: &Path) -> Result<SessionFiles, Report> {
+    SessionFiles::from_transcript(path).ok_or_else(|| {
+        Report::new(format!("{} is not a session by its name", path.display()))
+            .with_hint("A transcript is called by the id of its session: <id>.jsonl")
+    })
+}
+
+/// The shortest beginning of an id that is taken for one.
+const SHORTEST_START: usize = 4;
+
+/// A session by its id or the beginning of it, by the path of its transcript, or by its exact title: one of this folder,
+/// or of any other if that is the only one.
+pub(crate) fn find_session(sessions: &ProjectSessions, name: &str) -> Result<SessionFiles, Report> {
+    if gimlet_store::is_session_id(name) {
+        return sessions.find_by_id(name).map_err(|error| not_found_report(sessions, &error));
+    }
+    if name.ends_with(".jsonl") && Path::new(name).is_file() {
+        return session_for_transcript(Path::new(name));
+    }
+    let by_title = match sessions.find_by_title(name) {
+        Err(FindError::NoSuchTitle { .. }) => sessions.find_by_title_everywhere(name),
+        found => found,
+    };
+    match by_title {
+        Ok(found) => session_for_summary(&found),
+        Err(FindError::NoSuchTitle { .. }) if is_id_prefix(name) => {
+            sessions.find_by_prefix(name).map_err(|error| not_found_report(sessions, &error).with_hint(WAYS))
+        }
+        Err(error) => Err(not_found_report(sessions, &error).with_hint(WAYS)),
+    }
+}
+
+const WAYS: &str =
+    "Name a session by its id, the beginning of it (four characters or more), its exact title or its transcript";
+
+fn not_found_report(sessions: &ProjectSessions, error: &FindError) -> Report {
+    unreadable_report(sessions).unwrap_or_else(|| Report::new(error.to_string()))
+}
+
+/// Whether this looks like the beginning of an id, and is long enough to mean one.
+pub(crate) fn is_id_prefix(name: &str) -> bool {
+    name.len() >= SHORTEST_START && has_id_characters(name)
+}
+
+/// Whether this looks like the beginning of an id that is too short to mean one.
+pub(crate) fn is_short_id_prefix(name: &str) -> bool {
+    !name.is_empty() && name.len() < SHORTEST_START && has_id_characters(name)
+}
+
+fn has_id_characters(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+}
+
+/// The files of a session that was looked at.
+pub(crate) fn session_for_summary(session: &SessionSummary) -> Result<SessionFiles, Report> {
+    session_for_transcript(&session.path)
+}

@@ -1,0 +1,113 @@
+//! The permission mode that a session starts in.
+
+use std::path::Path;
+
+use gimlet_policy::{ModeRequest, StartMode, choose_start_mode};
+use gimlet_proto::{Env, PermissionMode};
+
+use super::main_agent::MainAgentChoice;
+use super::{LaunchOptions, SessionSettings};
+use crate::args::RunArgs;
+use crate::report::Report;
+use crate::settings_mapping;
+
+/// The mode of the session that another one takes the place of. It counts in place of what settings name: they may have
+/// changed since, and a mode that the old session could not have chosen is not opened by that.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PreviousMode {
+    pub(crate) mode: PermissionMode,
+    pub(crate) bypass_reachable: bool,
+    /// Somebody wanted this one, so that no agent's counts more.
+    pub(crate) mode_chosen: bool,
+}
+
+/// The mode of a new session.
+pub(super) struct InitialMode {
+    pub(super) mode: PermissionMode,
+    pub(super) bypass_reachable: bool,
+    /// By a flag or an agent: that of a resumed session does not count then.
+    pub(super) chosen: bool,
+    pub(super) warnings: Vec<String>,
+}
+
+impl InitialMode {
+    /// Whether somebody or something could answer what a sandboxed command wants to know.
+    pub(super) fn can_answer_host_asks(&self, manner: &LaunchOptions) -> bool {
+        manner.attended || self.bypass_reachable || self.mode == PermissionMode::Auto
+    }
+
+    /// Goes on as the session before, as far as that is still allowed.
+    fn from_previous(before: PreviousMode, bypass_disabled: bool, auto_available: bool) -> Self {
+        let bypass_reachable = before.bypass_reachable && !bypass_disabled;
+        let mode = match before.mode {
+            PermissionMode::BypassPermissions if !bypass_reachable => PermissionMode::Default,
+            PermissionMode::Auto if !auto_available => PermissionMode::Default,
+            mode => mode,
+        };
+        Self { mode, bypass_reachable, chosen: true, warnings: Vec::new() }
+    }
+
+    /// Takes up the mode that an agent asks for. A definition alone opens no way past the rules.
+    fn apply_agent_mode(&mut self, agent: &str, wanted: PermissionMode, auto_available: bool) {
+        match wanted {
+            PermissionMode::BypassPermissions if !self.bypass_reachable => self.warnings.push(format!(
+                "the agent type '{agent}' asks for bypassPermissions, which nothing else enables here; it is ignored"
+            )),
+            PermissionMode::Auto if !auto_available => (self.mode, self.chosen) = (PermissionMode::Default, true),
+            wanted => (self.mode, self.chosen) = (wanted, true),
+        }
+    }
+}
+
+/// The mode to start in; bypass is refused to root outside a sandbox.
+pub(super) fn choose_mode(
+    role: &MainAgentChoice,
+    manner: &LaunchOptions,
+    configured: &SessionSettings,
+) -> Result<InitialMode, Report> {
+    let run = &role.run;
+    let auto_available = configured.review().is_some();
+    let bypass_disabled = configured.disabled_modes().contains(&PermissionMode::BypassPermissions);
+    let by_flag = run.dangerously_skip_permissions || run.permission_mode.is_some();
+    let mut start = match manner.predecessor {
+        Some(before) => InitialMode::from_previous(before, bypass_disabled, auto_available),
+        None => mode_from_flags(run, configured, bypass_disabled, auto_available)?,
+    };
+    let is_open = !by_flag && manner.predecessor.is_none_or(|before| !before.mode_chosen);
+    if let Some((agent, wanted)) = role.mode().filter(|_| is_open) {
+        let chosen = start.chosen;
+        start.apply_agent_mode(agent, wanted, auto_available);
+        start.chosen = if role.is_restored() { chosen } else { start.chosen };
+    }
+    Ok(start)
+}
+
+/// The mode that flags and settings name.
+fn mode_from_flags(
+    run: &RunArgs,
+    configured: &SessionSettings,
+    bypass_disabled: bool,
+    auto_available: bool,
+) -> Result<InitialMode, Report> {
+    let request = ModeRequest {
+        flag: run.permission_mode,
+        skip_permissions: run.dangerously_skip_permissions,
+        allow_skipping: run.allow_dangerously_skip_permissions,
+        defaults: &settings_mapping::default_mode(&configured.effective).into_iter().collect::<Vec<_>>(),
+        bypass_disabled,
+        auto_available,
+    };
+    let StartMode { mode, bypass_reachable, warnings } =
+        choose_start_mode(&request).map_err(|error| Report::new(error.to_string()))?;
+    if bypass_reachable && rustix::process::getuid().is_root() && !is_in_sandbox(&configured.env) {
+        return Err(Report::new("bypassing permissions as root is refused outside a sandbox")
+            .with_hint("Run as an ordinary user, or set IS_SANDBOX=1 if this machine is one")
+            .with_reason("bypass_root"));
+    }
+    let chosen = run.dangerously_skip_permissions || run.permission_mode.is_some();
+    Ok(InitialMode { mode, bypass_reachable, chosen, warnings })
+}
+
+fn is_in_sandbox(env: &Env) -> bool {
+    env.flag("IS_SANDBOX") || ["/.dockerenv", "/run/.containerenv"].iter().any(|mark| Path::new(mark).exists())
+}

@@ -1,0 +1,290 @@
+//! The kinds of subagents that a caller defines, what is odd about them, and the one that the main conversation runs as.
+
+use std::sync::Arc;
+
+use gimlet_core::tool::{ServerRequestFacts, ToolRef, ToolSource, nearest_name};
+use gimlet_core::{AgentRoster, AgentSource, HostPermit, MainAgent};
+use gimlet_policy::{RuleSet, entry_allows, entry_may_disallow};
+use gimlet_proto::{AgentSpec, BoxFuture, EFFORTS, Env, PermissionMode, ServerRequest, ServerView};
+use serde_json::Value;
+
+use super::known_tools;
+use super::session_tools::{NOT_A_FILE, is_file_name};
+use crate::args::RunArgs;
+use crate::report::Report;
+
+/// The tool that sends subagents.
+const LAUNCHER: &str = "Agent";
+
+/// The kinds of subagents that `--agents` or the driving program defines.
+pub(super) fn parse_agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> {
+    let Some(json) = &run.agents else { return Ok(Vec::new()) };
+    let wrong = |error: String| {
+        if run.agents_from_host {
+            return Report::new(format!("the agents of initialize cannot be used: {error}"));
+        }
+        let report = Report::new(format!("--agents: {error}"));
+        if is_file_name(json) {
+            return report.with_hint(NOT_A_FILE);
+        }
+        report.with_hint(
+            r#"It is a JSON object: {"name": {"description": "when to use it", "prompt": "what it is told"}}"#,
+        )
+    };
+    let given: serde_json::Map<String, Value> = serde_json::from_str(json).map_err(|error| wrong(error.to_string()))?;
+    let read = |(name, spec): (String, Value)| match serde_json::from_value(spec) {
+        Ok(spec) => Ok((name, spec)),
+        Err(error) => Err(wrong(format!("'{name}': {error}"))),
+    };
+    given.into_iter().map(read).collect()
+}
+
+/// What the main conversation runs as, and the flags with what that means for them.
+pub(super) struct MainAgentChoice {
+    pub(super) run: RunArgs,
+    agent: Option<(String, AgentSpec)>,
+    /// It is what the session that is taken up ran as, be it no agent: nobody chose it just now.
+    restored: bool,
+    pub(super) remark: Option<String>,
+}
+
+impl MainAgentChoice {
+    /// The agent that `--agent` names, or else that of the session that is taken up, or else that of the settings. A
+    /// program may name one that it defines in a moment, so it goes on without; settings are for all sessions, also for
+    /// those that have no such agent. One that a session had may be gone, and is not left off unasked.
+    pub(super) fn choose(run: &RunArgs, env: &Env, rules: &RuleSet, named: &AgentNames<'_>) -> Result<Self, Report> {
+        let plain = |remark| Self { run: run.clone(), agent: None, restored: false, remark };
+        let before = named.of_session.filter(|_| run.agent.is_none());
+        if before == Some("") {
+            return Ok(Self { restored: true, ..plain(None) });
+        }
+        let name = run.agent.as_deref().or(before).or(named.by_settings).filter(|name| !name.is_empty());
+        let Some(name) = name else { return Ok(plain(None)) };
+        let roster = AgentRoster::built_in(env).with(AgentSource::Caller, parse_agents(run)?);
+        match roster.definition(name, rules) {
+            Ok((name, spec)) => {
+                let (agent, restored) = (Some((name.to_owned(), spec.clone())), before.is_some());
+                Ok(Self { run: apply_agent(run, spec, restored), agent, restored, remark: None })
+            }
+            // Its tools may have been few: whoever is there has to say that all of them are meant.
+            Err(problem) if before.is_some() && !run.is_driven() => {
+                let report = Report::new(format!("this session ran as the agent '{name}': {problem}"));
+                Err(report
+                    .with_hint("Define it again with --agents, or go on without its prompt and its limits: --agent ''"))
+            }
+            Err(problem) if before.is_some() => {
+                let without = "it goes on without the agent's prompt and limits";
+                Ok(plain(Some(format!("this session ran as the agent '{name}': {problem}; {without}"))))
+            }
+            Err(problem) if run.agent.is_none() => Ok(plain(Some(format!("the setting agent: {problem}")))),
+            Err(problem) if run.is_driven() => Ok(plain(Some(format!("--agent: {problem}")))),
+            Err(problem) => Err(Report::new(format!("--agent: {problem}"))),
+        }
+    }
+
+    /// Whether it may have this tool.
+    pub(super) fn has_tool(&self, name: &str, also_named: &[String], aliases: &[&str]) -> bool {
+        let Some((_, spec)) = &self.agent else { return true };
+        is_tool_granted(spec, name, also_named, aliases)
+    }
+
+    /// The guests that it may have.
+    pub(super) fn filter_guests(&self, source: Arc<dyn ToolSource>) -> Arc<dyn ToolSource> {
+        match &self.agent {
+            Some((_, spec)) => Arc::new(AgentToolSource { source, spec: spec.clone() }),
+            None => source,
+        }
+    }
+
+    /// Whether the session that is taken up ran as it, and so has a model and a mode of its own already.
+    pub(super) fn is_restored(&self) -> bool {
+        self.restored
+    }
+
+    pub(super) fn name(&self) -> Option<&str> {
+        self.agent.as_ref().map(|(name, _)| name.as_str())
+    }
+
+    /// What goes on as the session's when its conversation is cleared; an empty name for no agent. One that settings name is
+    /// not: they are read again.
+    pub(super) fn agent_after_clear(&self) -> Option<String> {
+        let restored = || self.restored.then(|| self.name().unwrap_or_default().to_owned());
+        self.run.agent.clone().or_else(restored)
+    }
+
+    /// The model that the agent is defined with.
+    pub(super) fn model(&self) -> Option<&str> {
+        own_model(&self.agent.as_ref()?.1)
+    }
+
+    /// The mode that the agent asks for, with the agent's name.
+    pub(super) fn mode(&self) -> Option<(&str, PermissionMode)> {
+        let (name, spec) = self.agent.as_ref()?;
+        Some((name, spec.permission_mode?))
+    }
+
+    /// The only kinds of agents that it may send; `None` for all.
+    pub(super) fn launchable_kinds(&self) -> Option<Vec<String>> {
+        parse_launchable(&self.agent.as_ref()?.1)
+    }
+
+    pub(super) fn into_main_agent(self) -> Option<MainAgent> {
+        self.agent.map(|(name, spec)| {
+            let may_launch = parse_launchable(&spec);
+            MainAgent { name, initial_prompt: spec.initial_prompt, may_launch }
+        })
+    }
+}
+
+/// What names the main agent besides the flag.
+pub(super) struct AgentNames<'a> {
+    /// What the session that is taken up ran as.
+    pub(super) of_session: Option<&'a str>,
+    pub(super) by_settings: Option<&'a str>,
+}
+
+/// The model that an agent is defined with, if it has one of its own.
+fn own_model(spec: &AgentSpec) -> Option<&str> {
+    spec.model.as_deref().filter(|model| *model != "inherit")
+}
+
+/// The flags of a session that runs as this agent. What was said on the command line counts more, but for a system prompt
+/// that is empty: programs that have none say so. Its mode is no flag: it opens nothing that a flag would.
+fn apply_agent(run: &RunArgs, spec: &AgentSpec, restored: bool) -> RunArgs {
+    let mut run = run.clone();
+    let own_prompt = run.system_prompt.as_deref().is_some_and(|text| !text.is_empty());
+    if !own_prompt && run.system_prompt_file.is_none() {
+        run.system_prompt = Some(spec.prompt.clone());
+    }
+    // The model of a session that is taken up may be another by now.
+    let model = own_model(spec).filter(|_| !restored).map(str::to_owned);
+    run.model = run.model.or(model);
+    run.effort = run.effort.or_else(|| spec.effort.clone());
+    run.max_turns = run.max_turns.or(spec.max_turns);
+    run
+}
+
+/// The kinds that `Agent(one, other)` in a list of tools names. An entry that has the tool without naming any has it for
+/// all of them.
+fn parse_launchable(spec: &AgentSpec) -> Option<Vec<String>> {
+    let mut kinds = Vec::new();
+    for entry in spec.tools.iter().flatten().filter(|entry| entry_allows(entry, LAUNCHER, &[])) {
+        let (_, named) = entry.trim().strip_suffix(')')?.split_once('(')?;
+        let named: Vec<String> =
+            named.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        if named.is_empty() || named.iter().any(|name| name == "*") {
+            return None;
+        }
+        kinds.extend(named);
+    }
+    (!kinds.is_empty()).then_some(kinds)
+}
+
+fn is_tool_granted(spec: &AgentSpec, name: &str, also_named: &[String], aliases: &[&str]) -> bool {
+    let gives = |entry: &String| entry_allows(entry, name, also_named) || aliases.contains(&entry.trim());
+    let takes = |entry: &String| entry_may_disallow(entry, name, also_named) || aliases.contains(&entry.trim());
+    spec.tools.as_ref().is_none_or(|wanted| wanted.iter().any(gives)) && !spec.disallowed_tools.iter().any(takes)
+}
+
+/// Guests as far as an agent may have them.
+struct AgentToolSource {
+    source: Arc<dyn ToolSource>,
+    spec: AgentSpec,
+}
+
+impl ToolSource for AgentToolSource {
+    fn tools(&self) -> BoxFuture<'_, Vec<ToolRef>> {
+        Box::pin(async move {
+            let mut tools = self.source.tools().await;
+            tools.retain(|tool| is_tool_granted(&self.spec, tool.name(), tool.also_named(), tool.aliases()));
+            tools
+        })
+    }
+
+    fn servers(&self) -> Vec<ServerView> {
+        self.source.servers()
+    }
+
+    fn look_up_request<'a>(&'a self, wish: &'a ServerRequest) -> BoxFuture<'a, ServerRequestFacts> {
+        self.source.look_up_request(wish)
+    }
+
+    fn execute_request(&self, leave: HostPermit) -> BoxFuture<'_, Result<Value, String>> {
+        self.source.execute_request(leave)
+    }
+}
+
+/// Names of tools that nobody knows: one that was to be taken away would stay, under its right name. Tools of servers are
+/// not known yet. Efforts that no model has are not sent.
+pub(super) fn agent_remarks(agents: &[(String, AgentSpec)]) -> Vec<String> {
+    let mut remarks = Vec::new();
+    for (kind, spec) in agents {
+        let wanted = spec.tools.iter().flatten().map(|entry| ("tools", entry));
+        let unwanted = spec.disallowed_tools.iter().map(|entry| ("disallowedTools", entry));
+        for (list, entry) in wanted.chain(unwanted).filter(|(_, entry)| !is_known_tool(entry)) {
+            let close = nearest_name(entry, known_tools()).map(|close| format!("; did you mean {close}?"));
+            let hint = close.unwrap_or_default();
+            remarks.push(format!("the agent type '{kind}' names '{entry}' in {list}, which is no tool{hint}"));
+        }
+        if let Some(effort) = spec.effort.as_deref().filter(|effort| !EFFORTS.contains(effort)) {
+            let can_be = EFFORTS.join(", ");
+            remarks
+                .push(format!("the agent type '{kind}' has the effort '{effort}', without effect: it can be {can_be}"));
+        }
+    }
+    remarks
+}
+
+fn is_known_tool(entry: &str) -> bool {
+    let known = || known_tools().any(|tool| entry_may_disallow(entry, tool, &[]) || tool == entry.trim());
+    entry.trim_start().starts_with("mcp__") || known()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_tools_names_the_kinds_that_a_main_agent_may_send() {
+        for (tools, kinds) in [
+            (r#""Read, Agent(a, b-c), Task(d)""#, Some(vec!["a", "b-c", "d"])),
+            (r#"["Agent(a)", "Agent"]"#, None),
+            (r#"["Agent()"]"#, None),
+            (r#"["Agent(*)"]"#, None),
+            (r#"["*"]"#, None),
+            (r#"["Read", "Bash(git log, x)"]"#, None),
+            ("null", None),
+        ] {
+            let json = format!(r#"{{"description": "", "prompt": "", "tools": {tools}}}"#);
+            let spec: AgentSpec = serde_json::from_str(&json).unwrap();
+            assert_eq!(
+                parse_launchable(&spec),
+                kinds.map(|kinds| kinds.into_iter().map(str::to_owned).collect()),
+                "{tools}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_names_that_nobody_knows_are_remarked_on() {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let spec = AgentSpec {
+            tools: Some(owned(&["Read", "Grepp", "*", "Task", "Bash(git log:*)"])),
+            disallowed_tools: owned(&["Bsah", "mcp__gone__*", "Web*", "Zzz*", "KillShell"]),
+            effort: Some("max".to_owned()),
+            ..AgentSpec::default()
+        };
+        let said = agent_remarks(&[("x".to_owned(), spec)]);
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert!(said[0].contains("'Grepp' in tools") && said[0].ends_with("did you mean Grep?"), "{said:?}");
+        assert!(said[1].contains("'Bsah' in disallowedTools") && said[2].contains("'Zzz*'"), "{said:?}");
+    }
+
+    #[test]
+    fn an_effort_that_no_model_has_is_remarked_on() {
+        let of = |effort: &str| AgentSpec { effort: Some(effort.to_owned()), ..AgentSpec::default() };
+        let said = agent_remarks(&[("x".to_owned(), of("30")), ("y".to_owned(), of("low"))]);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].contains("'x' has the effort '30', without effect: it can be low, "), "{said:?}");
+    }
+}

@@ -1,0 +1,58 @@
+//! Which models a session uses: what flags, environment and settings wish for, within what settings allow.
+
+use gimlet_model::{AnthropicConfig, ModelChoices};
+
+use super::session_settings::SessionSettings;
+use crate::args::RunArgs;
+use crate::report::Report;
+
+/// What people chose about models.
+pub(super) fn model_choices(run: &RunArgs, configured: &SessionSettings) -> ModelChoices {
+    let settings = &configured.effective.settings;
+    let of_settings = || settings.fallback_model.clone().unwrap_or_default();
+    ModelChoices {
+        available: settings.available_models.clone(),
+        enforced: settings.enforce_available_models == Some(true),
+        fallbacks: if run.fallback_model.is_empty() { of_settings() } else { run.fallback_model.clone() },
+        routes: settings.model_overrides.clone().unwrap_or_default(),
+    }
+}
+
+/// The models of a session.
+pub(super) struct SessionModels {
+    pub(super) model: String,
+    /// The one that reviews in auto mode: the small one, where it may be used.
+    pub(super) reviewer: String,
+    pub(super) remark: Option<String>,
+}
+
+/// The model that was wished for; one that may not be used is refused by name. A resumed session goes on with the
+/// default one instead: nobody chose its model just now.
+pub(super) fn choose_models(
+    run: &RunArgs,
+    configured: &SessionSettings,
+    provider: &AnthropicConfig,
+    resumed: Option<&str>,
+) -> Result<SessionModels, Report> {
+    let flag = run.model.as_deref().map(|wish| (wish, "--model"));
+    let variable = configured.env.get("ANTHROPIC_MODEL").map(|wish| (wish, "ANTHROPIC_MODEL"));
+    let setting = configured.initial_model_and_effort().0.map(|wish| (wish, "the setting model"));
+    let mut remark = None;
+    let of_session = resumed.filter(|_| flag.is_none() && variable.is_none());
+    let before = of_session.and_then(|model| match provider.model_for(Some(model)) {
+        Ok(model) => Some(model),
+        Err(error) => {
+            remark = Some(format!("{error}; this session goes on with another one"));
+            None
+        }
+    });
+    let model = match (before, flag.or(variable).or(setting)) {
+        (Some(model), _) => model,
+        (None, Some((wish, from))) => provider.model_for(Some(wish)).map_err(|error| {
+            Report::new(format!("{from}: {error}")).with_hint("Choose one of them, or 'default', with --model")
+        })?,
+        (None, None) => provider.model_for(None).map_err(|error| Report::new(error.to_string()))?,
+    };
+    let reviewer = provider.model_for(Some("small")).unwrap_or_else(|_| model.clone());
+    Ok(SessionModels { model, reviewer, remark })
+}

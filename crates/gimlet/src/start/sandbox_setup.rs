@@ -1,0 +1,563 @@
+//! From settings and rules to the sandbox of a session's commands.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gimlet_config::{CredentialMode, ProjectItem, RuleBehavior, SandboxSettings as Settings};
+use gimlet_core::{
+    CommandGuardState, EffectivePermissions, SandboxUpdate, SessionConfinement, SessionSandbox, SettingsFiles,
+};
+use gimlet_exec::{
+    BubblewrapChoice, ProbeOptions, Sandbox, SandboxBackend, SandboxPlace, SandboxSupport, UpstreamProxies,
+    default_sandbox_spec, is_host_pattern, probe_sandbox,
+};
+use gimlet_policy::{Behavior, DecisionContext, DeniedFiles, Rule, RuleScope, RuleSet, RuleSource};
+use gimlet_proto::{NetworkAccess, SandboxSpec};
+use gimlet_store::create_private_dirs;
+
+mod sandbox_paths;
+
+use self::sandbox_paths::{base_dir, has_pattern, listed_paths, rule_path};
+use super::session_history::SessionScratchDir;
+use super::session_settings::SessionSettings;
+use crate::process_env::ProcessEnv;
+use crate::report::Report;
+
+/// The walls of a session as it starts.
+pub(super) struct SandboxSetup {
+    pub(super) sandbox: Option<Arc<SessionSandbox>>,
+    /// What people should know about it.
+    pub(super) remarks: Vec<String>,
+    /// What of it is asked for and cannot be had.
+    pub(super) missing: Option<String>,
+    /// Holds the commands' own temporary files.
+    pub(super) scratch: SessionScratchDir,
+    /// Builds them again when settings change.
+    pub(super) builder: SandboxBuilder,
+    /// What is known of the commands behind all of them.
+    pub(super) watched: Arc<Mutex<CommandGuardState>>,
+}
+
+/// What is wanted besides what settings say.
+#[derive(Clone, Copy, Default)]
+pub(super) struct SandboxOptions {
+    /// There is somebody or something that decides about hosts on no list.
+    pub(super) can_ask_about_hosts: bool,
+    /// The most memory for each process.
+    pub(super) max_memory: Option<u64>,
+}
+
+/// The sandbox that settings want; an error when they want none of the session without it.
+pub(super) async fn set_up_sandbox(
+    configured: &SessionSettings,
+    now: &EffectivePermissions,
+    wishes: SandboxOptions,
+) -> Result<SandboxSetup, Report> {
+    let root = super::scratch_dir_path(&configured.env);
+    let mut walls = SandboxBuilder { options: wishes, ..SandboxBuilder::inactive(root.clone()) };
+    let settings = &configured.effective.settings.sandbox;
+    let (mut sandboxing, mut remarks, mut lacking) = (None, Vec::new(), None);
+    if settings.enabled == Some(true) {
+        walls.available = Some(probe_machine(choose_bubblewrap(configured)).await);
+        match walls.build(configured, now) {
+            Ok((built, said)) => {
+                lacking = walls.available.as_ref().and_then(missing_layers_line);
+                (sandboxing, remarks) = (built, said);
+            }
+            Err(why) if settings.fail_if_unavailable == Some(true) => {
+                return Err(Report::new(format!("the sandbox that settings demand is not there: {why}"))
+                    .with_hint("See 'gimlet sandbox explain', or change sandbox.failIfUnavailable")
+                    .with_reason("sandbox_required_unavailable"));
+            }
+            Err(why) => {
+                remarks.push(no_sandbox_message(&why));
+                lacking = remarks.last().cloned();
+            }
+        }
+        remarks.extend(crate::sandbox_cmd::invalid_backend_choice(&configured.env));
+    }
+    let watched = walls.state.clone();
+    Ok(SandboxSetup {
+        sandbox: sandboxing,
+        remarks,
+        missing: lacking,
+        scratch: SessionScratchDir(Some(root)),
+        builder: walls,
+        watched,
+    })
+}
+
+/// What commands are held to that nobody was asked about; `None` when the user does not want that.
+pub(super) fn build_confinement(
+    configured: &SessionSettings,
+    now: &EffectivePermissions,
+    found: &SandboxSetup,
+) -> Option<Arc<SessionConfinement>> {
+    let SessionSettings { around, effective, .. } = configured;
+    if effective.settings.sandbox.confine_read_only_commands == Some(false) {
+        return None;
+    }
+    let mut closed = listed_paths(effective, around, "sandbox.filesystem.denyRead");
+    closed.extend(listed_paths(effective, around, "sandbox.credentials.files"));
+    closed.extend(deny_rules(now, &[]).filter_map(|rule| rule_path(&rule.text, &rule.source.anchor, "Read", around)));
+    closed.push(quarantine_dir(around));
+    let temp_dir = found.builder.scratch.join("confined");
+    Some(Arc::new(SessionConfinement::new(around.config_home.clone(), temp_dir, closed)))
+}
+
+fn no_sandbox_message(why: &str) -> String {
+    format!("there is no sandbox, so commands run without one and ask as usual: {why}. See 'gimlet sandbox explain'")
+}
+
+fn choose_bubblewrap(configured: &SessionSettings) -> BubblewrapChoice {
+    let named = configured.effective.settings.sandbox.bwrap_path.as_ref();
+    named.map_or_else(
+        || crate::sandbox_cmd::bubblewrap_from_env(&configured.env),
+        |path| BubblewrapChoice::At(PathBuf::from(path)),
+    )
+}
+
+/// The walls of settings, for whoever looks at them without a session.
+pub(crate) struct FolderSandbox {
+    settings: SessionSettings,
+}
+
+/// What settings want of the sandbox.
+pub(crate) struct FolderSandboxSpec {
+    pub(crate) spec: SandboxSpec,
+    pub(crate) upstream: UpstreamProxies,
+    pub(crate) enabled: bool,
+    /// The files that they are written in.
+    pub(crate) settings_files: Vec<PathBuf>,
+}
+
+impl FolderSandbox {
+    /// The settings that a session in this folder would begin with.
+    pub(crate) fn read(around: &ProcessEnv) -> Result<Self, Report> {
+        Ok(Self { settings: SessionSettings::for_folder(around)? })
+    }
+
+    pub(crate) fn bubblewrap(&self) -> BubblewrapChoice {
+        choose_bubblewrap(&self.settings)
+    }
+
+    /// With further places that may be written. Hosts on no list are refused: nobody is asked here.
+    pub(crate) fn build_spec(&self, temp_dir: &Path, opened: Vec<PathBuf>) -> FolderSandboxSpec {
+        let settings = &self.settings.effective.settings.sandbox;
+        let now = self.settings.now();
+        let mut spec = sandbox_spec(&self.settings, &now, &[], temp_dir, opened);
+        spec.network = network_access(&self.settings, &now, &[], false);
+        let settings_files = self.settings.settings_files();
+        FolderSandboxSpec {
+            spec,
+            upstream: upstream_proxy(settings),
+            enabled: settings.enabled == Some(true),
+            settings_files,
+        }
+    }
+}
+
+/// Builds the walls of a session, at its start and whenever settings want others.
+pub(super) struct SandboxBuilder {
+    /// What this machine can do, once somebody looked.
+    available: Option<SandboxSupport>,
+    /// A folder of the session's own.
+    scratch: PathBuf,
+    options: SandboxOptions,
+    state: Arc<Mutex<CommandGuardState>>,
+    /// Deny rules that hold for this session alone.
+    session_denials: Vec<Rule>,
+    /// What the walls that stand were built from.
+    plan: Option<SessionSandboxPlan>,
+    /// How often they were built.
+    builds: u32,
+    /// Settings that changed demand walls that cannot be had.
+    is_missing: bool,
+}
+
+/// Everything that walls are built from; other walls are needed only for another plan.
+#[derive(Clone, PartialEq)]
+struct SessionSandboxPlan {
+    spec: SandboxSpec,
+    upstream: UpstreamProxies,
+    asks_about_hosts: bool,
+    auto_allow: bool,
+    may_leave: bool,
+    excluded: Vec<String>,
+    expected: Vec<(String, Vec<String>)>,
+    /// Rules that close files by patterns.
+    closing: Vec<(String, PathBuf)>,
+}
+
+impl SandboxBuilder {
+    /// No walls yet.
+    pub(super) fn inactive(scratch: PathBuf) -> Self {
+        let state = Arc::default();
+        Self {
+            available: None,
+            scratch,
+            options: SandboxOptions::default(),
+            state,
+            session_denials: Vec::new(),
+            plan: None,
+            builds: 0,
+            is_missing: false,
+        }
+    }
+
+    /// Keeps in mind what was forbidden for this session alone; says whether that is news to walls that stand.
+    pub(super) fn set_session_denials(&mut self, said: Vec<Rule>) -> bool {
+        let texts = |rules: &[Rule]| rules.iter().map(|rule| rule.text.clone()).collect::<Vec<_>>();
+        let is_news = texts(&said) != texts(&self.session_denials);
+        self.session_denials = said;
+        is_news && self.plan.is_some()
+    }
+
+    /// Whether no command may run, for want of walls that settings demand.
+    pub(super) fn is_missing(&self) -> bool {
+        self.is_missing
+    }
+
+    /// What settings that changed make of the walls, and what people should know about it.
+    pub(super) fn update(
+        &mut self,
+        configured: &SessionSettings,
+        now: &EffectivePermissions,
+    ) -> (SandboxUpdate, Vec<String>) {
+        let settings = &configured.effective.settings.sandbox;
+        self.is_missing = false;
+        if settings.enabled != Some(true) {
+            return match self.plan.take() {
+                Some(_) => (SandboxUpdate::Off, vec!["the sandbox is off now; commands ask as usual".to_owned()]),
+                None => (SandboxUpdate::Unchanged, Vec::new()),
+            };
+        }
+        if self.available.is_none() {
+            self.available = probe_on_thread(choose_bubblewrap(configured));
+        }
+        match self.build(configured, now) {
+            Ok((Some(sandboxing), remarks)) => (SandboxUpdate::On(sandboxing), remarks),
+            Ok((None, _)) => (SandboxUpdate::Unchanged, Vec::new()),
+            Err(why) if self.plan.is_some() => (
+                SandboxUpdate::Unchanged,
+                vec![format!("the sandbox stays as it was, since it cannot be changed: {why}")],
+            ),
+            Err(why) if settings.fail_if_unavailable == Some(true) => {
+                self.is_missing = true;
+                let text = format!("the sandbox that settings demand is not there, so no command runs: {why}");
+                (SandboxUpdate::Unchanged, vec![text])
+            }
+            Err(why) => (SandboxUpdate::Unchanged, vec![no_sandbox_message(&why)]),
+        }
+    }
+
+    /// New walls with what is to be said about them; none when those that stand are the ones that are wanted.
+    fn build(
+        &mut self,
+        configured: &SessionSettings,
+        now: &EffectivePermissions,
+    ) -> Result<(Option<Arc<SessionSandbox>>, Vec<String>), String> {
+        let available = self.available.clone().ok_or("nobody could look at what this machine can do")?;
+        if let SandboxBackend::None { why } = &available.backend {
+            return Err(why.clone());
+        }
+        let temp_dir = self.scratch.join("tmp");
+        create_private_dirs(&temp_dir).map_err(|error| format!("{} cannot be made: {error}", temp_dir.display()))?;
+        let closing = denied_pattern_rules(configured, now, &self.session_denials);
+        let plan = self.build_plan(configured, now, &available, &temp_dir, &closing);
+        if self.plan.as_ref() == Some(&plan) {
+            return Ok((None, Vec::new()));
+        }
+        self.builds += 1;
+        // Commands behind earlier walls still use the earlier proxy.
+        let folder = self.scratch.join(format!("walls-{}", self.builds));
+        create_private_dirs(&folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+        let mut spec = plan.spec.clone();
+        let mut remarks = invalid_host_remarks(configured, now, &self.session_denials);
+        let proxy = crate::sandbox_cmd::start_proxy(&spec, plan.upstream, &folder).unwrap_or_else(|report| {
+            // Walls without a way out are better than none.
+            spec.network = NetworkAccess::Off;
+            remarks.push(format!(
+                "the network of the sandbox is closed, since its proxy did not start: {}",
+                report.text()
+            ));
+            None
+        });
+        let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
+        let sandbox = Sandbox::new(spec, available.clone(), socket).map_err(|error| error.to_string())?;
+        let spec = sandbox.spec().clone();
+        let world = pattern_context(configured, &spec.write);
+        let sandboxing = SessionSandbox {
+            sandbox,
+            available,
+            auto_allow: plan.auto_allow,
+            may_run_unsandboxed: plan.may_leave,
+            excluded: plan.excluded.clone(),
+            quarantine: quarantine_dir(&configured.around),
+            settings: Some(SettingsFiles {
+                locations: configured.loaded.locations.clone(),
+                files: configured.settings_files(),
+            }),
+            proxy,
+            asks_about_hosts: plan.asks_about_hosts,
+            denied_files: DeniedFiles::new(&closing, &world, &[]),
+            read_only_files: DeniedFiles::for_writers(&closing, &world),
+            expected_violations: plan.expected.clone(),
+            state: self.state.clone(),
+            spec,
+        };
+        remarks.extend(missing_layers_line(&sandboxing.available));
+        remarks.extend(unmet_setting_remarks(&configured.effective.settings.sandbox, &sandboxing));
+        if configured.loaded.has_damaged_file() {
+            remarks.push("settings that are broken may close more, so commands in the sandbox ask as usual".to_owned());
+        }
+        self.plan = Some(plan);
+        Ok((Some(Arc::new(sandboxing)), remarks))
+    }
+
+    fn build_plan(
+        &self,
+        configured: &SessionSettings,
+        now: &EffectivePermissions,
+        available: &SandboxSupport,
+        temp_dir: &Path,
+        closing: &RuleSet,
+    ) -> SessionSandboxPlan {
+        let settings = &configured.effective.settings.sandbox;
+        let mut spec = sandbox_spec(configured, now, &self.session_denials, temp_dir, Vec::new());
+        // What was taken away from one command is not for the next.
+        spec.deny_read.push(quarantine_dir(&configured.around));
+        spec.max_memory = self.options.max_memory;
+        let asks_about_hosts = !is_allowlist_strict(settings);
+        if available.backend != SandboxBackend::Landlock {
+            spec.network = network_access(
+                configured,
+                now,
+                &self.session_denials,
+                asks_about_hosts && self.options.can_ask_about_hosts,
+            );
+        }
+        let closing = closing.rules(Behavior::Deny).iter().map(|rule| (rule.text.clone(), rule.source.anchor.clone()));
+        SessionSandboxPlan {
+            spec,
+            upstream: upstream_proxy(settings),
+            asks_about_hosts,
+            auto_allow: settings.auto_allow_bash_if_sandboxed != Some(false) && may_auto_allow(configured),
+            may_leave: settings.allow_unsandboxed_commands != Some(false),
+            excluded: settings.excluded_commands.clone().unwrap_or_default(),
+            expected: settings.ignore_violations.clone().unwrap_or_default().into_iter().collect(),
+            closing: closing.collect(),
+        }
+    }
+}
+
+pub(super) fn quarantine_dir(around: &ProcessEnv) -> PathBuf {
+    around.config_home.join("gimlet/quarantine")
+}
+
+/// Finds out what this machine can do, with processes that end before the session has any of its own.
+async fn probe_machine(bubblewrap: BubblewrapChoice) -> SandboxSupport {
+    let exec = crate::sandbox_cmd::new_exec();
+    let available = probe_sandbox(&exec, &ProbeOptions { bubblewrap, ..ProbeOptions::default() }).await;
+    exec.shutdown(Duration::ZERO).await;
+    available
+}
+
+/// The same for a session that runs already, once. Whoever takes up settings may wait; the session's own threads do not.
+fn probe_on_thread(bubblewrap: BubblewrapChoice) -> Option<SandboxSupport> {
+    let looking = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        Some(runtime.block_on(probe_machine(bubblewrap)))
+    });
+    looking.join().ok().flatten()
+}
+
+/// Says which walls are missing: without them nothing is allowed for being inside.
+fn missing_layers_line(available: &SandboxSupport) -> Option<String> {
+    let missing: Vec<String> = available.missing_layers().iter().map(|layer| layer.name().to_owned()).collect();
+    let text = format!("the sandbox lacks {}, so commands in it ask as usual", missing.join(", "));
+    (!missing.is_empty()).then_some(text)
+}
+
+/// What settings ask for and cannot have, or have in another form.
+fn unmet_setting_remarks(settings: &Settings, sandboxing: &SessionSandbox) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let wants_hosts = settings.network.allowed_domains.as_ref().is_some_and(|hosts| !hosts.is_empty());
+    if sandboxing.available.backend == SandboxBackend::Landlock && wants_hosts {
+        remarks.push("without a network namespace the sandbox cannot allow single hosts; its network is closed".into());
+    }
+    if sandboxing.spec.files_open {
+        remarks.push("sandbox.filesystem.disabled leaves files open, so commands in the sandbox ask as usual".into());
+    }
+    let masked = settings.credentials.files.iter().flatten().any(|secret| secret.mode == CredentialMode::Mask);
+    if masked {
+        remarks.push("sandbox.credentials.files: files with the mode 'mask' are closed instead".into());
+    }
+    remarks
+}
+
+/// Hosts on no list are refused: by wish, or because only the administrator may name hosts.
+fn is_allowlist_strict(settings: &Settings) -> bool {
+    let network = &settings.network;
+    network.strict_allowlist == Some(true) || network.allow_managed_domains_only == Some(true)
+}
+
+fn upstream_proxy(settings: &Settings) -> UpstreamProxies {
+    UpstreamProxies { http: settings.network.http_proxy_port, socks: settings.network.socks_proxy_port }
+}
+
+/// How far commands reach: through the proxy where it has anybody to let through or to ask about. What is no host lets
+/// nobody through, and where it is to be kept out, all are.
+fn network_access(
+    configured: &SessionSettings,
+    now: &EffectivePermissions,
+    said: &[Rule],
+    asking: bool,
+) -> NetworkAccess {
+    let settings = &configured.effective.settings.sandbox.network;
+    let (mut allow, deny) = host_lists(configured, now, said);
+    allow.retain(|host| is_host_pattern(host));
+    let has_upstream = settings.http_proxy_port.is_some() || settings.socks_proxy_port.is_some();
+    let nobody_passes = allow.is_empty() && !asking && !has_upstream;
+    if nobody_passes || !deny.iter().all(|host| is_host_pattern(host)) {
+        return NetworkAccess::Off;
+    }
+    NetworkAccess::Proxy { allow, deny }
+}
+
+/// The hosts that may be reached, and those that may not.
+fn host_lists(configured: &SessionSettings, now: &EffectivePermissions, said: &[Rule]) -> (Vec<String>, Vec<String>) {
+    let effective = &configured.effective;
+    let settings = &effective.settings.sandbox.network;
+    let allowing = effective.rules.iter().filter(|rule| rule.behavior == RuleBehavior::Allow);
+    let allow = collect_domains(settings.allowed_domains.as_ref(), allowing.map(|rule| &*rule.text));
+    (allow, collect_domains(settings.denied_domains.as_ref(), deny_rules(now, said).map(|rule| &*rule.text)))
+}
+
+/// What people should know about entries that are no hosts.
+fn invalid_host_remarks(configured: &SessionSettings, now: &EffectivePermissions, said: &[Rule]) -> Vec<String> {
+    let (allow, deny) = host_lists(configured, now, said);
+    let mut remarks = Vec::new();
+    if let Some(odd) = allow.iter().find(|host| !is_host_pattern(host)) {
+        remarks.push(format!("the sandbox lets nobody through for '{odd}', which is no host"));
+    }
+    if let Some(odd) = deny.iter().find(|host| !is_host_pattern(host)) {
+        remarks.push(format!("the network of the sandbox is closed: '{odd}', which is to be kept out, is no host"));
+    }
+    remarks
+}
+
+/// Whether being inside may answer questions: only if the person turned the sandbox on or accepted that a project did, and
+/// if all that the person's files close is known.
+fn may_auto_allow(configured: &SessionSettings) -> bool {
+    if configured.loaded.has_damaged_file() {
+        return false;
+    }
+    let accepted = || {
+        configured.trust.has_accepted_folder()
+            && !configured.effective.withheld.iter().any(ProjectItem::is_sandbox_auto_allow)
+    };
+    configured.loaded.has_user_enabled_sandbox() || accepted()
+}
+
+/// The walls that settings and rules want, around these places besides that are `opened` by somebody else.
+fn sandbox_spec(
+    configured: &SessionSettings,
+    now: &EffectivePermissions,
+    said: &[Rule],
+    temp_dir: &Path,
+    mut opened: Vec<PathBuf>,
+) -> SandboxSpec {
+    let SessionSettings { around, effective, .. } = configured;
+    let settings = &effective.settings.sandbox;
+    let listed = |key: &str| listed_paths(effective, around, key);
+    opened.extend(listed("sandbox.filesystem.allowWrite"));
+    let allowed = effective.rules.iter().filter(|rule| rule.behavior == RuleBehavior::Allow);
+    opened.extend(allowed.filter_map(|rule| rule_path(&rule.text, &rule.anchor, "Edit", around)));
+    let mut spec = default_sandbox_spec(SandboxPlace {
+        cwd: &around.cwd,
+        write: &now.directories,
+        opened: &opened,
+        home: around.home.as_deref(),
+        config_home: &around.config_home,
+        temp_dir,
+        env: &configured.env,
+    });
+    spec.deny_write.extend(listed("sandbox.filesystem.denyWrite"));
+    spec.deny_write.extend(configured.flag_file());
+    // They run outside.
+    spec.deny_write.extend(configured.trusted_scripts().cloned());
+    spec.deny_read.extend(listed("sandbox.filesystem.denyRead"));
+    spec.allow_read.extend(listed("sandbox.filesystem.allowRead"));
+    spec.deny_read.extend(listed("sandbox.credentials.files"));
+    for rule in deny_rules(now, said) {
+        let path = |tool: &str| rule_path(&rule.text, &rule.source.anchor, tool, around);
+        spec.deny_write.extend(path("Edit"));
+        spec.deny_read.extend(path("Read"));
+    }
+    let mut governing = sandbox_paths::governing_paths(configured.governing_files(), &around.config_home, &spec.write);
+    governing.retain(|name| !spec.deny_write.contains(name));
+    spec.deny_write.extend(governing);
+    let network = &settings.network;
+    spec.local_sockets = network.allow_local_binding == Some(true);
+    spec.unix_sockets = network.allow_all_unix_sockets == Some(true);
+    spec.files_open = settings.filesystem.disabled == Some(true);
+    for secret in settings.credentials.env_vars.iter().flatten() {
+        let list = match secret.mode {
+            CredentialMode::Deny => &mut spec.hide_env,
+            CredentialMode::Mask => &mut spec.mask_env,
+        };
+        list.extend(secret.name.clone());
+    }
+    spec
+}
+
+/// What `Read(…)` and `Edit(…)` deny rules and lists in settings close by patterns, which walls do not know.
+fn denied_pattern_rules(configured: &SessionSettings, now: &EffectivePermissions, said: &[Rule]) -> RuleSet {
+    let SessionSettings { around, effective, .. } = configured;
+    let mut closing = RuleSet::default();
+    for rule in deny_rules(now, said) {
+        let inside = |tool: &str| rule.text.trim().strip_prefix(tool)?.strip_prefix('(')?.strip_suffix(')');
+        let inside = inside("Read").or_else(|| inside("Edit"));
+        // A name without a folder is meant at any depth.
+        if inside.is_some_and(|inside| has_pattern(inside) || !inside.contains('/')) {
+            // It was understood once already.
+            drop(closing.add(Behavior::Deny, &rule.text, &rule.source));
+        }
+    }
+    let listed = |key: &str, tool: &'static str| effective.merged.entries(key).iter().map(move |entry| (entry, tool));
+    let unread = listed("sandbox.filesystem.denyRead", "Read");
+    for (entry, tool) in unread.chain(listed("sandbox.filesystem.denyWrite", "Edit")) {
+        let Some(text) = entry.value.as_str().filter(|text| has_pattern(text)) else { continue };
+        let pattern = match (text.starts_with("~/"), text.strip_prefix('/')) {
+            (true, _) => text.to_owned(),
+            (false, Some(rest)) => format!("//{}", rest.trim_start_matches('/')),
+            (false, None) => format!("/{}", text.strip_prefix("./").unwrap_or(text)),
+        };
+        let source = RuleSource::new(RuleScope::User, base_dir(entry, around));
+        // A pattern that is none closes nothing; settings say so where they are checked.
+        drop(closing.add(Behavior::Deny, &format!("{tool}({pattern})"), &source));
+    }
+    closing
+}
+
+/// The world in which these patterns are looked for.
+fn pattern_context(configured: &SessionSettings, roots: &[PathBuf]) -> DecisionContext {
+    let (cwd, home) = (configured.around.cwd.clone(), configured.around.home.clone());
+    DecisionContext { cwd, home, roots: roots.to_vec(), ..DecisionContext::default() }
+}
+
+/// Everything that is denied: by files and flags, and by somebody while the session runs.
+fn deny_rules<'a>(now: &'a EffectivePermissions, said: &'a [Rule]) -> impl Iterator<Item = &'a Rule> {
+    now.rules.rules(Behavior::Deny).iter().chain(said)
+}
+
+/// Hosts of a list in settings, and of rules.
+fn collect_domains<'a>(listed: Option<&Vec<String>>, rules: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let of_rule = |rule: &str| {
+        let inside = rule.trim().strip_prefix("WebFetch(domain:")?.strip_suffix(')')?;
+        Some(inside.trim().to_owned())
+    };
+    listed.into_iter().flatten().cloned().chain(rules.filter_map(of_rule)).collect()
+}

@@ -1,0 +1,60 @@
+//! What is left of a session when it is over, in good order or not.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gimlet_core::CommandGuardState;
+use gimlet_exec::Exec;
+use gimlet_proto::SandboxViolation;
+
+use super::session_history::SessionScratchDir;
+
+/// How long a look that is under way may still take before everything is looked at without it.
+const OTHERS: Duration = Duration::from_secs(2);
+const STEP: Duration = Duration::from_millis(20);
+/// How long the last look may take. On the slowest disk it takes seconds.
+const LAST_LOOK: Duration = Duration::from_secs(60);
+
+/// What has to be cleared away behind a session.
+pub(crate) struct SessionCleanup {
+    pub(super) exec: Exec,
+    pub(super) watched: Arc<Mutex<CommandGuardState>>,
+    /// Where changes of protected files are moved to.
+    pub(super) quarantine: PathBuf,
+    pub(super) _scratch: [SessionScratchDir; 2],
+}
+
+impl SessionCleanup {
+    /// Ends all commands and looks after those that nobody looked after. A session that ended in good order has done so
+    /// itself; one that was cut short has not.
+    pub(crate) async fn clean_up(self) {
+        self.exec.shutdown(gimlet_exec::KILL_GRACE).await;
+        let waits = self.wait_for_scans().await;
+        let (watched, quarantine) = (self.watched.clone(), self.quarantine.clone());
+        let looked = tokio::task::spawn_blocking(move || CommandGuardState::check_all(&watched, &quarantine, waits));
+        let why = match tokio::time::timeout(LAST_LOOK, looked).await {
+            Ok(Ok(found)) => {
+                return found.iter().filter(|violation| violation.is_tampering()).for_each(print_violation);
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "it takes too long".to_owned(),
+        };
+        crate::print_error_line(&format!("gimlet: sandbox: traces of commands could not be looked for: {why}"));
+    }
+
+    /// Gives a look that is under way some time to end; says whether it did.
+    async fn wait_for_scans(&self) -> bool {
+        for _ in 0..OTHERS.as_millis() / STEP.as_millis() {
+            if !CommandGuardState::is_scanning(&self.watched) {
+                return true;
+            }
+            tokio::time::sleep(STEP).await;
+        }
+        !CommandGuardState::is_scanning(&self.watched)
+    }
+}
+
+fn print_violation(violation: &SandboxViolation) {
+    crate::print_error_line(&format!("gimlet: sandbox: {violation}"));
+}

@@ -1,0 +1,574 @@
+//! New, continued, resumed or forked: where the session's history and record come from.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gimlet_core::{ConversationRecord, StartSource};
+use gimlet_proto::{Block, EntryId, Message, PermissionMode, Role, SessionId, ToolDef};
+use gimlet_serve::sdk::TranscriptMirror;
+use gimlet_store::{
+    Damage, DecisionLedger, EarlyTitle, EntryStamp, FindError, FsyncMode, InterruptKind, LoadError, LoadOptions,
+    LoadedSession, MAX_HISTORY, ProjectSessions, ResultFiles, SessionFiles, SessionFilter, SessionLabels,
+    StoreLocations, ToolOutputs, Transcript, TranscriptError, TranscriptOptions, check_dropped_turn, clean_title,
+    is_session_id, load_conversation, new_session_id, other_worktrees, read_summary, record_added_dir,
+};
+
+use super::LaunchOptions;
+use crate::args::{RunArgs, SnapshotFlag};
+use crate::process_env::ProcessEnv;
+use crate::report::Report;
+use crate::session_lookup::{self, is_id_prefix};
+use crate::terminal_text::truncate_to_line;
+
+/// Columns of a prompt that are shown where several are named.
+const SHOWN_PROMPT: usize = 60;
+/// How many sessions of one name are told apart.
+const MOST_NAMESAKES: usize = 100;
+
+/// What every request of a conversation segment begins with, byte for byte.
+pub(crate) struct PromptSegment {
+    pub(crate) system: Arc<[String]>,
+    pub(crate) tools: Arc<[ToolDef]>,
+}
+
+/// What a session starts from.
+pub(crate) struct SessionHistory {
+    pub(crate) id: SessionId,
+    /// How the session came to be.
+    pub(crate) source: StartSource,
+    pub(crate) record: ConversationRecord,
+    pub(crate) messages: Vec<Message>,
+    /// What the calls in them gave back.
+    pub(crate) outputs: ToolOutputs,
+    /// What the model said behind them, when that is a call which was left for later.
+    pub(crate) deferred: Option<Message>,
+    /// That of the resumed session where it still fits, else the one given.
+    pub(crate) segment: PromptSegment,
+    pub(crate) model: Option<String>,
+    pub(crate) mode: Option<PermissionMode>,
+    pub(crate) result_files: ResultFiles,
+    /// Where decisions are written down, if anything is.
+    pub(crate) decisions: Option<DecisionLedger>,
+    pub(crate) scratch: SessionScratchDir,
+    pub(crate) title_target: SessionTitleTarget,
+    pub(crate) remarks: Vec<String>,
+}
+
+/// Where the title of a session is written.
+pub(crate) struct SessionTitleTarget {
+    pub(crate) files: SessionFiles,
+    pub(crate) early: EarlyTitle,
+    /// The session was resumed under a title that is its own.
+    pub(crate) has_title: bool,
+}
+
+/// The session that the flags name to go on with, if they name one.
+pub(crate) struct ResumeSource(Option<SessionFiles>);
+
+impl ResumeSource {
+    pub(crate) fn from_flags(run: &RunArgs, around: &ProcessEnv) -> Result<Self, Report> {
+        check_flags(run)?;
+        find_resumed(run, around, &StoreLocations::new(&around.config_home)).map(Self)
+    }
+
+    /// What it ran as, when that was recorded.
+    pub(crate) fn agent(&self) -> Option<String> {
+        read_summary(&self.0.as_ref()?.transcript()).ok().flatten()?.labels.agent
+    }
+}
+
+/// What a session is opened with.
+pub(crate) struct SessionOpening<'a> {
+    pub(crate) source: ResumeSource,
+    pub(crate) segment: PromptSegment,
+    /// What the main conversation runs as.
+    pub(crate) agent: Option<&'a str>,
+    /// How eagerly it is forced to disk.
+    pub(crate) fsync: FsyncMode,
+}
+
+impl SessionHistory {
+    pub(crate) fn open(
+        run: &RunArgs,
+        around: &ProcessEnv,
+        manner: &LaunchOptions,
+        opening: SessionOpening<'_>,
+    ) -> Result<Self, Report> {
+        let SessionOpening { source: ResumeSource(source), segment, agent, fsync } = opening;
+        let places = StoreLocations::new(&around.config_home);
+        let stamp = EntryStamp {
+            cwd: around.cwd.to_string_lossy().into_owned(),
+            git_branch: gimlet_core::git_branch(&around.cwd).unwrap_or_default(),
+            entrypoint: Some(around.env.get("CLAUDE_CODE_ENTRYPOINT").unwrap_or(manner.entrypoint).to_owned()),
+        };
+        let options = TranscriptOptions { fsync, ..TranscriptOptions::default() };
+        let wanted =
+            SessionRequest { run, around, places, stamp, segment, agent, options, mirror: manner.mirror.as_ref() };
+        let past = match source {
+            None if run.fork_session && !run.continue_session => {
+                return Err(
+                    Report::new("--fork-session needs a session").with_hint("Add --continue or --resume SESSION")
+                );
+            }
+            None => wanted.create_session(),
+            Some(files) => wanted.resume_session(&files),
+        }?;
+        if !run.no_session_persistence {
+            record_added_folders(run, around, &past.title_target.files);
+        }
+        Ok(past)
+    }
+}
+
+/// Lets `--continue` find the session from the folders that it adds to its own.
+fn record_added_folders(run: &RunArgs, around: &ProcessEnv, files: &SessionFiles) {
+    let places = StoreLocations::new(&around.config_home);
+    for folder in run.add_dir.iter().filter_map(|dir| around.cwd.join(dir).canonicalize().ok()) {
+        // Where nothing can be written, the transcript says so.
+        drop(record_added_dir(&places, &folder, files));
+    }
+}
+
+/// What a session is to begin with.
+struct SessionRequest<'a> {
+    run: &'a RunArgs,
+    around: &'a ProcessEnv,
+    places: StoreLocations,
+    stamp: EntryStamp,
+    segment: PromptSegment,
+    agent: Option<&'a str>,
+    options: TranscriptOptions,
+    mirror: Option<&'a TranscriptMirror>,
+}
+
+impl SessionRequest<'_> {
+    fn create_session(self) -> Result<SessionHistory, Report> {
+        let Self { run, around, places, stamp, segment, agent, options, mirror } = self;
+        let id = choose_session_id(run, around, &places)?;
+        let files = places.project(&around.cwd).session_files(&id);
+        let mut transcript = if run.no_session_persistence {
+            Transcript::new_unsaved(id.clone(), stamp)
+        } else {
+            Transcript::create(&files, stamp, options).map_err(|error| id_conflict_report(run, &error))?
+        };
+        mirror_new_lines(mirror, &mut transcript);
+        // Before what is long: it is looked for at both ends of the file.
+        record_agent(&mut transcript, agent.or(declined_agent(run)));
+        append_segment(&mut transcript, &segment);
+        set_title(&mut transcript, run, &TitleCandidates::default(), &ProjectSessions::new(&places, &around.cwd, &[]));
+        let (result_files, scratch) = choose_result_files(run, around, &files);
+        let name_plate = SessionTitleTarget { files: files.clone(), early: transcript.early_title(), has_title: false };
+        Ok(SessionHistory {
+            id,
+            source: StartSource::Startup,
+            record: ConversationRecord::new(transcript),
+            messages: Vec::new(),
+            outputs: ToolOutputs::default(),
+            deferred: None,
+            segment,
+            model: None,
+            mode: None,
+            result_files,
+            decisions: (!run.no_session_persistence).then(|| DecisionLedger::new(&files)),
+            scratch,
+            title_target: name_plate,
+            remarks: no_session_remark(run).into_iter().collect(),
+        })
+    }
+
+    fn resume_session(self, source: &SessionFiles) -> Result<SessionHistory, Report> {
+        let Self { run, around, places, stamp, segment, agent, options: written, mirror } = self;
+        let up_to = run.resume_session_at.as_deref().map(EntryId::new);
+        check_dropped_flags(run, source)?;
+        let options = LoadOptions { up_to, max_bytes: Some(MAX_HISTORY), ..LoadOptions::default() };
+        // Before a copy is made, so that one that cannot be taken up leaves nothing behind.
+        let loaded = load_session(source, &options)?;
+        let agent_before = loaded.labels.agent.clone();
+        // The original's is not the copy's: a title that two sessions have finds neither of them.
+        let title_of_fork = loaded.labels.title.as_ref().filter(|_| run.fork_session);
+        let title_of_fork =
+            title_of_fork.map(|title| fork_title(title, &ProjectSessions::new(&places, &around.cwd, &[])));
+        let (files, loaded) = match run.fork_session {
+            false => (source.clone(), loaded),
+            true => {
+                let target = places.project(&around.cwd).session_files(&choose_session_id(run, around, &places)?);
+                let copy = if run.no_session_persistence {
+                    clear_labels(loaded)
+                } else {
+                    let mode = loaded.permission_mode;
+                    drop(loaded);
+                    let mut copy = fork_session(source, &options, &target)?;
+                    mirror_existing_lines(mirror, &target.transcript());
+                    // A copy has the conversation alone; what the session was like goes with it.
+                    copy.permission_mode = copy.permission_mode.or(mode);
+                    copy
+                };
+                (target, copy)
+            }
+        };
+        let mut transcript = if run.no_session_persistence {
+            Transcript::new_unsaved(files.id().clone(), stamp)
+        } else {
+            Transcript::resume(&files, &loaded, stamp, written).map_err(|error| {
+                Report::new(error.to_string()).with_hint("Close the other gimlet, or add --fork-session")
+            })?
+        };
+        mirror_new_lines(mirror, &mut transcript);
+        // An agent that is not there today may be back tomorrow; only a flag that names none takes it away.
+        record_agent(&mut transcript, agent.or(declined_agent(run)).or(agent_before.as_deref()));
+        let same_agent = agent.unwrap_or_default() == agent_before.as_deref().unwrap_or_default();
+        let segment = match reusable_segment(run, &loaded, &segment, same_agent) {
+            Some(kept) => kept,
+            None => {
+                append_segment(&mut transcript, &segment);
+                segment
+            }
+        };
+        let own_title = loaded.labels.title.as_deref();
+        if own_title.is_none() || own_title != run.name.as_deref() {
+            let titles = TitleCandidates { own: own_title, fallback: title_of_fork.as_deref() };
+            set_title(&mut transcript, run, &titles, &ProjectSessions::new(&places, &around.cwd, &[]));
+        }
+        let titled = own_title.is_some();
+        let remarks = damage_remark(&loaded).into_iter().chain(unread_prompts_remark(&loaded)).collect();
+        let (result_files, scratch) = choose_result_files(run, around, &files);
+        let name_plate =
+            SessionTitleTarget { files: files.clone(), early: transcript.early_title(), has_title: titled };
+        Ok(SessionHistory {
+            id: files.id().clone(),
+            source: if run.fork_session { StartSource::Fork } else { StartSource::Resume },
+            record: ConversationRecord::new(transcript).with_prior_usage(loaded.cost),
+            messages: loaded.messages,
+            outputs: loaded.outputs,
+            deferred: loaded.deferred,
+            segment,
+            model: loaded.model,
+            mode: loaded.permission_mode,
+            result_files,
+            decisions: (!run.no_session_persistence).then(|| DecisionLedger::new(&files)),
+            scratch,
+            title_target: name_plate,
+            remarks,
+        })
+    }
+}
+
+/// A copy of a session's conversation on disk, as it loads.
+fn fork_session(source: &SessionFiles, options: &LoadOptions, target: &SessionFiles) -> Result<LoadedSession, Report> {
+    gimlet_store::fork(source, options, target).map_err(|error| Report::new(error.to_string()))?;
+    load_session(target, &LoadOptions { up_to: None, ..options.clone() })
+}
+
+/// What a fork has in memory that is copied nowhere: what belongs to the source alone stays with it.
+fn clear_labels(mut loaded: LoadedSession) -> LoadedSession {
+    loaded.labels = SessionLabels::default();
+    loaded.cost = Vec::new();
+    loaded
+}
+
+/// The empty name, when a flag says that the session is to run as no agent.
+fn declined_agent(run: &RunArgs) -> Option<&str> {
+    run.agent.as_deref().filter(|name| name.is_empty())
+}
+
+/// Notes what a session runs as, where its file does not say so yet.
+fn record_agent(transcript: &mut Transcript, agent: Option<&str>) {
+    if let Some(agent) = agent.filter(|agent| transcript.labels().agent.as_deref() != Some(*agent)) {
+        transcript.set_agent(agent);
+    }
+}
+
+/// Sends a copy of whatever is written from here on.
+fn mirror_new_lines(mirror: Option<&TranscriptMirror>, transcript: &mut Transcript) {
+    if let Some(mirror) = mirror.cloned() {
+        transcript.set_mirror_factory(Arc::new(move |path| Box::new(mirror.of(&path.to_string_lossy()))));
+    }
+}
+
+/// Sends a copy of what a fork begins with.
+fn mirror_existing_lines(mirror: Option<&TranscriptMirror>, path: &Path) {
+    let Some(mirror) = mirror else { return };
+    let mut write = mirror.of(&path.to_string_lossy());
+    // A file that cannot be read back is reported when it is loaded.
+    for line in std::fs::read_to_string(path).unwrap_or_default().lines().filter(|line| !line.is_empty()) {
+        write(line);
+    }
+}
+
+/// What to say about a session that is there already.
+fn id_conflict_report(run: &RunArgs, error: &TranscriptError) -> Report {
+    match (error, &run.session_id) {
+        (TranscriptError::Exists { .. }, Some(id)) => id_in_use_report(id),
+        _ => Report::new(error.to_string()).with_hint("Choose another --session-id, or resume that session"),
+    }
+}
+
+fn id_in_use_report(id: &str) -> Report {
+    Report::new(format!("Error: Session ID {id} is already in use."))
+        .with_hint("Choose another --session-id, or resume that session")
+}
+
+/// Flags about a session that need each other.
+fn check_flags(run: &RunArgs) -> Result<(), Report> {
+    let resumes = run.continue_session || run.resume.is_some();
+    if resumes && run.session_id.is_some() && !run.fork_session {
+        return Err(Report::new(
+            "Error: --session-id can only be used with --continue or --resume if --fork-session is also specified.",
+        ));
+    }
+    let names = [run.name.as_deref().filter(|name| !name.is_empty()), run.default_title.as_deref()];
+    if let Some(error) = names.into_iter().flatten().find_map(|name| clean_title(name).err()) {
+        return Err(Report::new(format!("--name: {error}")));
+    }
+    if run.resume_session_at.is_some() && !resumes {
+        return Err(Report::new("--resume-session-at needs a session").with_hint("Add --resume SESSION"));
+    }
+    if run.resume_drops_turn.is_some() && run.resume_session_at.is_none() {
+        return Err(Report::new(
+            "Resume rejected by --resume-drops-turn: it needs --resume-session-at, which says where to go on from",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether the session that the flags name is there to go on with, before anything else is known.
+pub(crate) fn check_session(run: &RunArgs, around: &ProcessEnv) -> Result<(), Report> {
+    check_flags(run)?;
+    let Some(files) = find_resumed(run, around, &StoreLocations::new(&around.config_home))? else { return Ok(()) };
+    check_dropped_flags(run, &files)
+}
+
+/// Whether the session that the flags name ended in the middle of a turn: nothing answers what was last said in it. A turn
+/// that a person stopped has ended.
+pub(crate) fn is_mid_turn(run: &RunArgs, around: &ProcessEnv) -> Result<bool, Report> {
+    let ResumeSource(Some(files)) = ResumeSource::from_flags(run, around)? else { return Ok(false) };
+    let up_to = run.resume_session_at.as_deref().map(EntryId::new);
+    let options = LoadOptions { up_to, max_bytes: Some(MAX_HISTORY), ..LoadOptions::default() };
+    let loaded = load_session(&files, &options)?;
+    let is_stopped = |last: &Message| {
+        let said = last.blocks.last().and_then(Block::as_text);
+        [InterruptKind::Reply, InterruptKind::ToolUse].iter().any(|what| said.as_deref() == Some(what.marker()))
+    };
+    Ok(loaded.messages.last().is_some_and(|last| last.role == Role::User && !is_stopped(last)))
+}
+
+/// Refuses to leave more behind than the turn that the flags name.
+fn check_dropped_flags(run: &RunArgs, source: &SessionFiles) -> Result<(), Report> {
+    let (Some(cut), Some(turn)) = (&run.resume_session_at, &run.resume_drops_turn) else { return Ok(()) };
+    check_dropped_turn(&source.transcript(), &EntryId::new(cut.as_str()), turn)
+        .map_err(|error| Report::new(format!("Resume rejected by --resume-drops-turn: {error}")))
+}
+
+fn no_session_remark(run: &RunArgs) -> Option<String> {
+    // Programs ask to continue without knowing whether there is anything, and are not told more than the new id.
+    (run.continue_session && !run.is_driven())
+        .then(|| "there is no session to continue in this folder; this is a new one".to_owned())
+}
+
+/// The session that the flags name, if they name one.
+fn find_resumed(run: &RunArgs, around: &ProcessEnv, places: &StoreLocations) -> Result<Option<SessionFiles>, Report> {
+    if run.continue_session {
+        // Only this folder's, and those that added it: going on with the work of another tree is never what was meant
+        // without saying so.
+        let here = ProjectSessions::new(places, &around.cwd, &[]);
+        let latest = here.latest_session(if run.print || run.is_driven() {
+            SessionFilter::All
+        } else {
+            SessionFilter::Interactive
+        });
+        // Programs ask to continue without knowing whether there is anything; the first time there is not.
+        return match latest {
+            Some(summary) => session_lookup::session_for_summary(&summary).map(Some),
+            None => session_lookup::unreadable_report(&here).map_or(Ok(None), Err),
+        };
+    }
+    let Some(wanted) = &run.resume else { return Ok(None) };
+    if wanted.ends_with(".jsonl") && Path::new(wanted).is_absolute() {
+        return session_lookup::session_for_transcript(Path::new(wanted)).map(Some);
+    }
+    let sessions = ProjectSessions::new(places, &around.cwd, &other_worktrees(&around.cwd));
+    if is_session_id(wanted) {
+        let unknown = |error: FindError| {
+            Report::new(error.to_string()).with_hint("'gimlet sessions ls --all' shows what there is")
+        };
+        return sessions
+            .find_by_id(wanted)
+            .map(Some)
+            .map_err(|error| session_lookup::unreadable_report(&sessions).unwrap_or_else(|| unknown(error)));
+    }
+    let unknown = |error: FindError| {
+        let asked = "--resume requires a valid session ID or session title when used with --print";
+        let short = if session_lookup::is_short_id_prefix(wanted) {
+            "The beginning of an id has at least four characters; "
+        } else {
+            ""
+        };
+        let report = || {
+            Report::new(format!("{asked}: {error}"))
+                .with_hint(format!("{short}'gimlet sessions ls' shows what there is"))
+        };
+        session_lookup::unreadable_report(&sessions).unwrap_or_else(report)
+    };
+    match sessions.find_by_title(wanted) {
+        Ok(summary) => session_lookup::session_for_summary(&summary).map(Some),
+        // 'sessions ls' shows no more of an id than its beginning.
+        Err(FindError::NoSuchTitle { .. }) if is_id_prefix(wanted) => {
+            sessions.find_by_prefix(wanted).map(Some).map_err(unknown)
+        }
+        Err(error) => Err(unknown(error)),
+    }
+}
+
+fn load_session(files: &SessionFiles, options: &LoadOptions) -> Result<LoadedSession, Report> {
+    load_conversation(&files.transcript(), options).map_err(|error| {
+        let report = Report::new(format!("the session cannot be loaded: {error}"));
+        match error {
+            LoadError::TooLarge { fits_up_to, .. } => report.with_hint(too_large_hint(files, fits_up_to.as_ref())),
+            LoadError::NoSuchEntry { .. } => report.with_hint("--resume-session-at takes the uuid of an entry"),
+            LoadError::Read { .. } => report,
+        }
+    })
+}
+
+/// What to do with a conversation that is too large for any model.
+fn too_large_hint(files: &SessionFiles, fits_up_to: Option<&EntryId>) -> String {
+    let export = format!("'gimlet sessions export {}' to read it and begin anew", files.id());
+    match fits_up_to {
+        Some(entry) => format!(
+            "Go on from an earlier entry with --resume-session-at {entry} (what fits into any model; add --fork-session to leave the session as it is), or use {export}"
+        ),
+        None => format!("Use {export}"),
+    }
+}
+
+/// One line about what was wrong with a transcript and was repaired in memory.
+fn damage_remark(loaded: &LoadedSession) -> Option<String> {
+    let first = loaded.damage.items.first()?;
+    if is_cut_off(loaded) {
+        return Some("the last turn was cut off; its calls without a result count as interrupted".to_owned());
+    }
+    let more = match loaded.damage.total {
+        1 => String::new(),
+        total => format!(" (and {} more)", total - 1),
+    };
+    Some(format!("the session's record was damaged and was repaired for this run: {first}{more}"))
+}
+
+/// What was said to the session and never taken up, because it ended first.
+fn unread_prompts_remark(loaded: &LoadedSession) -> Option<String> {
+    let shown = |prompt: &String| match truncate_to_line(prompt, SHOWN_PROMPT) {
+        words if words.is_empty() => "one without words".to_owned(),
+        words => format!("'{words}'"),
+    };
+    let prompts: Vec<String> = loaded.queued_prompts.iter().map(shown).collect();
+    let which = match prompts.as_slice() {
+        [] => return None,
+        [prompt] => format!("a prompt was waiting and was never taken up: {prompt}"),
+        many => format!("{} prompts were waiting and were never taken up: {}", many.len(), many.join(", ")),
+    };
+    Some(format!("when this session ended, {which}. Say it again if it still matters"))
+}
+
+/// Whether nothing is wrong but that the last reply's calls have no results: a run that was told to stop leaves that.
+fn is_cut_off(loaded: &LoadedSession) -> bool {
+    let Some(last) = loaded.messages.iter().rfind(|message| message.role == Role::Assistant) else { return false };
+    loaded.damage.total == loaded.damage.items.len()
+        && loaded.damage.items.iter().all(|damage| match damage {
+            Damage::MissingResult { call } => last.tool_uses().any(|made| made.id == call.as_str()),
+            _ => false,
+        })
+}
+
+fn parse_session_id(run: &RunArgs) -> Result<Option<SessionId>, Report> {
+    match &run.session_id {
+        None => Ok(None),
+        Some(id) if is_session_id(id) => Ok(Some(SessionId::new(id.to_ascii_lowercase()))),
+        Some(id) => Err(Report::new(format!("--session-id: '{id}' is not a UUID"))
+            .with_hint("It looks like 123e4567-e89b-42d3-a456-426614174000")),
+    }
+}
+
+/// The id of the session that is about to be made.
+fn choose_session_id(run: &RunArgs, around: &ProcessEnv, places: &StoreLocations) -> Result<SessionId, Report> {
+    let Some(id) = parse_session_id(run)? else { return Ok(new_session_id()) };
+    if ProjectSessions::new(places, &around.cwd, &[]).has_session(id.as_str()) {
+        Err(id_in_use_report(id.as_str()))
+    } else {
+        Ok(id)
+    }
+}
+
+/// What a session may be called where nobody says so.
+#[derive(Default)]
+struct TitleCandidates<'a> {
+    own: Option<&'a str>,
+    /// For one that nobody names.
+    fallback: Option<&'a str>,
+}
+
+/// Gives the session its title; while another one runs under it, one that tells them apart. A person's flag gives a
+/// session with a title of its own another; what a program would call it does not.
+fn set_title(transcript: &mut Transcript, run: &RunArgs, titles: &TitleCandidates<'_>, here: &ProjectSessions) {
+    let wished = run.default_title.as_deref().filter(|_| titles.own.is_none());
+    // What is no title was refused with the flags; one that grew too long is none.
+    let Some(Ok(name)) = wished.or(run.name.as_deref()).or(titles.fallback).map(clean_title) else { return };
+    let numbered = (2..).map(|number| format!("{name} ({number})"));
+    let taken = here.list_running_titles();
+    let free = std::iter::once(name.clone()).chain(numbered).take(MOST_NAMESAKES).find(|name| !taken.contains(name));
+    transcript.set_title(&free.unwrap_or(name));
+}
+
+/// What a copy of a session with this title is called: like no other session here.
+fn fork_title(title: &str, here: &ProjectSessions) -> String {
+    let taken = here.list_titles();
+    let first = format!("{title} (fork)");
+    let numbered = (2..).map(|number| format!("{title} (fork {number})"));
+    let free = std::iter::once(first.clone()).chain(numbered).take(MOST_NAMESAKES).find(|name| !taken.contains(name));
+    free.unwrap_or(first)
+}
+
+fn append_segment(transcript: &mut Transcript, segment: &PromptSegment) {
+    transcript.append_frozen_prefix(&segment.system, &gimlet_core::tools_to_json(&segment.tools));
+}
+
+/// The segment of the resumed session, unless the flags or another agent change it or the tools are others now. One that
+/// comes out the same is kept: an agent brings its prompt along each time, and need not be written down each time.
+fn reusable_segment(
+    run: &RunArgs,
+    loaded: &LoadedSession,
+    fresh: &PromptSegment,
+    same_agent: bool,
+) -> Option<PromptSegment> {
+    let changed = !same_agent
+        || run.system_prompt.is_some()
+        || run.system_prompt_file.is_some()
+        || run.append_system_prompt.is_some()
+        || run.append_system_prompt_file.is_some()
+        || run.system_prompt_snapshot == Some(SnapshotFlag::Off);
+    let frozen = loaded.frozen.as_ref().filter(|frozen| !changed || frozen.system[..] == fresh.system[..])?;
+    let tools = gimlet_core::tools_from_json(&frozen.tools_json)?;
+    // A tool of the same name may be another one: a form to answer in, a list of agents, a sandbox that is off now.
+    (tools == fresh.tools).then(|| PromptSegment { system: frozen.system.clone().into(), tools })
+}
+
+/// Where large results go: beside the transcript, or into a private folder when nothing is kept.
+fn choose_result_files(run: &RunArgs, around: &ProcessEnv, files: &SessionFiles) -> (ResultFiles, SessionScratchDir) {
+    if !run.no_session_persistence {
+        return (ResultFiles::new(files), SessionScratchDir(None));
+    }
+    let root = super::scratch_dir_path(&around.env);
+    let session = StoreLocations::new(&root).project(&around.cwd).session_files(files.id());
+    (ResultFiles::new(&session), SessionScratchDir(Some(root)))
+}
+
+/// A folder that lasts as long as its session.
+pub(crate) struct SessionScratchDir(pub(super) Option<PathBuf>);
+
+impl Drop for SessionScratchDir {
+    fn drop(&mut self) {
+        if let Some(root) = &self.0 {
+            // Mostly it was never needed and is not there.
+            drop(std::fs::remove_dir_all(root));
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The tools of a session, the form of its answer, and the kinds of subagents that its flags define.
+
+use std::sync::Arc;
+
+use gimlet_core::tool::{AnyTool, PromptContext, ToolSet, nearest_name};
+use gimlet_core::{AgentRoster, AgentSource, OutputSchema};
+use gimlet_policy::{RuleSet, is_tool_removed};
+use gimlet_proto::{AgentSpec, Env};
+
+use super::LaunchOptions;
+use super::main_agent::{self, MainAgentChoice};
+use crate::args::RunArgs;
+use crate::report::Report;
+
+/// What a session works with.
+pub(super) struct SessionTools {
+    pub(super) tools: ToolSet,
+    /// The form that the answer has to have.
+    pub(super) output: Option<Arc<OutputSchema>>,
+    pub(super) agents: Vec<(String, AgentSpec)>,
+    /// The only kinds that the main conversation may send; `None` for all.
+    may_launch: Option<Vec<String>>,
+}
+
+impl SessionTools {
+    pub(super) fn build(
+        role: &MainAgentChoice,
+        manner: &LaunchOptions,
+        env: &Env,
+        rules: &RuleSet,
+    ) -> Result<Self, Report> {
+        let run = &role.run;
+        let tools = select_tools(role, env, rules)?;
+        let tools = if manner.attended { tools } else { tools.for_unattended() };
+        let tools = tools.with_substitutes(run.tool_aliases.clone());
+        let output = parse_output_schema(run, env)?;
+        let tools = output.iter().fold(tools, |tools, output| tools.with(output.tool()));
+        Ok(Self { tools, output, agents: main_agent::parse_agents(run)?, may_launch: role.launchable_kinds() })
+    }
+
+    /// All kinds of subagents that there are.
+    pub(super) fn agent_roster(&self, env: &Env) -> AgentRoster {
+        AgentRoster::built_in(env).with(AgentSource::Caller, self.agents.clone())
+    }
+
+    /// What the descriptions of tools depend on. `may_leave` is about the sandbox, where there is one.
+    pub(super) fn prompt_context(&self, env: &Env, rules: &RuleSet, may_leave: Option<bool>) -> PromptContext {
+        PromptContext {
+            env: env.clone(),
+            tools: self.tools.offered().map(|tool| tool.name().to_owned()).collect(),
+            agents: self.agent_roster(env).restricted_to(self.may_launch.as_deref()).offered_kinds(rules),
+            background: !env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
+            sandbox: may_leave,
+        }
+    }
+}
+
+/// What is wrong with the form of the answer or with the kinds of subagents that flags define.
+pub(crate) fn check_schema_and_agents(run: &RunArgs, env: &Env) -> Result<(), Report> {
+    parse_output_schema(run, env)?;
+    main_agent::parse_agents(run).map(drop)
+}
+
+pub(super) const NOT_A_FILE: &str = "Give the JSON itself, not a file";
+
+/// Whether a file was given where JSON is wanted.
+pub(super) fn is_file_name(given: &str) -> bool {
+    !given.trim_start().starts_with(['{', '[', '"'])
+}
+
+/// The form that the answer has to have.
+fn parse_output_schema(run: &RunArgs, env: &Env) -> Result<Option<Arc<OutputSchema>>, Report> {
+    let parsed = run.json_schema.as_deref().map(|text| OutputSchema::parse(text, env));
+    parsed.transpose().map_err(|error| {
+        if run.schema_from_host {
+            return Report::new(format!("the jsonSchema of initialize cannot be used: {error}"));
+        }
+        let report = Report::new(format!("--json-schema: {error}"));
+        if run.json_schema.as_deref().is_some_and(is_file_name) { report.with_hint(NOT_A_FILE) } else { report }
+    })
+}
+
+fn select_tools(role: &MainAgentChoice, env: &Env, rules: &RuleSet) -> Result<ToolSet, Report> {
+    let all: Vec<&'static dyn AnyTool> =
+        gimlet_tools::builtin().into_iter().filter(|tool| tool.is_enabled(env)).collect();
+    let wanted = parse_tools_flag(&role.run, &all)?;
+    let kept = all.into_iter().filter(|tool| {
+        wanted.as_ref().is_none_or(|wanted| wanted.iter().any(|name| name == tool.name()))
+            && !is_tool_removed(rules, tool.name(), &[])
+            && role.has_tool(tool.name(), &[], tool.aliases())
+    });
+    Ok(ToolSet::new(kept))
+}
+
+/// The tools named by `--tools`; `None` for all.
+fn parse_tools_flag(run: &RunArgs, all: &[&'static dyn AnyTool]) -> Result<Option<Vec<String>>, Report> {
+    let Some(lists) = &run.tools else { return Ok(None) };
+    let names = lists.iter().flat_map(|list| list.split([',', ' '])).filter(|name| !name.is_empty());
+    let mut wanted = Vec::new();
+    for name in names {
+        if name == "default" {
+            return Ok(None);
+        }
+        let Some(tool) = all.iter().find(|tool| tool.name() == name || tool.aliases().contains(&name)) else {
+            if run.is_driven() {
+                continue;
+            }
+            let report = Report::new(format!("--tools: there is no tool named '{name}'"));
+            return Err(match nearest_name(name, all.iter().map(|tool| tool.name())) {
+                Some(close) => report.with_hint(format!("Did you mean {close}?")),
+                None => {
+                    let names: Vec<&str> = all.iter().map(|tool| tool.name()).collect();
+                    report.with_hint(format!("Available: {}", names.join(", ")))
+                }
+            });
+        };
+        wanted.push(tool.name().to_owned());
+    }
+    Ok(Some(wanted))
+}

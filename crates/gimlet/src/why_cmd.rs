@@ -1,0 +1,260 @@
+//! `gimlet why`: what was decided about the calls of a session, by whom and on what grounds.
+
+use std::process::ExitCode;
+
+use gimlet_policy::{Verdict, VerdictReason};
+use gimlet_store::{
+    Decider, DecisionLine, DecisionOutcome, ProjectSessions, SessionFiles, StoreLocations, read_decisions,
+};
+use serde_json::json;
+
+use crate::args::WhyArgs;
+use crate::process_env::ProcessEnv;
+use crate::report::Report;
+use crate::session_lookup;
+use crate::terminal_text::{page_width, truncate_to_line};
+
+/// Columns of a page that nobody watches in a terminal.
+const PAGE_WIDTH: usize = 100;
+/// Longer tool names, such as those of servers, do not push the others aside.
+const LONGEST_TOOL: usize = 16;
+/// Where the grounds begin, below the call that they are about.
+const GROUNDS_INDENT: usize = 8;
+/// Where values begin when one decision is shown.
+const VALUE_INDENT: usize = 14;
+
+/// Shows the decisions of a session, or one of them in full.
+pub(crate) fn run(args: &WhyArgs, around: &ProcessEnv) -> Result<ExitCode, Report> {
+    let sessions = ProjectSessions::new(&StoreLocations::new(&around.config_home), &around.cwd, &[]);
+    let (session, call) = match (&args.session, &args.call) {
+        (Some(only), None) if is_call_name(only) => (None, Some(only)),
+        (session, call) => (session.as_ref(), call.as_ref()),
+    };
+    let files = find_session(&sessions, session.map(String::as_str))?;
+    let (lines, unreadable) = read_decisions(&files)
+        .map_err(|error| Report::new(format!("{} cannot be read: {error}", files.decisions().display())))?;
+    if unreadable > 0 {
+        let lines = if unreadable == 1 { "1 line".to_owned() } else { format!("{unreadable} lines") };
+        crate::print_error_line(&format!(
+            "gimlet: {lines} of {} cannot be read and are left out",
+            files.decisions().display()
+        ));
+    }
+    if lines.is_empty() {
+        return report_no_decisions(&files, call.map(String::as_str), args.json, unreadable);
+    }
+    let numbered: Vec<(usize, DecisionLine)> = (1..).zip(lines).collect();
+    let count = numbered.len();
+    let shown = match call {
+        None => numbered,
+        Some(call) => vec![find_decision(numbered, call, &files)?],
+    };
+    let width = page_width(PAGE_WIDTH);
+    let text = match (args.json, call) {
+        (true, _) => shown.iter().map(|(number, line)| decision_json(*number, line)).collect::<Vec<_>>().join("\n"),
+        (false, None) => render_list(&files, &shown, width),
+        (false, Some(_)) => {
+            shown.iter().map(|(number, line)| render_decision(&files, (*number, count), line, width)).collect()
+        }
+    };
+    crate::print_line(&gimlet_serve::sanitise(&text));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A session without decisions: one that called nothing, or one that was recorded by something else.
+fn report_no_decisions(
+    files: &SessionFiles,
+    call: Option<&str>,
+    as_json: bool,
+    unreadable: usize,
+) -> Result<ExitCode, Report> {
+    let past = gimlet_store::read_calls(files).unwrap_or_default();
+    let calls = past.calls.len();
+    let id = files.id();
+    let text = match calls {
+        0 => format!("session {id} made no call that was decided on"),
+        _ if unreadable > 0 => format!("no decision of session {id} can be read any more"),
+        _ if past.forked_from.is_some() => {
+            let origin = past.forked_from.unwrap_or_default();
+            format!(
+                "session {id} is a fork and has made no call of its own; 'gimlet why {origin}' shows those before it"
+            )
+        }
+        1 => format!("session {id} made 1 call, and no decision was recorded: it is older, or of another program"),
+        _ => {
+            format!("session {id} made {calls} calls, and no decision was recorded: it is older, or of another program")
+        }
+    };
+    match call {
+        Some(_) => return Err(Report::new(text)),
+        None if as_json => crate::print_error_line(&format!("gimlet: {text}")),
+        None => crate::print_line(&text),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A number or a tool call's id rather than a session.
+fn is_call_name(text: &str) -> bool {
+    text.parse::<usize>().is_ok() || (text.starts_with("toolu_") && !gimlet_store::is_session_id(text))
+}
+
+fn find_session(sessions: &ProjectSessions, wanted: Option<&str>) -> Result<SessionFiles, Report> {
+    match wanted {
+        Some(name) => session_lookup::find_session(sessions, name),
+        None => session_lookup::latest_session(sessions, "Name one: gimlet why SESSION"),
+    }
+}
+
+fn find_decision(
+    lines: Vec<(usize, DecisionLine)>,
+    call: &str,
+    files: &SessionFiles,
+) -> Result<(usize, DecisionLine), Report> {
+    let count = lines.len();
+    let wanted = call.parse::<usize>().ok();
+    // Asked about twice, a call was decided on twice; the last word counts.
+    lines.into_iter().rev().find(|(number, line)| Some(*number) == wanted || line.call == call).ok_or_else(|| {
+        Report::new(format!("session {} has no decision about the call '{call}'", files.id()))
+            .with_hint(format!("It has {count}: see 'gimlet why {}'", files.id()))
+    })
+}
+
+fn render_list(files: &SessionFiles, lines: &[(usize, DecisionLine)], width: usize) -> String {
+    let tools = lines.iter().map(|(_, line)| line.tool.chars().count().min(LONGEST_TOOL)).max().unwrap_or(0);
+    let mut text = summary_line(files, lines);
+    for (number, line) in lines {
+        let call = format!("{number:>4}  {:<9} {:<tools$}  ", outcome_name(line.outcome), line.tool);
+        let room = width.saturating_sub(call.chars().count()).max(20);
+        text += &format!("{call}{}\n", truncate_to_line(&line.summary, room));
+        text += &wrap_text(&describe_grounds(line), width, GROUNDS_INDENT, GROUNDS_INDENT + 2);
+    }
+    text + &format!("\nShow one in full: gimlet why {} NUMBER", files.id())
+}
+
+fn summary_line(files: &SessionFiles, lines: &[(usize, DecisionLine)]) -> String {
+    let count = |found: &dyn Fn(&DecisionLine) -> bool| lines.iter().filter(|(_, line)| found(line)).count();
+    let outcomes = [DecisionOutcome::Allowed, DecisionOutcome::Refused, DecisionOutcome::Cancelled]
+        .map(|kind| (kind, count(&|line| line.outcome == kind)));
+    let outcomes = outcomes.into_iter().filter(|(kind, count)| *count > 0 || *kind != DecisionOutcome::Cancelled);
+    let mut words: Vec<String> = outcomes.map(|(kind, count)| format!("{count} {}", outcome_name(kind))).collect();
+    let unasked = count(&|line| line.by == Decider::Nobody);
+    if unasked > 0 {
+        words.push(format!("{unasked} of these because nobody was there to ask"));
+    }
+    let decisions = if lines.len() == 1 { "decision" } else { "decisions" };
+    format!("session {}: {} {decisions}, {}\n\n", files.id(), lines.len(), words.join(", "))
+}
+
+fn render_decision(files: &SessionFiles, (number, count): (usize, usize), line: &DecisionLine, width: usize) -> String {
+    let mut text = format!("decision {number} of {count} in session {}\n", files.id());
+    let mut row = |name: &str, value: &str| {
+        let value = wrap_text(value, width, VALUE_INDENT, VALUE_INDENT);
+        text += &format!("  {name:<12}{}", value.trim_start());
+    };
+    row("tool", &line.tool);
+    row("call", &truncate_to_line(&line.summary, usize::MAX));
+    if !line.call.is_empty() {
+        row("id", &line.call);
+    }
+    if let Some(agent) = &line.agent {
+        row("agent", &format!("started by {agent}"));
+    }
+    if let Some(cwd) = &line.cwd {
+        row("in", cwd);
+    }
+    row("outcome", outcome_name(line.outcome));
+    row("decided by", decider_name(line.by));
+    if let Some(note) = &line.note {
+        row("who said", &truncate_to_line(note, usize::MAX));
+    }
+    for reason in policy_reasons(line) {
+        row("because", &reason);
+    }
+    row("mode", &line.mode);
+    row("when", &line.at);
+    text.trim_end().to_owned()
+}
+
+fn decision_json(number: usize, line: &DecisionLine) -> String {
+    json!({
+        "number": number,
+        "call": line.call,
+        "agent": line.agent,
+        "tool": line.tool,
+        "summary": line.summary,
+        "cwd": line.cwd,
+        "outcome": line.outcome,
+        "by": line.by,
+        "mode": line.mode,
+        "at": line.at,
+        "note": line.note,
+        "because": policy_reasons(line),
+        "verdict": line.verdict,
+    })
+    .to_string()
+}
+
+/// The policy's grounds, the deciding one first.
+fn policy_reasons(line: &DecisionLine) -> Vec<String> {
+    match serde_json::from_str::<Verdict>(line.verdict.get()) {
+        Ok(verdict) => verdict.reasons.iter().map(VerdictReason::describe).collect(),
+        Err(_) => vec!["the grounds were written by another version and cannot be read".to_owned()],
+    }
+}
+
+/// The grounds in one sentence; who decided, where that was not the policy.
+fn describe_grounds(line: &DecisionLine) -> String {
+    let reasons = policy_reasons(line).join("; ");
+    let note =
+        line.note.as_ref().map(|note| format!(" (\"{}\")", truncate_to_line(note, PAGE_WIDTH))).unwrap_or_default();
+    let who = match (line.by, line.outcome) {
+        (Decider::Policy, _) => return reasons,
+        (Decider::Host, _) => return decider_name(line.by).to_owned(),
+        (Decider::Nobody, _) => return format!("nobody was there to ask: {reasons}"),
+        (_, DecisionOutcome::Cancelled) => "the question was withdrawn".to_owned(),
+        (by, outcome) => {
+            let did = if outcome == DecisionOutcome::Allowed { "allowed" } else { "refused" };
+            format!("{} {did} it", decider_name(by))
+        }
+    };
+    format!("{who}{note}; asked because: {reasons}")
+}
+
+fn outcome_name(outcome: DecisionOutcome) -> &'static str {
+    match outcome {
+        DecisionOutcome::Allowed => "allowed",
+        DecisionOutcome::Refused => "refused",
+        DecisionOutcome::Cancelled => "cancelled",
+    }
+}
+
+fn decider_name(by: Decider) -> &'static str {
+    match by {
+        Decider::Policy => "the rules, the mode and the place",
+        Decider::Person => "a person, or the program that asks one",
+        Decider::Nobody => "nobody; it asks, and nobody was there to ask",
+        Decider::Classifier => "the classifier",
+        Decider::Hook => "a hook",
+        Decider::Host => "the program that drives the session, which wanted it by itself",
+    }
+}
+
+/// A text in lines of at most this width, as far as its words allow; the first is indented by `first`, others by `rest`.
+fn wrap_text(text: &str, width: usize, first: usize, rest: usize) -> String {
+    let mut page = String::new();
+    let (mut line, mut used) = (" ".repeat(first), first);
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        let begun = !line.trim_start().is_empty();
+        if begun && used + 1 + length > width {
+            page += &format!("{line}\n");
+            (line, used) = (" ".repeat(rest), rest);
+        } else if begun {
+            line.push(' ');
+            used += 1;
+        }
+        line.push_str(word);
+        used += length;
+    }
+    page + &line + "\n"
+}
