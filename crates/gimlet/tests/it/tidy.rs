@@ -4,6 +4,7 @@
 
 mod env_docs;
 mod source_tree;
+mod type_names;
 
 use std::collections::BTreeSet;
 
