@@ -78,6 +78,19 @@ async fn a_removal_cannot_reach_its_own_text_either() {
 }
 
 #[tokio::test]
+async fn a_removal_behind_a_value_that_no_text_shows_asks_even_when_permissions_are_bypassed() {
+    let world = world();
+    let kept = world.home.join("kept");
+    std::fs::create_dir_all(&kept).unwrap();
+    let home = world.home.display();
+    let texts = [format!("rm -rf \"$UNSET{home}\""), format!("rm -rf $nothing{home}/"), "rm -rf $DIRSTACK".to_owned()];
+    let model = serve_commands(&texts.each_ref().map(String::as_str)).await;
+    let run = run_in(&world, &model, "bypassPermissions").await;
+    assert!(kept.exists() && world.project.exists(), "{:?}", tool_results(&model));
+    assert_eq!(run.json()["permission_denials"].as_array().unwrap().len(), texts.len(), "{:?}", tool_results(&model));
+}
+
+#[tokio::test]
 async fn a_command_cannot_write_where_its_directory_is_reported() {
     let world = world();
     let elsewhere = world.home.join("elsewhere");
