@@ -1,14 +1,15 @@
-//! Whether this process descends from a session's commands. Whatever a command starts, however it detaches itself, stays
-//! below the session's custodian, which takes in every orphan; so the line of parents tells, and no command can forge it.
+//! Detection of processes that descend from a session's commands. Every process that a command starts, even a
+//! detached one, stays below the session's custodian, which adopts every orphan; so the chain of parents is reliable,
+//! and no command can forge it.
 
 use crate::custodian;
 use crate::procfs::ProcessEntry;
 use crate::sandbox::HELPER_ARGUMENT;
 
-/// No line of parents is longer; one that is cannot be trusted to have been read to its end.
+/// Maximum length of a chain of parents; a longer one cannot be trusted to have been read to its end.
 const LONGEST_LINE: usize = 4096;
 
-/// Whether a command of a session started this process, itself or through others. In doubt it did.
+/// Returns true if a command of a session started this process, directly or indirectly. Also true in doubt.
 pub fn is_started_by_session() -> bool {
     let mut pid = i32::try_from(std::process::id()).unwrap_or_default();
     for _ in 0..LONGEST_LINE {
@@ -25,7 +26,7 @@ pub fn is_started_by_session() -> bool {
     true
 }
 
-/// Whether a process looks after the commands of a session.
+/// Returns true if a process is a custodian or keeper of a session's commands.
 fn is_custody_process(pid: i32) -> bool {
     let Ok(line) = std::fs::read(format!("/proc/{pid}/cmdline")) else { return false };
     let argument = line.split(|byte| *byte == 0).nth(1).unwrap_or_default();

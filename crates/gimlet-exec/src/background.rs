@@ -1,6 +1,7 @@
-//! A command that nobody waits for: a task of its own takes its output into a file until it ends.
+//! A background command: a task of its own writes its output into a file until it ends.
 //!
-//! The task belongs to the [`BackgroundCommand`]; when that is dropped the task stops and the command's tree ends.
+//! The task belongs to the [`BackgroundCommand`]; when that is dropped the task stops and the command's process tree
+//! ends.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::capture::{CaptureMonitor, OutputProgress};
 use crate::foreground::{FinishedCommand, ForegroundCommand};
 
-/// How a background command is doing.
+/// State of a background command.
 #[derive(Debug, Clone, Default)]
 pub enum BackgroundState {
     #[default]
@@ -20,7 +21,7 @@ pub enum BackgroundState {
     Ended(Arc<FinishedCommand>),
 }
 
-/// A command in the background. Dropping it ends the command's whole tree.
+/// A command in the background. Dropping it ends the command's whole process tree.
 #[derive(Debug)]
 pub struct BackgroundCommand {
     pid: u32,
@@ -50,22 +51,23 @@ impl BackgroundCommand {
         self.pid
     }
 
-    /// The file that receives the output; it exists unless it could not be made, which the end tells.
+    /// Returns the file that receives the output. It exists unless it could not be created, which the final state
+    /// reports.
     pub fn output_file(&self) -> &Path {
         &self.output_file
     }
 
-    /// Where the output stands, with up to that many of its last lines.
+    /// Returns the progress of the output, with up to this many of its last lines.
     pub fn progress(&self, lines: usize) -> OutputProgress {
         self.gauge.progress(lines)
     }
 
-    /// How it is doing now.
+    /// Returns the current state.
     pub fn state(&self) -> BackgroundState {
         self.state.borrow().clone()
     }
 
-    /// A receiver that learns of the end, for whoever tells others.
+    /// Returns a receiver that is notified of the end.
     pub fn watch(&self) -> watch::Receiver<BackgroundState> {
         self.state.clone()
     }
@@ -80,7 +82,7 @@ impl BackgroundCommand {
         }
     }
 
-    /// Ends the whole tree: TERM, `grace`, KILL; returns when it is over.
+    /// Ends the whole process tree: TERM, `grace`, KILL; returns when it is over.
     pub async fn kill(&self, grace: Duration) -> Option<Arc<FinishedCommand>> {
         // A full channel means that another kill is under way, a closed one that it is over.
         let _ = self.kills.try_send(grace);

@@ -1,7 +1,9 @@
-//! What a command printed: a little of it in memory, all of it in a file when it is much, all of it counted.
+//! Captured output of a command: a bounded part in memory, all of it in a file when it is large, and a count of all
+//! bytes.
 //!
-//! Memory is bounded whatever is printed. The file is made only when the output outgrows memory or goes to the
-//! background, so an ordinary command touches no disk. Capture never reads from a pipe itself and never kills.
+//! Memory is bounded regardless of the output's size. The file is created only when the output outgrows memory or
+//! goes to the background, so an ordinary command touches no disk. Capture never reads from a pipe itself and never
+//! kills.
 
 mod spill_file;
 
@@ -10,26 +12,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use spill_file::SpillFile;
 
-/// The most output kept in memory, whatever limit is asked for.
+/// Maximum output kept in memory, regardless of the requested limit.
 const MAX_INLINE_BYTES: usize = 256 * 1024;
-/// How much of the end is kept besides.
+/// Additional bytes kept from the end of the output.
 const TAIL_BYTES: usize = 32 * 1024;
 
-/// How much output goes where.
+/// Limits and destination of captured output.
 #[derive(Debug, Clone)]
 pub struct CaptureLimits {
-    /// Up to this many bytes stay in memory and no file is made; at most 256 KiB.
+    /// Maximum bytes kept in memory without creating a file; at most 256 KiB.
     pub inline_bytes: usize,
-    /// Where longer output goes: a file that must not exist yet. Missing directories are made.
+    /// File for longer output, which must not exist yet. Missing directories are created.
     pub spill_file: PathBuf,
-    /// The file is cut there while counting goes on.
+    /// Size at which the file is truncated while counting goes on.
     pub file_bytes: u64,
     /// A command that prints more than this is killed.
     pub kill_bytes: u64,
 }
 
 impl CaptureLimits {
-    /// The limits of a foreground command: a file of at most 64 MiB, an end at 5 GB.
+    /// Returns the limits of a foreground command: a file of at most 64 MiB, an end at 5 GB.
     pub fn for_foreground(inline_bytes: usize, spill_file: PathBuf) -> Self {
         Self { inline_bytes, spill_file, file_bytes: 64 * 1024 * 1024, kill_bytes: 5_000_000_000 }
     }
@@ -44,22 +46,22 @@ pub struct CapturedOutput {
     pub tail: Vec<u8>,
     pub total_bytes: u64,
     pub total_lines: u64,
-    /// The file with the output, when there is one.
+    /// The output file, if there is one.
     pub file: Option<PathBuf>,
-    /// How much of the output is in the file.
+    /// Number of output bytes in the file.
     pub file_bytes: u64,
-    /// Why the file is missing or incomplete, when it should be neither.
+    /// Error because of which the file is missing or incomplete.
     pub file_error: Option<std::io::Error>,
 }
 
 impl CapturedOutput {
-    /// Whether `head` is the whole output.
+    /// Returns true if `head` is the whole output.
     pub fn is_complete(&self) -> bool {
         self.head.len() as u64 == self.total_bytes
     }
 }
 
-/// Where a running command's output stands.
+/// Progress of a running command's output.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OutputProgress {
     pub total_bytes: u64,
@@ -90,7 +92,7 @@ impl OutputTally {
         }
     }
 
-    /// A last line without an end counts, too.
+    /// Returns the number of lines, including a last one without a line end.
     fn line_count(&self) -> u64 {
         self.line_ends + u64::from(self.tail.last().is_some_and(|byte| *byte != b'\n'))
     }
@@ -137,12 +139,12 @@ impl OutputCapture {
         &self.gauge
     }
 
-    /// Where the output goes when it goes to a file.
+    /// Returns the path of the output file.
     pub(crate) fn file(&self) -> &std::path::Path {
         &self.limits.spill_file
     }
 
-    /// Takes one piece of output. Call [`Self::settle`] before the next.
+    /// Appends one piece of output. Call [`Self::flush_to_file`] before the next.
     pub(crate) fn push(&mut self, chunk: &[u8]) {
         let before = {
             let mut tally = self.gauge.lock();
@@ -171,7 +173,7 @@ impl OutputCapture {
         }
     }
 
-    /// Hands what is waiting to the file. May be dropped and called again without losing or repeating a byte.
+    /// Writes pending output to the file. May be dropped and called again without losing or repeating a byte.
     pub(crate) async fn flush_to_file(&mut self) {
         self.spill.flush_pending().await;
     }
@@ -180,7 +182,7 @@ impl OutputCapture {
         self.gauge.lock().total_bytes > self.limits.kill_bytes
     }
 
-    /// Finishes the file and gives everything away.
+    /// Finishes the file and returns everything captured.
     pub(crate) async fn finish(&mut self) -> CapturedOutput {
         self.spill.finish().await;
         let tally = self.gauge.lock();

@@ -1,13 +1,14 @@
 //! The custodian: a small process between gimlet and every command, gimlet's own binary run a second time.
 //!
-//! It does one thing: it has a spare keeper ready for the next order. The keeper takes the order, starts the command and
-//! stays with it, and the custodian forks the next spare. Keepers are
-//! subreapers, so whatever a command leaves behind falls to its own keeper and is known to be that command's, with no
-//! marker and no guess. When a keeper is killed its orphans fall to the custodian, which ends them; when the custodian is
-//! killed the keepers carry on and fall to gimlet. All of them watch the lifeline, and end everything when it ends.
+//! Its only task is to have a spare keeper ready for the next order. The keeper takes the order, starts the command
+//! and stays with it, and the custodian forks the next spare. Keepers are subreapers, so processes that a command
+//! leaves behind are reparented to its own keeper and are known to be that command's, with no marker and no guess.
+//! When a keeper is killed its orphans are reparented to the custodian, which kills them; when the custodian is
+//! killed the keepers carry on and are reparented to gimlet. All of them watch the lifeline, and end everything when
+//! it closes.
 //!
-//! A command may stop what keeps it. The custodian continues a keeper that was stopped; a stopped custodian is continued
-//! by gimlet when it needs it, and by the system when gimlet dies.
+//! A command may stop (SIGSTOP) its keeper or custodian. The custodian continues a stopped keeper; a stopped
+//! custodian is continued by gimlet when it needs it, and by the system when gimlet dies.
 //!
 //! It is single-threaded, holds no session data, ignores terminal signals and never writes to a terminal or a file.
 
@@ -30,27 +31,27 @@ use spare_keeper::{SpareKeeper, SpareStatus};
 
 /// The first argument that makes the binary a custodian.
 pub(crate) const ARGUMENT: &str = "__custodian";
-/// How custodians and keepers are called in `ps`, and how gimlet tells them from orphans. Neither name contains that of
-/// gimlet, so that a `pkill gimlet` leaves somebody to end what gimlet started.
+/// Names of custodians and keepers in `ps`, by which gimlet distinguishes them from orphans. Neither name contains
+/// that of gimlet, so that after a `pkill gimlet` they remain to end the processes that gimlet started.
 pub(crate) const CUSTODIAN_NAME: &CStr = c"cmd-custodian";
 pub(crate) const KEEPER_NAME: &CStr = c"cmd-keeper";
-/// What stands in front of the argument in a listing with arguments.
+/// Program name shown in front of the argument in a process listing.
 pub(crate) const ARGV0: &str = "cmd-custodian";
 
-/// How long a tree may take to end when gimlet died or let go of it, before force.
+/// Grace period for a process tree before force, when gimlet died or released it.
 const SILENT_END_GRACE: Duration = Duration::from_millis(300);
-/// How much longer than the grace keepers may take at the end before they are killed and their commands with them.
+/// Additional time for keepers at the end, after which they and their commands are killed.
 const KEEPER_LIMIT: Duration = Duration::from_secs(1);
-/// How long to go on forcing what does not die (another user's process, an uninterruptible wait) before leaving it.
+/// Time limit for killing processes that do not die (another user's process, an uninterruptible wait).
 const FORCE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Turns the process into a custodian when it was started as one; otherwise returns at once.
+/// Turns the process into a custodian if it was started as one; otherwise returns at once.
 ///
-/// Must be the first thing `main` does: before threads, before argument parsing, before anything is printed. The orders
-/// come on standard input and the lifeline is standard output, both put there by gimlet; a person who types the argument
+/// Must be the first thing `main` does: before threads, before argument parsing, before anything is printed. Orders
+/// arrive on standard input and the lifeline is standard output, both set up by gimlet; a user who types the argument
 /// has no such socket there and gets the normal program.
 ///
-/// The helper that puts commands into a sandbox is the same binary too, and becomes one here.
+/// The sandbox helper is this binary too, and is also started here.
 pub fn run_custodian_if_asked() {
     crate::sandbox::run_sandbox_helper_if_asked();
     if std::env::args_os().nth(1).is_none_or(|argument| argument != ARGUMENT) {
@@ -103,13 +104,13 @@ struct Custodian {
     orders: Option<OwnedFd>,
     lifeline: OwnedFd,
     signals: OwnedFd,
-    /// Waits for the next order. Without one (the system has no room for it) orders are refused here.
+    /// Keeper that waits for the next order. Without one (the system lacks resources) orders are refused here.
     spare: Option<SpareKeeper>,
     /// All keepers, the spare one among them.
     keepers: Vec<i32>,
-    /// Whether a keeper died and left children that may still be alive.
+    /// True if a keeper died and left children that may still be alive.
     orphans: bool,
-    /// Once the end has begun: when keepers that are still there are killed.
+    /// Time at which remaining keepers are killed, once the shutdown has begun.
     ending: Option<Instant>,
 }
 
@@ -123,7 +124,7 @@ impl Custodian {
                 self.reap();
             }
             if end && self.ending.is_none() {
-                // The orders socket stays open: its end tells gimlet that all is over.
+                // The orders socket stays open: its end signals to gimlet that all processes have ended.
                 self.ending = Some(Instant::now() + self.grace() + KEEPER_LIMIT);
                 self.signal_keepers(Signal::CONT);
             }
@@ -145,7 +146,7 @@ impl Custodian {
         }
     }
 
-    /// Forks the next spare if there is none. When that fails the waiting order, if any, is told so.
+    /// Forks the next spare if there is none. On failure a waiting order, if any, is refused with the error.
     fn ensure_spare(&mut self) {
         if self.spare.is_some() || self.orders.is_none() || self.ending.is_some() {
             return;
@@ -177,11 +178,11 @@ impl Custodian {
         let timeout = (self.orphans || self.ending.is_some()).then_some(Duration::from_millis(50));
         poll(&mut polled, timeout);
         let ready = |index: usize| polled.get(index).is_some_and(|fd| !fd.revents().is_empty());
-        // A look at the children also after a timeout: a kill that failed once is tried again.
+        // Check the children also after a timeout: a kill that failed once is retried.
         (ready(2), ready(1), ready(0) || timeout.is_some())
     }
 
-    /// Takes one order and says that it cannot be carried out.
+    /// Takes one order and reports that it cannot be carried out.
     fn refuse_order(&mut self, error: &std::io::Error) {
         let Some(orders) = &self.orders else { return };
         let mut buffer = vec![0; custody_wire::INLINE_ORDER_BYTES + 1024];
@@ -196,21 +197,22 @@ impl Custodian {
         }
     }
 
-    /// How long commands may take to end: what gimlet said with its last word, if it had one.
+    /// Returns the grace period for commands: the one in gimlet's last message, if there was one.
     fn grace(&self) -> Duration {
         let mut grace = [0; 4];
         let len = message_socket::peek(&self.lifeline, &mut grace).unwrap_or_default();
         custody_wire::decode_grace(grace.get(..len).unwrap_or_default()).unwrap_or(SILENT_END_GRACE)
     }
 
-    /// Keepers in the list are not buried yet, so their numbers are still theirs.
+    /// Signals all keepers. Those in the list are not reaped yet, so their process ids are still theirs.
     fn signal_keepers(&self, signal: Signal) {
         for keeper in self.keepers.iter().filter_map(|keeper| Pid::from_raw(*keeper)) {
             let _ = rustix::process::kill_process(keeper, signal);
         }
     }
 
-    /// Buries dead children. The living that are no keepers were left behind by a keeper that was killed, so they go.
+    /// Reaps dead children. Living children that are not keepers were left behind by a killed keeper, so they are
+    /// killed.
     fn reap(&mut self) {
         let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
         while let Ok(Some((process, status))) = rustix::process::wait(options) {
@@ -230,13 +232,13 @@ impl Custodian {
     }
 }
 
-/// Lets a process that somebody stopped wake up to its orphanhood. The system sends this when the thread that started the
-/// process ends, too, which does no harm: to a process that runs it means nothing.
+/// Makes the system continue a stopped process when its parent dies. The system also sends this signal when the
+/// thread that started the process ends, which is harmless: a running process ignores it.
 fn continue_when_parent_dies() {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::CONT));
 }
 
-/// Kills every child of this process that is not in `kept`, with all its descendants; says whether there were any.
+/// Kills every child of this process that is not in `kept`, with all its descendants; returns true if there were any.
 fn kill_orphans(kept: &[i32]) -> bool {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let processes = procfs::list_processes();
@@ -260,11 +262,11 @@ fn poll(descriptors: &mut [PollFd<'_>], timeout: Option<Duration>) {
         tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(time.subsec_nanos()),
     });
-    // An interruption is no different from a time-out to the loops here: they look at everything and come back.
+    // The loops treat an interruption like a timeout: they check everything and poll again.
     let _ = rustix::event::poll(descriptors, timeout.as_ref());
 }
 
-/// Reads whatever is there and throws it away; false once the other end is closed.
+/// Reads and discards all available data; returns false once the other end is closed.
 fn drain_readable(descriptor: &OwnedFd) -> bool {
     let mut buffer = [0; 16 * 1024];
     loop {

@@ -24,7 +24,7 @@ pub(crate) struct OrderDescriptors {
     pub(crate) report: bool,
     /// The program gets that pipe as descriptor 3; without this it is the keeper's.
     pub(crate) program_reports: bool,
-    /// A set of Landlock rules, which the command is held to.
+    /// Landlock rule set that restricts the command.
     pub(crate) rules: bool,
     /// The order itself is in a memory file.
     pub(crate) in_file: bool,
@@ -56,7 +56,7 @@ pub(crate) struct OrderWords<'a> {
 #[derive(Debug)]
 pub(crate) struct NulInWord;
 
-/// The head of an order: version, parts, counts. An order in a file has only this in its message.
+/// Encodes an order with its header: version, parts, counts. An order in a file has only this in its message.
 pub(crate) fn encode_order(words: &OrderWords<'_>, parts: OrderDescriptors) -> Result<Vec<u8>, NulInWord> {
     let mut bytes = Vec::with_capacity(4096);
     bytes.extend([VERSION, parts.to_byte()]);
@@ -73,7 +73,7 @@ pub(crate) fn encode_order(words: &OrderWords<'_>, parts: OrderDescriptors) -> R
     Ok(bytes)
 }
 
-/// The message that stands for an order whose bytes are in a memory file.
+/// Encodes the message for an order whose bytes are in a memory file.
 pub(crate) fn encode_order_in_file(parts: OrderDescriptors) -> [u8; 2] {
     [VERSION, OrderDescriptors { in_file: true, ..parts }.to_byte()]
 }
@@ -89,7 +89,7 @@ fn push_word(bytes: &mut Vec<u8>, pieces: &[&OsStr]) -> Result<(), NulInWord> {
     Ok(())
 }
 
-/// An order as the custodian reads it; the strings still lie in the message and go to the kernel from there.
+/// An order as the custodian reads it; the strings borrow from the message and go to the kernel from there.
 pub(crate) struct DecodedOrder<'a> {
     pub(crate) program: &'a CStr,
     pub(crate) cwd: &'a CStr,
@@ -97,7 +97,7 @@ pub(crate) struct DecodedOrder<'a> {
     pub(crate) env: Vec<&'a CStr>,
 }
 
-/// Which descriptors came with a message; `None` for another version's message.
+/// Returns the descriptors that came with a message; `None` for another version's message.
 pub(crate) fn decode_order_descriptors(message: &[u8]) -> Option<OrderDescriptors> {
     match message {
         [VERSION, parts, ..] => Some(OrderDescriptors::from_byte(*parts)),
@@ -105,7 +105,7 @@ pub(crate) fn decode_order_descriptors(message: &[u8]) -> Option<OrderDescriptor
     }
 }
 
-/// The whole order; `None` when the bytes are not one.
+/// Decodes the whole order; `None` when the bytes are not one.
 pub(crate) fn decode_order(message: &[u8]) -> Option<DecodedOrder<'_>> {
     let (args, rest) = take_u32(message.get(2..)?)?;
     let (env, rest) = take_u32(rest)?;
@@ -123,7 +123,7 @@ fn take_u32(bytes: &[u8]) -> Option<(u32, &[u8])> {
     bytes.split_first_chunk().map(|(number, rest)| (u32::from_le_bytes(*number), rest))
 }
 
-/// Where a start failed.
+/// Stage at which a start failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StartStage {
     /// The order was not understood, or a keeper could not be set up.
@@ -134,7 +134,7 @@ pub(crate) enum StartStage {
     Program,
 }
 
-/// What a keeper tells gimlet.
+/// Message from a keeper to gimlet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeeperEvent {
     Started { pid: i32, keeper: i32 },
@@ -166,13 +166,13 @@ impl KeeperEvent {
     }
 }
 
-/// What gimlet asks of a keeper.
+/// Request from gimlet to a keeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeeperRequest {
-    /// End the whole tree: ask politely, wait that long, then force.
+    /// End the whole process tree: TERM, wait for the grace period, then KILL.
     Kill { grace: Duration },
-    /// Nobody listens on this socket any more; what is left may live until the session ends. The read ends of its
-    /// pipes come along, so that a survivor that still writes is neither stopped nor killed by a full or closed pipe.
+    /// Gimlet no longer reads this socket; remaining processes may live until the session ends. The read ends of the
+    /// pipes come along, so that a survivor that still writes is neither blocked nor killed by a full or closed pipe.
     Release,
 }
 
@@ -193,12 +193,12 @@ impl KeeperRequest {
     }
 }
 
-/// The one number a lifeline may carry.
+/// Encodes the one number that a lifeline may carry.
 pub(crate) fn encode_grace(grace: Duration) -> [u8; 4] {
     to_millis(grace).to_le_bytes()
 }
 
-/// The grace for an orderly end; `None` when gimlet went without a word.
+/// Decodes the grace period for an orderly end; `None` when gimlet ended without sending it.
 pub(crate) fn decode_grace(bytes: &[u8]) -> Option<Duration> {
     bytes.first_chunk().map(|number| Duration::from_millis(i32::from_le_bytes(*number).max(0) as u64))
 }

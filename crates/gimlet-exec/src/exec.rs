@@ -1,7 +1,7 @@
 //! gimlet's side of custody: starts the custodian with the first command and sends it orders.
 //!
-//! [`Exec`] is a cheap handle that every part of a session shares; [`Running`] is one command. Nothing here waits on a
-//! thread: each command has a socket of its own on which its keeper speaks.
+//! [`Exec`] is a cheap handle that every part of a session shares; [`RunningCommand`] is one command. Nothing here
+//! blocks a thread: each command has a socket of its own for its keeper's messages.
 
 mod custodian_link;
 mod program_lookup;
@@ -27,7 +27,7 @@ pub use running_command::{CommandExit, RunningCommand};
 /// The variable that every command carries, so that a later start can find what an earlier one lost.
 pub(crate) const MARKER_VARIABLE: &str = "GIMLET_CUSTODY";
 
-/// How the custodian comes to life.
+/// Program that is run as the custodian.
 #[derive(Debug, Clone)]
 pub enum CustodianProgram {
     /// Run this binary again: the running image itself where the system can name it, else the given path. Its `main`
@@ -38,13 +38,14 @@ pub enum CustodianProgram {
     Fork,
 }
 
-/// What an [`Exec`] needs to know once.
+/// Configuration of an [`Exec`].
 #[derive(Debug, Clone)]
 pub struct ExecConfig {
     pub custodian: CustodianProgram,
     /// Names the session in the environment of its commands.
     pub session_marker: String,
-    /// Where a small record of this run lies while it has commands, for [`crate::sweep_orphans`]. Without it nothing is written.
+    /// Directory of a small record of this run while it has commands, for [`crate::sweep_orphans`]. Without it
+    /// nothing is written.
     pub runtime_dir: Option<PathBuf>,
 }
 
@@ -54,11 +55,11 @@ pub enum StdinMode {
     /// `/dev/null`.
     #[default]
     Null,
-    /// A pipe whose writing end is in [`Running`].
+    /// A pipe whose writing end is in [`RunningCommand`].
     Pipe,
 }
 
-/// Where standard output and standard error go.
+/// Destination of standard output and standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StreamMode {
     /// Into one pipe, interleaved as they were written.
@@ -68,7 +69,7 @@ pub enum StreamMode {
     Split,
 }
 
-/// Who says in which directory a command ended.
+/// Process that reports the directory in which a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DirectoryReporter {
     #[default]
@@ -93,11 +94,11 @@ pub struct SpawnRequest {
     pub stdin: StdinMode,
     pub streams: StreamMode,
     pub report: DirectoryReporter,
-    /// What the program and all that it starts are held to.
+    /// Restrictions of the program and all its descendants.
     pub confinement: Option<Arc<Confinement>>,
 }
 
-/// Why a program could not be started or lost its keeper.
+/// Error of starting a program, or the loss of its keeper.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
     #[error("cannot start the process custodian")]
@@ -124,23 +125,23 @@ pub enum ExecError {
     Keeper { program: OsString, source: io::Error },
 }
 
-/// A handle for starting processes that end with the session. Cheap to clone; starts nothing by itself.
+/// A handle for starting processes that end with the session. Cheap to clone; creating it starts nothing.
 #[derive(Debug, Clone)]
 pub struct Exec {
     shared: Arc<ExecState>,
 }
 
-/// What the handle and every running command share; its end is the end of all of them.
+/// State shared by the handle and every running command; dropping it ends all of them.
 #[derive(Debug)]
 pub(crate) struct ExecState {
     config: ExecConfig,
     run: RunRecord,
     custody: Mutex<CustodyHandles>,
-    /// Held by whoever ends everything.
+    /// Held by the caller that ends everything.
     ending: tokio::sync::Mutex<()>,
     /// Files that are of use to this session's commands only.
     temporary: Mutex<Vec<PathBuf>>,
-    /// What all commands live in together.
+    /// Memory control group shared by all commands.
     memory: OnceLock<MemoryGroup>,
 }
 
@@ -151,14 +152,14 @@ impl Exec {
         Self { shared: Arc::new(ExecState { config, run, custody, ending, temporary, memory }) }
     }
 
-    /// Has all commands from the first one on share the memory of this group. To be called before anything is started.
+    /// Makes all commands share the memory limit of this group. Must be called before anything is started.
     pub fn use_memory_group(&self, group: MemoryGroup) {
         // A second group would leave what runs in the first.
         drop(self.shared.memory.set(group));
     }
 
-    /// Starts the custodian in the background if there is none, so that the first command need not wait for it. Where
-    /// that fails, the first command tries again and says what is wrong.
+    /// Starts the custodian in the background if there is none, so that the first command need not wait for it. If
+    /// that fails, the first command retries and returns the error.
     pub fn prestart_custodian(&self) {
         if self.custodian_pid().is_none() {
             let shared = Arc::clone(&self.shared);
@@ -182,10 +183,10 @@ impl Exec {
         }
     }
 
-    /// Ends everything that was started, politely for as long as `grace`, and the custodian with it.
+    /// Ends everything that was started, gracefully for as long as `grace`, and the custodian with it.
     ///
-    /// Nothing can be started afterwards. Returns when all is gone, or when even force did not help for some seconds. It
-    /// goes on when whoever called it does not wait, and who calls it again waits for the same end.
+    /// Nothing can be started afterwards. Returns when all processes are gone, or when even force did not help for
+    /// some seconds. Continues if the caller stops waiting; further calls wait for the shutdown already in progress.
     pub async fn shutdown(&self, grace: Duration) {
         let shared = Arc::clone(&self.shared);
         #[allow(clippy::disallowed_methods, reason = "it has to outlive whoever called it, and ends by itself")]
@@ -206,12 +207,12 @@ impl Exec {
         drop(ended.await);
     }
 
-    /// Has a file removed by [`Self::shutdown`], or when the last handle and the last command are gone.
+    /// Registers a file to be removed by [`Self::shutdown`], or when the last handle and the last command are gone.
     pub(crate) fn remove_at_end(&self, file: PathBuf) {
         self.shared.lock_temporary().push(file);
     }
 
-    /// The custodian's process number while there is one, for diagnostics.
+    /// Returns the custodian's process id while there is one, for diagnostics.
     pub fn custodian_pid(&self) -> Option<u32> {
         self.shared.lock_custody().custodian_pid()
     }
@@ -254,7 +255,7 @@ impl SpawnOrder {
 
 impl ExecState {
     fn lock_custody(&self) -> std::sync::MutexGuard<'_, CustodyHandles> {
-        // No code that holds the lock can leave the custody half changed, so a panic elsewhere does not spoil it.
+        // No code that holds the lock can leave the custody half changed, so a poisoned lock is still valid.
         self.custody.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -269,7 +270,7 @@ impl ExecState {
 
     fn remove_temporary_files(&self) {
         for file in self.lock_temporary().drain(..) {
-            // It may never have been made, or be gone already.
+            // It may never have been created, or be gone already.
             drop(std::fs::remove_file(file));
         }
     }
@@ -295,7 +296,7 @@ impl ExecState {
             let sent = self.lock_custody().send_order(self.custodian_start(), parcel.message(), &parcel.descriptors());
             match sent {
                 Ok(()) => break,
-                // The custodian is momentarily behind; its socket holds dozens of orders.
+                // The custodian is momentarily behind; its socket buffers dozens of orders.
                 Err(custodian_link::OrderSendError::Full) if waited < custodian_link::STUCK_AFTER => {
                     tokio::time::sleep(Duration::from_millis(2)).await;
                     waited += Duration::from_millis(2);
@@ -309,7 +310,8 @@ impl ExecState {
         starting.wait_until_started(Arc::clone(self), order).await
     }
 
-    /// A keeper was killed. Its orphans fall to the custodian, which ends them, or to gimlet when that was killed, too.
+    /// Cleans up after a killed keeper. Its orphans are reparented to the custodian, which kills them, or to gimlet
+    /// when the custodian was killed, too.
     async fn clean_up_after_keeper(&self, keeper: i32) {
         custodian_link::wait_for_death(keeper).await;
         let dying_custodian = self.lock_custody().dying_custodian();

@@ -1,7 +1,7 @@
-//! A command that somebody waits for: its output is taken as it comes, its end is told once.
+//! A foreground command: its output is captured as it arrives, its end is reported once.
 //!
-//! Time limits belong to the caller, who drops [`ForegroundCommand::wait_for_output`] when time is up and then either kills the command
-//! or moves it to the background; nothing is lost by that.
+//! Timeouts belong to the caller, who drops [`ForegroundCommand::finish`] when time is up and then either kills the
+//! command or moves it to the background; nothing is lost by that.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use crate::background::BackgroundCommand;
 use crate::capture::{CaptureLimits, CapturedOutput, OutputCapture, OutputProgress};
 use crate::exec::{CommandExit, ExecError, RunningCommand};
 
-/// How long after a command's exit its pipe may still be read, when something else holds it open.
+/// Time limit for reading the pipe after a command's exit, when another process holds it open.
 const DRAIN_LIMIT: Duration = Duration::from_millis(500);
-/// A pipe that is held open but stays silent for so long has nothing more to say about this command.
+/// Time without data after which a pipe that is held open counts as drained.
 const DRAIN_QUIET: Duration = Duration::from_millis(150);
-/// How long a command that printed too much has to end by itself.
+/// Grace period for a command that printed too much.
 const OVER_LIMIT_GRACE: Duration = Duration::from_secs(2);
-/// The most that is taken from a pipe at once; the size of a pipe.
+/// Maximum bytes read from a pipe at once; the size of a pipe.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Why a command is over.
+/// Reason why a command ended.
 #[derive(Debug)]
 pub enum CommandEnd {
     /// By itself, with a code or by a signal that was not ours.
@@ -40,12 +40,12 @@ pub enum CommandEnd {
 pub struct FinishedCommand {
     pub end: CommandEnd,
     pub output: CapturedOutput,
-    /// What the command wrote to its report descriptor.
+    /// Data that the command wrote to its report descriptor.
     pub report: Vec<u8>,
 }
 
 impl FinishedCommand {
-    /// The directory a shell command ended in, if it could say so.
+    /// Returns the directory in which a shell command ended, if it was reported.
     pub fn cwd(&self) -> Option<PathBuf> {
         crate::exec::parse_reported_directory(&self.report)
     }
@@ -93,30 +93,30 @@ impl ForegroundCommand {
         self.running.pid
     }
 
-    /// Where the output stands, with up to that many of its last lines.
+    /// Returns the progress of the output, with up to this many of its last lines.
     pub fn progress(&self, lines: usize) -> OutputProgress {
         self.capture.monitor().progress(lines)
     }
 
     /// Waits for the command's end. May be dropped and called again until it has returned once.
     ///
-    /// What the command left in the background lives on until the session ends.
+    /// Background processes that the command left live on until the session ends.
     pub async fn finish(&mut self) -> FinishedCommand {
         let ended = self.run_to_end().await;
         self.collect_result(ended).await
     }
 
-    /// Ends the whole tree: TERM, `grace`, KILL. Output printed meanwhile is still taken.
+    /// Ends the whole process tree: TERM, `grace`, KILL. Output printed meanwhile is still captured.
     pub async fn kill(&mut self, grace: Duration) -> FinishedCommand {
         self.kill_and_read(grace).await;
         let ended = CommandEnd::Killed(self.running.exit());
         self.collect_result(ended).await
     }
 
-    /// Moves the command to the background: from now on its output goes to the file, all of it, and nobody waits. The
-    /// file is there, with what was printed so far, when this returns.
+    /// Moves the command to the background: from now on all its output goes to the file, and no caller waits for it.
+    /// When this returns, the file exists with the output so far.
     ///
-    /// Must be called within the runtime that is to carry it.
+    /// Must be called within the runtime that is to drive it.
     pub fn into_background(mut self) -> BackgroundCommand {
         self.capture.move_to_file(self.limit_bytes);
         BackgroundCommand::from_foreground(self)
@@ -184,7 +184,8 @@ impl ForegroundCommand {
                 },
             }
         }
-        // The writers are dead; what they left in the pipe is there at once, but the runtime may not know of it yet.
+        // The writers are dead; the data that they left in the pipe is available, but the runtime may not know of it
+        // yet.
         let latest = Instant::now() + DRAIN_LIMIT;
         while let Ok(len) = tokio::time::timeout(DRAIN_QUIET, read_some(self.pipe.as_ref(), &mut self.buffer)).await {
             if len == 0 || self.capture.is_over_limit() || Instant::now() > latest {
@@ -203,7 +204,7 @@ impl ForegroundCommand {
     }
 }
 
-/// The next bytes of a pipe; zero when it is closed.
+/// Reads the next bytes of a pipe; returns zero when it is closed.
 async fn read_some(pipe: Option<&pipe::Receiver>, buffer: &mut [u8]) -> usize {
     let Some(pipe) = pipe else { return 0 };
     loop {

@@ -1,8 +1,8 @@
-//! A short command that is run for the text it prints, such as a helper that the person named in their settings.
+//! A short command that is run for its output, such as a helper that the user named in their settings.
 //!
-//! It runs under custody like everything else, without a terminal and without input, for a limited time and with limited
-//! output. What it prints is kept in memory alone: it may be a secret, so nothing here writes it to a file or puts it
-//! into an error.
+//! It runs under custody like every command, without a terminal and without input, for a limited time and with
+//! limited output. Its output is kept in memory only: it may be a secret, so nothing here writes it to a file or puts
+//! it into an error.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use crate::exec::{
 use crate::shell::errand_environment;
 use crate::terminal_text::render_for_model;
 
-/// What is kept of standard error: enough for its first line.
+/// Bytes kept of standard error: enough for its first line.
 const ERROR_BYTES: usize = 4 << 10;
-/// The longest piece of somebody else's words that goes into a message.
+/// Maximum length of foreign text quoted in a message.
 const LONGEST_WORDS: usize = 200;
-/// How long after the command's exit its pipes are still read, when something else holds them open.
+/// Time limit for reading the pipes after the command's exit, when another process holds them open.
 const DRAIN_LIMIT: Duration = Duration::from_millis(150);
-/// How long commands have to end by themselves: one that is out of time, and all of them when the session closes.
+/// Grace period for commands: for one that timed out, and for all of them when the session closes.
 pub const KILL_GRACE: Duration = Duration::from_millis(500);
 
 /// The command and its limits.
@@ -36,11 +36,11 @@ pub struct HelperCommand<'a> {
     /// one to get another.
     pub env: &'a Env,
     pub timeout: Duration,
-    /// An answer longer than this is none.
+    /// Maximum length of the output; longer output is an error.
     pub max_bytes: usize,
 }
 
-/// Why there is no answer.
+/// Reason why there is no output.
 #[derive(Debug, thiserror::Error)]
 pub enum HelperCommandError {
     #[error(transparent)]
@@ -66,7 +66,7 @@ fn describe_exit(exit: CommandExit) -> String {
 }
 
 impl HelperCommand<'_> {
-    /// Runs the command and gives what it printed. Dropping the future ends the command's whole tree.
+    /// Runs the command and returns its output. Dropping the future ends the command's whole process tree.
     pub async fn run(self, exec: &Exec) -> Result<Vec<u8>, HelperCommandError> {
         let spawn = SpawnRequest {
             program: "/bin/sh".into(),
@@ -107,7 +107,7 @@ async fn collect_output(running: &mut RunningCommand, most_bytes: usize) -> Resu
         )
     };
     let exit = read_to_exit(running, reading).await;
-    // Whoever stays behind may go on writing; the pipes are closed or given away with the command.
+    // Remaining processes may go on writing; the pipes are closed or handed over with the command.
     (running.output, running.errors) = (output, errors);
     match exit? {
         exit if exit.is_success() => Ok(printed),
@@ -127,7 +127,8 @@ async fn read_to_exit<T>(
             Ok(running.wait().await?)
         }
         exit = running.wait() => {
-            // What still holds the pipes open is not the command; its own words are there already.
+            // A process that still holds the pipes open is not the command; the command's own output has been read
+            // already.
             if let Ok(read) = tokio::time::timeout(DRAIN_LIMIT, reading).await {
                 read?;
             }
@@ -143,7 +144,7 @@ async fn read_pipe(
     most_bytes: usize,
 ) -> Result<(), HelperCommandError> {
     let Some(pipe) = pipe else { return Ok(()) };
-    // An error is the end of the reading; the command's exit tells the rest.
+    // A read error ends the reading; the command's exit is reported separately.
     drop(pipe.take(most_bytes as u64 + 1).read_to_end(bytes).await);
     match bytes.len() > most_bytes {
         true => Err(HelperCommandError::OutputTooLarge { limit_bytes: most_bytes }),
@@ -151,7 +152,7 @@ async fn read_pipe(
     }
 }
 
-/// Reads the beginning of a pipe and throws the rest away, so that the writer is not held up.
+/// Reads the beginning of a pipe and discards the rest, so that the writer is not blocked.
 async fn read_prefix_and_drain(pipe: Option<&mut Receiver>, bytes: &mut Vec<u8>) -> Result<(), HelperCommandError> {
     let Some(pipe) = pipe else { return Ok(()) };
     drop((&mut *pipe).take(ERROR_BYTES as u64).read_to_end(bytes).await);

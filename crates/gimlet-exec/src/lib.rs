@@ -1,11 +1,12 @@
-//! The only room of gimlet that starts processes, and the only one with `unsafe`.
+//! The only crate of gimlet that starts processes, and the only one with `unsafe`.
 //!
-//! A command is started by a small custodian process and kept by a keeper of its own, so that whatever the command
-//! leaves behind (`setsid`, `nohup`, double forks, cleared environments) is found and ended with it, with the session,
-//! or with gimlet itself, even after `kill -9`. This room never decides whether a command may run, never prints, never
-//! reads its own environment, and never turns text into commands other than by handing a shell one argument.
+//! A command is started by a small custodian process and kept by a keeper of its own, so that all processes that the
+//! command leaves behind (`setsid`, `nohup`, double forks, cleared environments) are found and ended with it, with
+//! the session, or with gimlet itself, even after `kill -9`. This crate never decides whether a command may run,
+//! never prints, never reads its own environment, and never turns text into commands other than by passing a shell
+//! one argument.
 //!
-//! Linux only: subreapers, pidfds and `/proc` are what makes custody exact.
+//! Linux only: custody relies on subreapers, pidfds and `/proc`.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("gimlet runs on Linux only: custody of processes needs subreapers, pidfds and /proc");

@@ -1,7 +1,8 @@
-//! A limit for the memory of all commands of a session together: one control group that the custodian, and with it every
-//! command, lives in. The kernel ends the largest process of a group that is full; gimlet itself is outside.
+//! A memory limit for all commands of a session together: one control group that contains the custodian and thus
+//! every command. The kernel kills the largest process of a group that is full; gimlet itself is outside.
 //!
-//! Both versions of control groups are spoken. Where neither can be had the caller is told why and goes on without.
+//! Both versions of control groups are supported. If neither is usable the caller gets the reason and continues
+//! without a limit.
 
 use std::fs;
 use std::io;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 const PREFIX: &str = "gimlet-";
 const PROCESSES: &str = "cgroup.procs";
 
-/// Why there is no group.
+/// Reason why there is no group.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryGroupError {
     #[error("this system has no control group for memory that gimlet is in")]
@@ -26,10 +27,10 @@ pub struct MemoryGroup {
     folder: PathBuf,
 }
 
-/// Where a group can be made, and how it is told its limit.
+/// Parent of a new group, and how its limit is set.
 #[derive(Debug, PartialEq, Eq)]
 struct CgroupSite {
-    /// The folder in which the group is made.
+    /// The folder in which the group is created.
     parent: PathBuf,
     limit_file: &'static str,
     /// Without it memory would only move elsewhere. Not every kernel counts it.
@@ -38,9 +39,9 @@ struct CgroupSite {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SwapLimit {
-    /// The file holds memory and swap together.
+    /// The file limits memory and swap together.
     WithMemory,
-    /// The file holds swap alone, of which there is to be none.
+    /// The file limits swap alone, which is set to zero.
     Zero,
 }
 
@@ -60,7 +61,7 @@ impl MemoryGroup {
 
     fn create_at(site: &CgroupSite, limit: u64) -> Result<Self, (PathBuf, io::Error)> {
         remove_stale_groups(&site.parent);
-        // Whoever may not write this may not move processes below it.
+        // A user who may not write this file may not move processes below it.
         let gate = site.parent.join(PROCESSES);
         fs::OpenOptions::new().write(true).open(&gate).map_err(|error| (gate, error))?;
         let name = |n: u32| site.parent.join(format!("{PREFIX}{}-{n}", std::process::id()));
@@ -77,7 +78,7 @@ impl MemoryGroup {
         Ok(group)
     }
 
-    /// Takes a process in; what it starts from now on is in as well.
+    /// Adds a process; its later children are included as well.
     pub(crate) fn add_process(&self, pid: i32) -> io::Result<()> {
         fs::write(self.folder.join(PROCESSES), pid.to_string())
     }
@@ -108,7 +109,7 @@ fn read_or_empty(file: &str) -> String {
     fs::read_to_string(file).unwrap_or_default()
 }
 
-/// The places where a group could be made, the best first.
+/// Returns the locations where a group could be created, the best first.
 fn find_sites(mounts: &str, own: &str) -> Vec<CgroupSite> {
     let mut found = Vec::new();
     let first = |parent: PathBuf| CgroupSite {
@@ -123,7 +124,7 @@ fn find_sites(mounts: &str, own: &str) -> Vec<CgroupSite> {
         match mount.kind {
             CgroupVersion::V1 => found.push(first(path)),
             CgroupVersion::V2 => {
-                // A group that holds processes has no limits for groups in it, but beside it there may be some.
+                // A group with processes cannot limit groups inside it, but its parent may allow it beside it.
                 let candidates = path.ancestors().take(2).take_while(|path| path.starts_with(&mount.at));
                 let counts = |path: &&Path| {
                     let kinds = fs::read_to_string(path.join("cgroup.subtree_control")).unwrap_or_default();
@@ -151,7 +152,8 @@ struct CgroupMount {
 }
 
 impl CgroupMount {
-    /// From a line of `mountinfo`: numbers, the root, the place and options, a dash, the kind, the source and more.
+    /// Parses a line of `mountinfo`: numbers, the root, the mount point and options, a dash, the type, the source and
+    /// more.
     fn parse(line: &str) -> Option<Self> {
         let (before, after) = line.split_once(" - ")?;
         let mut before = before.split(' ').skip(3);
@@ -165,7 +167,7 @@ impl CgroupMount {
         Some(Self { kind, root, at })
     }
 
-    /// Where the group of a line of `cgroup` is, if the line speaks of this hierarchy.
+    /// Returns the path of the group in a line of `cgroup`, if the line is about this hierarchy.
     fn group_path(&self, line: &str) -> Option<PathBuf> {
         let mut parts = line.splitn(3, ':');
         let (number, kinds, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -178,7 +180,8 @@ impl CgroupMount {
     }
 }
 
-/// What a person wrote as a limit of memory: bytes, or a number with `K`, `M`, `G` or `T`; words for none.
+/// Parses a memory limit written by the user: bytes, or a number with `K`, `M`, `G` or `T`; words for no limit give
+/// `None`.
 pub fn parse_memory_limit(text: &str) -> Result<Option<u64>, String> {
     let text = text.trim();
     if ["", "0", "off", "false", "no", "none"].iter().any(|none| text.eq_ignore_ascii_case(none)) {

@@ -13,7 +13,7 @@ use rustix::net::{
 /// The most descriptors that travel with one message: status, three streams, report and payload.
 pub(crate) const MAX_DESCRIPTORS: usize = 6;
 
-/// A pair of connected sockets that keep message borders and notice each other's end.
+/// Returns a pair of connected sockets that preserve message boundaries and detect each other's close.
 pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
@@ -29,14 +29,14 @@ pub(crate) fn send(socket: impl AsFd, message: &[u8], descriptors: &[BorrowedFd<
     retry_interrupted(|| rustix::net::sendmsg(&socket, &[IoSlice::new(message)], &mut control, flags)).map(drop)
 }
 
-/// What one call of [`receive`] found.
+/// Result of one call of [`receive`].
 pub(crate) struct ReceivedMessage {
-    /// How many bytes of the buffer the message filled; zero means that the other side is gone.
+    /// Number of bytes in the buffer that the message filled; zero means that the other side is gone.
     pub(crate) len: usize,
     pub(crate) descriptors: Vec<OwnedFd>,
 }
 
-/// Takes one message without blocking; [`Errno::AGAIN`] when there is none.
+/// Receives one message without blocking; [`Errno::AGAIN`] when there is none.
 pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<ReceivedMessage, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -57,7 +57,7 @@ pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<ReceivedMe
     Ok(ReceivedMessage { len, descriptors })
 }
 
-/// Looks at what the other side wrote without taking it, so that every holder of the socket can see it.
+/// Reads pending data without consuming it, so that every holder of the socket can see it.
 pub(crate) fn peek(socket: impl AsFd, buffer: &mut [u8]) -> Result<usize, Errno> {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     retry_interrupted(|| rustix::net::recv(&socket, &mut *buffer, flags)).map(|(read, _)| read)

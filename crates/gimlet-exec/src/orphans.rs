@@ -1,9 +1,10 @@
-//! Ending what an earlier run lost: after `kill -9` of gimlet and its custodian together, nobody is left to do it then.
+//! Cleanup of processes that an earlier run lost: after `kill -9` of gimlet and its custodian together, no process is
+//! left to do it then.
 //!
-//! A run that starts commands leaves a small record in the runtime directory, locked for as long as it lives, and takes
-//! it away at its orderly end. Only a record that nobody holds makes the next start look at other processes at all: a
-//! lock is seen from every container that shares the directory, a process number is not. What it then ends carries that
-//! run's mark, is pinned by a descriptor before it is looked at, and is this user's own.
+//! A run that starts commands leaves a small record in the runtime directory, locked for as long as it lives, and
+//! removes it at its orderly end. Only an unlocked record makes the next start inspect other processes at all: a lock
+//! is visible from every container that shares the directory, a process id is not. The processes that are then killed
+//! carry that run's mark, are pinned by a descriptor before they are inspected, and belong to this user.
 
 use std::fs::{self, File, TryLockError};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,28 +19,29 @@ use crate::exec::MARKER_VARIABLE;
 use crate::procfs::{self, ProcessEntry};
 
 const EXTENSION: &str = "run";
-/// The name of a record that is being written; a sweep does not look at it.
+/// Extension of a record that is being written; a sweep skips it.
 const UNFINISHED_EXTENSION: &str = "new";
-/// Killing hands children to other parents, never out of sight; more rounds than this means that something forks on.
+/// Maximum number of passes: killing reparents children, but they stay visible; more passes mean that something keeps
+/// forking.
 const MAX_ROUNDS: usize = 20;
 
-/// Why a sweep could not look.
+/// Reason why a sweep could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     #[error("cannot look for records of earlier runs in {path}", path = path.display())]
     Read { path: PathBuf, source: io::Error },
 }
 
-/// What a sweep did.
+/// Result of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SweepReport {
-    /// Runs that had died without taking their record away.
+    /// Runs that had died without removing their record.
     pub dead_runs: usize,
     /// Processes of theirs that were still alive and are now ended.
     pub ended_processes: usize,
 }
 
-/// Ends what dead runs left behind. One directory listing when there is nothing to do.
+/// Kills the processes that dead runs left behind. Costs one directory listing when there is nothing to do.
 pub fn sweep_orphans(runtime_dir: &Path) -> Result<SweepReport, SweepError> {
     let entries = match fs::read_dir(runtime_dir) {
         Ok(entries) => entries,
@@ -49,17 +51,17 @@ pub fn sweep_orphans(runtime_dir: &Path) -> Result<SweepReport, SweepError> {
     let here = PidSpace::for_this_process();
     let mut swept = SweepReport::default();
     for path in entries.flatten().map(|entry| entry.path()) {
-        // Held until the record is gone, so that two starts do not sweep the same run.
+        // Held until the record is gone, so that two starts do not sweep one run.
         let Some((mut file, marker)) = lock_abandoned_record(&path) else { continue };
         let record = RunRecord::read(marker, &mut file);
         match record {
-            // Its processes are out of sight here, and a start that sees them will find the record.
+            // Its processes are not visible here; a start that can see them will find the record.
             Some((_, place)) if place.boot == here.boot && place.pids != here.pids => continue,
             Some((run, place)) if place == here => {
                 swept.dead_runs += 1;
                 swept.ended_processes += run.kill_all();
             }
-            // Nothing outlives a boot, and text that is no record says nothing about a process.
+            // No process outlives a boot, and text that is not a record identifies no process.
             Some(_) | None => {}
         }
         // A failure leaves the record for the next start.
@@ -68,7 +70,8 @@ pub fn sweep_orphans(runtime_dir: &Path) -> Result<SweepReport, SweepError> {
     Ok(swept)
 }
 
-/// The record at a path, locked, with its marker; `None` when it is no record or its run may be alive.
+/// Opens and locks the record at a path, and returns it with its marker; `None` when it is not a record or its run
+/// may be alive.
 fn lock_abandoned_record(path: &Path) -> Option<(File, String)> {
     if path.extension()? != EXTENSION {
         return None;
@@ -81,7 +84,7 @@ fn lock_abandoned_record(path: &Path) -> Option<(File, String)> {
     }
 }
 
-/// Where process numbers mean what a record says: one boot of one machine, and one space of numbers in it.
+/// Scope in which the process ids of a record are valid: one boot of one machine, and one pid namespace in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PidSpace {
     boot: String,
@@ -96,13 +99,13 @@ impl PidSpace {
     }
 }
 
-/// One run of gimlet and how to know the processes that it started.
+/// One run of gimlet and the means to identify the processes that it started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunRecord {
-    /// What commands carry in their environment: the session, this process's number and start time, and a count.
+    /// Marker in the environment of commands: the session, this process's id and start time, and a count.
     marker: String,
-    /// What custodian, keepers and commands carry as a limit that no system enforces. Unlike a variable it stays when
-    /// a command clears its environment.
+    /// Mark of custodian, keepers and commands, stored as a resource limit that no system enforces. Unlike a variable
+    /// it persists when a command clears its environment.
     mark: u64,
 }
 
@@ -116,7 +119,7 @@ impl RunRecord {
         let marker = format!("{session}.{pid}.{started}.{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let mut hasher = DefaultHasher::new();
         (&marker, PidSpace::for_this_process().boot).hash(&mut hasher);
-        // Above every limit that somebody would set on purpose, below the value for "none".
+        // Above every limit that a user would set on purpose, below the value for "none".
         let mark = (hasher.finish() >> 2) | 1 << 61;
         Self { marker, mark }
     }
@@ -129,7 +132,7 @@ impl RunRecord {
         self.mark
     }
 
-    /// Kills every process of this run, this one left out; says how many there were.
+    /// Kills every process of this run except this one; returns their number.
     pub(crate) fn kill_all(&self) -> usize {
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let mut ended = Vec::new();
@@ -140,7 +143,7 @@ impl RunRecord {
                 break;
             }
             for process in found {
-                // `signal` pins the process and compares its start time, so the number cannot have changed hands.
+                // `signal` pins the process and compares its start time, so the id cannot have been reused.
                 if process.signal(Signal::KILL).is_ok() && !ended.contains(&process.pid) {
                     ended.push(process.pid);
                 }
@@ -154,7 +157,7 @@ impl RunRecord {
             || process.initial_env_var(MARKER_VARIABLE.as_bytes()).as_deref() == Some(self.marker.as_bytes())
     }
 
-    /// What was written by [`Self::write_locked`]; `None` for anything else.
+    /// Parses a record written by [`Self::write_locked`]; returns `None` for anything else.
     fn read(marker: String, file: &mut File) -> Option<(Self, PidSpace)> {
         let mut text = String::new();
         file.take(4096).read_to_string(&mut text).ok()?;
@@ -167,8 +170,8 @@ impl RunRecord {
         dir.join(format!("{}.{EXTENSION}", self.marker))
     }
 
-    /// Writes the record and locks it. Where locks do not work there is no record: without one a sweep could not tell
-    /// the living from the dead.
+    /// Writes the record and locks it. Where locks do not work there is no record: without a lock a sweep could not
+    /// distinguish living runs from dead ones.
     pub(crate) fn write_locked(&self, dir: &Path) -> io::Result<LockedRecord> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         let path = self.path_in(dir);
@@ -192,7 +195,7 @@ impl RunRecord {
     }
 }
 
-/// A record on disk whose run is alive. Dropped without [`Self::remove_tree`] it stays, for a later sweep.
+/// A record on disk whose run is alive. If it is dropped without [`Self::remove`] the file stays, for a later sweep.
 #[derive(Debug)]
 pub(crate) struct LockedRecord {
     path: PathBuf,
@@ -202,7 +205,7 @@ pub(crate) struct LockedRecord {
 
 impl LockedRecord {
     pub(crate) fn remove(self) {
-        // What could not be removed is found unlocked by the next start, which has nothing to end then.
+        // A record that could not be removed is found unlocked by the next start, which then has nothing to kill.
         drop(fs::remove_file(&self.path));
     }
 }

@@ -1,4 +1,4 @@
-//! Who descends from whom, read from `/proc`, and signals that cannot hit a stranger who got the same number.
+//! Process ancestry, read from `/proc`, and signals that cannot reach another process that reused a process id.
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::fs;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-/// One process at one moment. Number and start time together name it for good.
+/// One process at one moment. Process id and start time together identify it permanently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessEntry {
     pub(crate) pid: i32,
@@ -19,12 +19,12 @@ pub(crate) struct ProcessEntry {
 }
 
 impl ProcessEntry {
-    /// The process with this number, if there is one.
+    /// Reads the process with this id, if there is one.
     pub(crate) fn read(pid: i32) -> Option<Self> {
         parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Signals exactly this process: the descriptor pins it, and the start time tells that it is still the same one.
+    /// Signals exactly this process: the descriptor pins it, and the start time proves that the id was not reused.
     pub(crate) fn signal(&self, signal: Signal) -> Result<(), Errno> {
         let pid = Pid::from_raw(self.pid).ok_or(Errno::SRCH)?;
         match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
@@ -37,7 +37,7 @@ impl ProcessEntry {
         }
     }
 
-    /// The value of an environment variable that the process was started with.
+    /// Returns the value of an environment variable that the process was started with.
     pub(crate) fn initial_env_var(&self, name: &[u8]) -> Option<Vec<u8>> {
         let environ = fs::read(format!("/proc/{}/environ", self.pid)).ok()?;
         environ
@@ -46,20 +46,21 @@ impl ProcessEntry {
             .map(<[u8]>::to_vec)
     }
 
-    /// The soft limit of file locks, which Linux carries from parent to child but has not enforced for decades.
+    /// Returns the soft limit of file locks, which Linux inherits from parent to child but has not enforced for
+    /// decades.
     pub(crate) fn file_lock_limit(&self) -> Option<u64> {
         let limits = fs::read_to_string(format!("/proc/{}/limits", self.pid)).ok()?;
         let limit = limits.lines().find_map(|line| line.strip_prefix("Max file locks"))?;
         limit.split_ascii_whitespace().next()?.parse().ok()
     }
 
-    /// The name that the process gave itself.
+    /// Returns the name that the process set for itself.
     pub(crate) fn name(&self) -> Option<String> {
         fs::read_to_string(format!("/proc/{}/comm", self.pid)).ok().map(|name| name.trim_end().to_owned())
     }
 }
 
-/// Every process that can be seen.
+/// Returns every visible process.
 pub(crate) fn list_processes() -> Vec<ProcessEntry> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries
@@ -69,7 +70,7 @@ pub(crate) fn list_processes() -> Vec<ProcessEntry> {
         .collect()
 }
 
-/// All of `processes` that descend from one of `roots`, the roots themselves left out, zombies left out.
+/// Returns all of `processes` that descend from one of `roots`, without the roots themselves and zombies.
 pub(crate) fn living_descendants(processes: &[ProcessEntry], roots: &[i32]) -> Vec<ProcessEntry> {
     let mut children: HashMap<i32, Vec<ProcessEntry>> = HashMap::new();
     for process in processes {
@@ -78,7 +79,7 @@ pub(crate) fn living_descendants(processes: &[ProcessEntry], roots: &[i32]) -> V
     let mut found: Vec<ProcessEntry> = Vec::new();
     let mut parents = roots.to_vec();
     while let Some(parent) = parents.pop() {
-        // Taken out, so that a table read while processes moved cannot lead in circles.
+        // Removed, so that a table read while processes moved cannot cause a cycle.
         for child in children.remove(&parent).unwrap_or_default() {
             parents.push(child.pid);
             found.push(child);

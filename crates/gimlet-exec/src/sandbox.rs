@@ -1,10 +1,10 @@
-//! The sandbox of commands: what a [`SandboxSpec`] says, held by the kernel.
+//! The sandbox of commands: a [`SandboxSpec`], enforced by the kernel.
 //!
-//! Gimlet never enters a sandbox itself. A sandboxed command is an ordinary one whose program is gimlet's helper (this
-//! binary again), which puts the walls up and then becomes the command; custody works as for any other. A wall that was
-//! promised and cannot be put up means that the command does not run.
+//! Gimlet never enters a sandbox itself. A sandboxed command is an ordinary one whose program is gimlet's helper
+//! (this binary again), which sets up the sandbox and then becomes the command; custody works as for any other. If a
+//! required layer cannot be set up, the command does not run.
 //!
-//! Linux only. What can be had is found out by [`probe`]; nothing here decides whether a command has to be sandboxed.
+//! Linux only. [`probe`] determines what is available; nothing here decides whether a command has to be sandboxed.
 
 mod bounded_read;
 mod bubblewrap;
@@ -57,7 +57,7 @@ use seccomp::{InetAccess, SocketAccess};
 pub use tamper_guard::TamperGuard;
 pub use violations::{SandboxOutcome, find_violations};
 
-/// Why a command cannot be put into a sandbox.
+/// Reason why a command cannot be sandboxed.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     #[error("there is no sandbox here: {why}")]
@@ -72,7 +72,7 @@ pub enum SandboxError {
     BubblewrapWritable { path: PathBuf },
 }
 
-/// Walls around commands, as one spec wants them and this machine can build them.
+/// Sandbox for commands, as a spec requires it and this machine supports it.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     spec: SandboxSpec,
@@ -81,7 +81,8 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// `proxy_socket` is where gimlet's proxy listens; needed for a spec whose network is not off.
+    /// Creates a sandbox. `proxy_socket` is the socket of gimlet's proxy; required for a spec whose network is not
+    /// off.
     pub fn new(
         spec: SandboxSpec,
         available: SandboxSupport,
@@ -103,7 +104,7 @@ impl Sandbox {
         Ok(Self { spec: resolve_spec_symlinks(spec), available, proxy_socket })
     }
 
-    /// What it was made from, with links followed in what may be written or read.
+    /// Returns the spec that it was made from, with symlinks resolved in the writable and readable paths.
     pub fn spec(&self) -> &SandboxSpec {
         &self.spec
     }
@@ -112,20 +113,20 @@ impl Sandbox {
         &self.available
     }
 
-    /// The same walls, which hold these paths as they are as well.
+    /// Returns this sandbox with these paths read-only as well.
     pub fn with_read_only_paths(&self, paths: &[PathBuf]) -> Self {
         let mut sandbox = self.clone();
         sandbox.spec.deny_write.extend_from_slice(paths);
         sandbox
     }
 
-    /// The same walls, in which these paths cannot be read either.
+    /// Returns this sandbox with these paths unreadable as well.
     pub fn with_unreadable_paths(mut self, paths: &[PathBuf]) -> Self {
         self.spec.deny_read.extend_from_slice(paths);
         self
     }
 
-    /// The same command inside the sandbox. `needed` are files that it reads wherever they are.
+    /// Wraps the command so that it runs inside the sandbox. `needed` are files that it reads wherever they are.
     pub fn wrap_spawn(&self, spawn: SpawnRequest, needed: &[&Path]) -> Result<SpawnRequest, SandboxError> {
         let path = spawn.env.iter().rfind(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
         let program = find_in_path(&spawn.program, path, &spawn.cwd)
@@ -173,13 +174,13 @@ impl Sandbox {
     }
 }
 
-/// Follows links now, once and for all: whoever may write a folder could replace what lies in it by a link before the
-/// next command, and would get whatever that leads to.
+/// Resolves symlinks once, in advance: a command that may write a folder could replace an entry by a symlink before
+/// the next command, and would gain access to the symlink's target.
 fn resolve_spec_symlinks(mut spec: SandboxSpec) -> SandboxSpec {
     let led: Vec<(PathBuf, PathBuf)> =
         spec.write.iter().map(|path| (path.clone(), resolve_existing_prefix(path))).collect();
     for (spelled, real) in led.iter().filter(|(spelled, real)| spelled != real) {
-        // What is closed or held there is so under either name.
+        // Denied and protected paths are so under either name.
         for list in [&mut spec.deny_write, &mut spec.deny_read] {
             let below = list.iter().filter_map(|path| Some(real.join(path.strip_prefix(spelled).ok()?)));
             let below: Vec<PathBuf> = below.collect();
@@ -192,7 +193,7 @@ fn resolve_spec_symlinks(mut spec: SandboxSpec) -> SandboxSpec {
     spec
 }
 
-/// A path without links; one that is not there goes through its deepest ancestor that is.
+/// Resolves symlinks in a path; for a missing one, in its deepest existing ancestor.
 fn resolve_existing_prefix(path: &Path) -> PathBuf {
     let there = path.ancestors().find_map(|ancestor| Some((ancestor, ancestor.canonicalize().ok()?)));
     match there.and_then(|(ancestor, real)| Some((path.strip_prefix(ancestor).ok()?, real))) {

@@ -1,8 +1,9 @@
-//! How a command text becomes a process: which shell, with what around the text, in which environment and directory.
+//! Construction of the process for a command text: the shell, the wrapper around the text, the environment and the
+//! directory.
 //!
-//! The text goes to the shell as one word and nothing is ever woven into it; so do the paths that gimlet adds: as
-//! arguments, or on the standard input of a shell that waits for them. What surrounds it is a constant line that runs it
-//! with `eval`. Where the shell ended up is known to its keeper, without the shell's help.
+//! The text is passed to the shell as one word and nothing is ever interpolated into it; so are the paths that gimlet
+//! adds: as arguments, or on the standard input of a prestarted shell. The wrapper is a constant line that runs the
+//! text with `eval`. The keeper knows the shell's final directory without the shell's help.
 
 mod command_env;
 mod prestarted_shell;
@@ -29,18 +30,18 @@ use shell_wrapper::ShellLanguage;
 /// The kernel's limit for one argument, its terminator included.
 const MAX_ARGUMENT_BYTES: usize = 128 * 1024;
 
-/// What a shell needs to know once.
+/// Configuration of a shell.
 #[derive(Debug, Clone)]
 pub struct ShellConfig {
     /// gimlet's own environment, with what the settings add to it.
     pub env: Env,
     pub session_id: String,
-    /// The effort level that commands are told about.
+    /// The effort level that is passed to commands.
     pub effort: Option<String>,
-    /// Where the functions, aliases and options of the user's start-up file are kept for this session; the number of
-    /// this process is added to the name. Without it commands run in a plain shell.
+    /// File for the functions, aliases and options of the user's start-up file during this session; this process's id
+    /// is added to the name. Without it commands run in a plain shell.
     pub snapshot_file: Option<PathBuf>,
-    /// Whether a shell may be started before there is a command for it.
+    /// True if a shell may be started before there is a command for it.
     pub prestart: bool,
 }
 
@@ -63,7 +64,7 @@ pub struct ShellRun {
     pub vanished_cwd: Option<PathBuf>,
 }
 
-/// Why a command text did not become a process.
+/// Reason why a command could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ShellError {
     #[error("{name} names {path}, which is not a bash or zsh that can be run", path = path.display())]
@@ -97,7 +98,7 @@ pub struct Shell {
     confined_env: Mutex<Option<ConfinedEnvironment>>,
 }
 
-/// The environment of confined commands, with what it was made from.
+/// The environment of confined commands, with the one that it was derived from.
 #[derive(Debug)]
 struct ConfinedEnvironment {
     base: SharedEnvironment,
@@ -105,7 +106,7 @@ struct ConfinedEnvironment {
     environment: SharedEnvironment,
 }
 
-/// Where a command runs.
+/// Placement of a command.
 #[derive(Debug, Clone, Copy)]
 enum CommandPlacement<'a> {
     /// As the user's own commands do.
@@ -142,19 +143,19 @@ impl Shell {
         })
     }
 
-    /// The program that reads the command texts.
+    /// Returns the program that runs the command texts.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it is a zsh, which reads some texts otherwise than bash.
+    /// Returns true if it is a zsh, which parses some texts differently from bash.
     pub fn is_zsh(&self) -> bool {
         self.language == ShellLanguage::Zsh
     }
 
-    /// The environment that every command gets, for other children of the session.
+    /// Returns the environment of every command, for other children of the session.
     pub fn environment(&self) -> Arc<[(OsString, OsString)]> {
-        // A whole environment is exchanged for another; there is nothing half done to find.
+        // The environment is replaced as a whole; a poisoned lock still holds a complete one.
         Arc::clone(&self.env.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -164,39 +165,41 @@ impl Shell {
         snapshots.into_iter().chain(self.env_file.clone()).collect()
     }
 
-    /// Returns the environment of commands where nothing but bash adds variables to it. `None` when others may: a file
-    /// that is read before each command, a program that starts the shell, or a shell whose own variables nobody has listed.
+    /// Returns the environment of commands where nothing but bash adds variables to it. `None` when other sources
+    /// may: a file that is read before each command, a program that starts the shell, or a shell whose own variables
+    /// are not listed.
     pub fn known_environment(&self) -> Option<Arc<[(OsString, OsString)]>> {
         let plain = self.language == ShellLanguage::Bash && self.prefix.is_empty() && self.env_file.is_none();
         plain.then(|| self.environment())
     }
 
-    /// Gives the commands from now on what belongs into theirs of this environment.
+    /// Sets the environment of later commands from this one, filtered for commands.
     pub fn set_environment(&self, env: &Env) {
         let env = command_env::for_commands(env, &self.session_id, self.effort.as_deref());
         *self.env.lock().unwrap_or_else(PoisonError::into_inner) = env.into();
     }
 
-    /// Has a shell ready for a command that is about to come; it is started beside.
+    /// Starts a shell in the background for a command that is about to arrive.
     pub fn prestart_shell(&self, exec: &Exec) {
         if self.can_prestart() {
             self.prestarted.ensure_started(exec, &self.path, &self.open_context());
         }
     }
 
-    /// The same for a command that will be confined.
+    /// Starts a shell in advance for a command that will be confined.
     pub fn prestart_confined_shell(&self, exec: &Exec, confinement: &Arc<Confinement>) {
         if self.can_prestart() {
             self.prestarted_confined.ensure_started(exec, &self.path, &self.confined_context(confinement));
         }
     }
 
-    /// Whether a shell can be started before its command is known.
+    /// Returns true if a shell can be started before its command is known.
     fn can_prestart(&self) -> bool {
         self.prestart && self.language == ShellLanguage::Bash && self.prefix.is_empty()
     }
 
-    /// Why commands run without what the user's start-up file defines, if something went wrong; told once.
+    /// Returns, once, the reason why commands run without the definitions of the user's start-up file, if something
+    /// failed.
     pub fn take_snapshot_error(&self) -> Option<String> {
         self.snapshot.take_error()
     }
@@ -216,7 +219,7 @@ impl Shell {
         self.start_placed(exec, command, CommandPlacement::Sandboxed(sandbox)).await
     }
 
-    /// Starts a command that is held to a confinement, with an environment that has no credentials.
+    /// Starts a confined command, with an environment that has no credentials.
     pub async fn start_confined(
         &self,
         exec: &Exec,
@@ -288,7 +291,8 @@ impl Shell {
         ShellContext { environment: self.environment(), confinement: None }
     }
 
-    /// The environment without credentials, kept for as long as the environment that it comes from.
+    /// Returns the context of confined commands; its environment without credentials is cached for as long as the one
+    /// that it is derived from.
     fn confined_context(&self, confinement: &Arc<Confinement>) -> ShellContext {
         let base = self.environment();
         let mut known = self.confined_env.lock().unwrap_or_else(PoisonError::into_inner);
@@ -307,7 +311,7 @@ impl Shell {
         ShellContext { environment, confinement: Some(Arc::clone(confinement)) }
     }
 
-    /// The shell itself, or the user's wrapper with the whole invocation as one quoted argument.
+    /// Returns the shell itself, or the user's wrapper with the whole invocation as one quoted argument.
     fn apply_prefix(&self, args: Vec<OsString>) -> Result<(OsString, Vec<OsString>), ShellError> {
         let Some((program, first)) = self.prefix.split_first() else {
             return Ok((self.path.clone().into_os_string(), args));
@@ -322,7 +326,7 @@ impl Shell {
     }
 }
 
-/// The environment that the commands of a session with this one of its own would begin with; `None` as for
+/// Returns the initial environment of commands in a session with this environment; `None` as for
 /// [`Shell::known_environment`].
 pub fn known_environment(env: &Env) -> Option<Vec<(OsString, OsString)>> {
     let adds = ["CLAUDE_ENV_FILE", "CLAUDE_CODE_SHELL_PREFIX"];
@@ -330,13 +334,13 @@ pub fn known_environment(env: &Env) -> Option<Vec<(OsString, OsString)>> {
     plain.then(|| command_env::for_commands(env, "", Some("")))
 }
 
-/// Whether a session with this environment has its commands run by zsh.
+/// Returns true if a session with this environment runs its commands with zsh.
 pub fn runs_zsh(env: &Env) -> bool {
     find_shell(env).is_ok_and(|(_, language)| language == ShellLanguage::Zsh)
 }
 
-/// The shell that the user named, else their bash, else any bash. Another login shell is not an error: the analyser
-/// reads bash, so bash runs the commands.
+/// Finds the shell that the user named, else their bash, else any bash. Another login shell is not an error: the
+/// analyser parses bash, so bash runs the commands.
 fn find_shell(env: &Env) -> Result<(PathBuf, ShellLanguage), ShellError> {
     if let Some(named) = env.get("CLAUDE_CODE_SHELL") {
         let path = PathBuf::from(named);
@@ -350,11 +354,11 @@ fn find_shell(env: &Env) -> Result<(PathBuf, ShellLanguage), ShellError> {
     let login = login.filter(|path| ShellLanguage::from_path(path) == Some(ShellLanguage::Bash) && is_runnable(path));
     let search = || find_in_path("bash".as_ref(), env.exact("PATH").map(AsRef::as_ref), Path::new("/"));
     let usual = || ["/bin/bash", "/usr/bin/bash"].map(PathBuf::from).into_iter().find(|path| is_runnable(path));
-    // The system's own before whatever PATH names first: a folder of the project may be among them.
+    // The system's own shell takes precedence over the first in PATH, which may be in a folder of the project.
     login.or_else(usual).or_else(search).map(|path| (path, ShellLanguage::Bash)).ok_or(ShellError::NoShell)
 }
 
-/// A prefix is a program, or a program with arguments; a path with spaces that exists is a program.
+/// Splits a prefix, which is a program, or a program with arguments; an existing path with spaces is a program.
 fn split_prefix(prefix: &str) -> Vec<OsString> {
     if Path::new(prefix).is_file() {
         return vec![prefix.into()];
@@ -362,7 +366,8 @@ fn split_prefix(prefix: &str) -> Vec<OsString> {
     prefix.split_whitespace().map(OsString::from).collect()
 }
 
-/// Whether the system runs a program as another user than whoever starts it. It does not where the directory is shared.
+/// Returns true if the system runs a program as another user than its caller. It does not do so where the directory
+/// is shared.
 fn runs_as_other_user(program: &OsStr, env: &[(OsString, OsString)]) -> bool {
     use std::os::unix::fs::PermissionsExt;
     const SET_USER_OR_GROUP: u32 = 0o6000;
@@ -376,7 +381,7 @@ fn can_enter(directory: &Path) -> bool {
     rustix::fs::access(directory, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// The directory, or its nearest parent that exists together with the one that was wanted.
+/// Returns the directory, or its nearest existing parent together with the requested one.
 fn nearest_directory(wanted: &Path) -> (PathBuf, Option<PathBuf>) {
     let found = wanted.ancestors().find(|dir| !dir.as_os_str().as_bytes().is_empty() && dir.is_dir());
     match found {

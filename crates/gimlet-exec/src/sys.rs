@@ -1,7 +1,7 @@
-//! The few calls that Rust cannot check: `fork`, `posix_spawn`, `execve`, `_exit`, signal set-up, wholesale closing, and the
-//! strings that the process was started with.
+//! The few calls that Rust cannot check: `fork`, `posix_spawn`, `execve`, `_exit`, signal set-up, closing of all
+//! descriptors, and the strings that the process was started with.
 //!
-//! Each is wrapped so that its callers stay safe code. Nothing here knows what a command, a keeper or a message is.
+//! Each is wrapped so that its callers stay safe code. Nothing here knows the concepts of command, keeper or message.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char};
@@ -13,16 +13,16 @@ use std::ptr;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Which side of a `fork` the caller woke up on.
+/// Side of a `fork` on which the caller continues.
 pub(crate) enum ForkSide {
     Parent(i32),
     Child,
 }
 
-/// Splits the process in two.
+/// Forks the process.
 ///
 /// The child has only the calling thread. It may use the allocator (the C library makes that safe after a fork) but
-/// must not touch a lock that another thread could have held, and must leave through [`exit_now`].
+/// must not touch a lock that another thread could have held, and must exit through [`exit_now`].
 pub(crate) fn fork() -> io::Result<ForkSide> {
     // SAFETY: the callers are the single-threaded custodian and the fork form of its start; both children run only the
     // loops of this crate, which take no lock of the parent, and end with `_exit`.
@@ -33,11 +33,11 @@ pub(crate) fn fork() -> io::Result<ForkSide> {
     }
 }
 
-/// Splits the process in two that share their working directory, their root and their file mode mask: when one of them
-/// changes its directory, the other one is there, too, also after the new program was started.
+/// Forks into two processes that share their working directory, their root and their file mode mask: when one of them
+/// changes its directory, the other's changes too, also after the new program was started.
 ///
-/// The same promises as for [`fork_custodian`] hold; besides, the process must have a single thread, because the C library does
-/// not know of this fork.
+/// The requirements of [`fork`] apply; besides, the process must have a single thread, because the C library does not
+/// know of this fork.
 pub(crate) fn fork_sharing_directory() -> io::Result<ForkSide> {
     let none = 0_usize;
     // SAFETY: without CLONE_VM and with no stack of its own the call behaves like `fork`: the child runs on a copy of
@@ -68,7 +68,7 @@ pub(crate) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// What a new program starts with: itself, its arguments, its environment and its descriptors.
+/// Parameters of a new program: its path, its arguments, its environment and its descriptors.
 pub(crate) struct ProgramImage<'a> {
     pub(crate) program: &'a CStr,
     pub(crate) args: &'a [&'a CStr],
@@ -79,8 +79,8 @@ pub(crate) struct ProgramImage<'a> {
 
 /// Starts a program in a session and process group of its own, with an empty signal mask and default dispositions.
 ///
-/// The child shares memory with its parent until it runs the new program, so nothing is copied, and a failure to run it
-/// comes back here as the error.
+/// The child shares memory with its parent until it runs the new program, so nothing is copied, and a failure to run
+/// it is returned here as the error.
 pub(crate) fn spawn_image(image: &ProgramImage<'_>) -> io::Result<i32> {
     let args = null_terminated(image.args);
     let env = null_terminated(image.env);
@@ -118,13 +118,13 @@ pub(crate) fn spawn_image(image: &ProgramImage<'_>) -> io::Result<i32> {
     Ok(pid)
 }
 
-/// Becomes a new program with an empty signal mask, default dispositions and exactly the given descriptors besides those
-/// that close by themselves. Returns only when that failed.
+/// Becomes a new program with an empty signal mask, default dispositions and exactly the given descriptors besides
+/// those that close by themselves. Returns only when that failed.
 pub(crate) fn exec_image(image: &ProgramImage<'_>) -> io::Error {
     let args = null_terminated(image.args);
     let env = null_terminated(image.env);
-    // SAFETY: as in `spawn`: every pointer outlives the call and the set is initialised before use. The descriptors are
-    // open, and their numbers in the new program are none of theirs here.
+    // SAFETY: as in `spawn_image`: every pointer outlives the call and the set is initialised before use. The
+    // descriptors are open, and their numbers in the new program are none of theirs here.
     unsafe {
         for (from, to) in image.descriptors {
             if libc::dup2(from.as_raw_fd(), *to) == -1 {
@@ -147,7 +147,7 @@ fn null_terminated(strings: &[&CStr]) -> Vec<*const c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// The `posix_spawn` family returns the error number instead of setting `errno`.
+/// Converts a result of the `posix_spawn` family, which returns the error number instead of setting `errno`.
 fn check_errno(code: i32) -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
 }
@@ -165,7 +165,7 @@ const IGNORED: [i32; 9] = [
     libc::SIGUSR1,
 ];
 
-/// Ignores what should not reach a custodian and empties the signal mask that it may have inherited.
+/// Ignores signals that should not reach a custodian and clears the signal mask that it may have inherited.
 pub(crate) fn ignore_terminal_signals() {
     // SAFETY: SIG_IGN is a valid disposition and the numbers are valid signals; the set is initialised before use.
     unsafe {
@@ -178,9 +178,9 @@ pub(crate) fn ignore_terminal_signals() {
     }
 }
 
-/// A descriptor that becomes readable when a child changed state. `SIGCHLD` stays blocked from here on.
+/// Returns a descriptor that becomes readable when a child changed state. `SIGCHLD` stays blocked from here on.
 pub(crate) fn child_signals() -> io::Result<OwnedFd> {
-    // SAFETY: the set is initialised before use; the descriptor returned by signalfd is new and owned by nobody else.
+    // SAFETY: the set is initialised before use; the descriptor returned by signalfd is new and has no other owner.
     unsafe {
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
@@ -197,18 +197,18 @@ pub(crate) fn child_signals() -> io::Result<OwnedFd> {
 /// The lowest descriptor number that a custodian uses for itself; those below are `/dev/null` or a command's.
 pub(crate) const FIRST_OWN_DESCRIPTOR: RawFd = 10;
 
-/// Keeps exactly the given descriptors, moved to numbers from [`FIRST_OWN_DESCRIPTOR`] on, and holds the numbers below
-/// with `/dev/null` so that no later descriptor can land on one that a command will use.
+/// Keeps exactly the given descriptors, moved to numbers from [`FIRST_OWN_DESCRIPTOR`] on, and fills the numbers
+/// below with `/dev/null` so that no later descriptor can get a number that a command will use.
 ///
-/// Every other descriptor of the process is closed behind the back of whoever owned it, so only a process that runs
-/// nothing but this crate's loops (fresh from exec or fork) may call this.
+/// Every other descriptor of the process is closed without its owner's knowledge, so only a process that runs nothing
+/// but this crate's loops (fresh from exec or fork) may call this.
 pub(crate) fn keep_only_descriptors<const N: usize>(kept: [BorrowedFd<'_>; N]) -> io::Result<[OwnedFd; N]> {
     // First up and out of the way, then down into one block, so that the two moves cannot overwrite each other.
     let staged: Vec<OwnedFd> = kept.iter().map(|fd| duplicate_from(fd.as_raw_fd(), 64)).collect::<io::Result<_>>()?;
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     let first_free = FIRST_OWN_DESCRIPTOR + N as RawFd;
-    // SAFETY: dup3 and close_range only change this process's descriptor table, and the caller promised that
-    // nobody here relies on the descriptors that go away. The numbers in the block were just made and are owned once.
+    // SAFETY: dup3 and close_range only change this process's descriptor table, and the caller guarantees that no
+    // code here relies on the closed descriptors. The numbers in the block were just made and are owned once.
     unsafe {
         for number in 0..FIRST_OWN_DESCRIPTOR {
             if number != null.as_raw_fd() && libc::dup3(null.as_raw_fd(), number, libc::O_CLOEXEC) == -1 {
@@ -231,7 +231,7 @@ pub(crate) fn keep_only_descriptors<const N: usize>(kept: [BorrowedFd<'_>; N]) -
 }
 
 fn duplicate_from(fd: RawFd, lowest: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: F_DUPFD_CLOEXEC returns a new descriptor that nobody else owns.
+    // SAFETY: F_DUPFD_CLOEXEC returns a new descriptor that has no other owner.
     unsafe {
         match libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, lowest) {
             -1 => Err(io::Error::last_os_error()),
@@ -242,22 +242,22 @@ fn duplicate_from(fd: RawFd, lowest: RawFd) -> io::Result<OwnedFd> {
 
 /// Lets the runtime wait until a descriptor can be read. Must be called within a runtime.
 pub(crate) fn watch_readable(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an `OwnedFd` is open, stays open while it is owned, and always names the same descriptor.
+    // SAFETY: an `OwnedFd` is open, stays open while it is owned, and its number never changes.
     Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
 }
 
 unsafe extern "C" {
-    /// The environment that the C library knows: until somebody changes it, the strings the process was started with.
+    /// The environment that the C library uses: until it is changed, the strings the process was started with.
     static environ: *const *mut c_char;
 }
 
 /// Overwrites the values of variables in place, which is where `/proc/PID/environ` shows them from.
 ///
-/// Only while this process has one thread, and when nobody will read those variables again.
+/// Must only be called while this process has one thread, and when those variables will not be read again.
 pub(crate) fn blank_environment(is_secret: impl Fn(&[u8]) -> bool) {
-    // SAFETY: the array ends with a null pointer and each string with a null byte; both are this process's own writable
-    // memory. Only bytes between `=` and that null byte are written, so all of it stays well-formed. With one thread
-    // nobody reads meanwhile.
+    // SAFETY: the array ends with a null pointer and each string with a null byte; both are this process's own
+    // writable memory. Only bytes between `=` and that null byte are written, so all of it stays well-formed. With
+    // one thread there is no concurrent reader.
     unsafe {
         let mut entry = environ;
         while !entry.is_null() && !(*entry).is_null() {
@@ -271,13 +271,14 @@ pub(crate) fn blank_environment(is_secret: impl Fn(&[u8]) -> bool) {
     }
 }
 
-/// For kernels without `close_range`.
+/// Closes descriptors one by one, for kernels without `close_range`.
 fn close_one_by_one(first: RawFd) {
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
     let open: Vec<RawFd> =
         entries.flatten().filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok())).collect();
     for fd in open.into_iter().filter(|fd| *fd >= first) {
-        // SAFETY: as in `keep_only`: nobody relies on these any more; closing a closed number only fails.
+        // SAFETY: as in `keep_only_descriptors`: no code relies on these any more; closing a closed number only
+        // fails.
         unsafe { libc::close(fd) };
     }
 }

@@ -3,7 +3,7 @@
 //! Pure. One line is replayed at a time on an endless row of cells, which is all that progress bars and spinners need;
 //! movement between lines is ignored, because what was printed matters more than where.
 
-/// What a person would have read on the screen, without blank lines at either end.
+/// Returns the text as displayed on a terminal, without blank lines at either end.
 pub fn render_for_model(output: &[u8]) -> String {
     let text = String::from_utf8_lossy(output);
     let mut page = TerminalPage { done: String::with_capacity(text.len()), row: Vec::new(), cursor: 0 };
@@ -46,12 +46,12 @@ impl TerminalPage {
         self.cursor = 0;
     }
 
-    /// `ESC [ K` and its numbers: to the end of the row, to its start, or all of it.
+    /// Handles `ESC [ K` by its parameter: erases to the end of the row, to its start, or all of it.
     fn erase(&mut self, which: u32) {
         match which {
             0 => self.row.truncate(self.cursor),
             1 => self.row.iter_mut().take(self.cursor + 1).for_each(|cell| *cell = ' '),
-            // The cursor stays where it is; what is written next begins a new row all the same.
+            // A terminal keeps the cursor's column; here the next text begins a new row.
             _ => {
                 self.row.clear();
                 self.cursor = 0;
@@ -71,7 +71,7 @@ impl TerminalPage {
 
 type OutputChars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
 
-/// What follows an escape character.
+/// Handles the sequence after an escape character.
 fn handle_escape(chars: &mut OutputChars<'_>, page: &mut TerminalPage) {
     match chars.peek() {
         Some('[') => {
@@ -91,7 +91,7 @@ fn handle_escape(chars: &mut OutputChars<'_>, page: &mut TerminalPage) {
     }
 }
 
-/// Parameters, then one final character; only erasing in the line has an effect here.
+/// Handles parameters and one final character; only erasing in the line has an effect here.
 fn handle_control_sequence(chars: &mut OutputChars<'_>, page: &mut TerminalPage) {
     let mut number = 0u32;
     while let Some(c) = chars.next_if(|c| (' '..='?').contains(c)) {
@@ -104,8 +104,8 @@ fn handle_control_sequence(chars: &mut OutputChars<'_>, page: &mut TerminalPage)
     }
 }
 
-/// Titles, links and other strings up to their terminator. An unfinished one ends with its line, so that a program
-/// which was cut off cannot hide what comes after.
+/// Skips titles, hyperlinks and other strings up to their terminator. An unfinished one ends with its line, so that a
+/// truncated sequence cannot hide what follows.
 fn skip_control_string(chars: &mut OutputChars<'_>) {
     while let Some(c) = chars.next_if(|c| *c != '\n') {
         match c {

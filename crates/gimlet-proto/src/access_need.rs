@@ -1,11 +1,11 @@
-//! What a tool call would touch, said before it runs.
+//! Resources that a tool call would access, stated before the call runs.
 
 use std::path::PathBuf;
 
 /// One thing that a call needs. The gate decides on the list of them, never on the tool's name alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessNeed {
-    /// Read this file or directory (absolute, not yet link-resolved).
+    /// Read this file or directory (absolute, symlinks not yet resolved).
     Read(PathBuf),
     /// Create or change this file.
     Write(PathBuf),

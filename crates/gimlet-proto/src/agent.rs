@@ -1,4 +1,4 @@
-//! What a kind of subagent is made of, in the form that programs, flags and files share.
+//! Definition of a subagent type, in the form shared by programs, flags and files.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::PermissionMode;
 
-/// A kind of subagent as somebody defined it. Members that are not known are ignored.
+/// User-defined subagent type. Unknown members are ignored.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentSpec {
@@ -17,7 +17,7 @@ pub struct AgentSpec {
     pub description: String,
     /// Its system prompt.
     pub prompt: String,
-    /// The tools it may have; `None` for all that its parent has.
+    /// The tools it may use; `None` for all of its parent's.
     #[serde(default, deserialize_with = "optional_names")]
     pub tools: Option<Vec<String>>,
     /// Tools that it never has.
@@ -29,7 +29,7 @@ pub struct AgentSpec {
     /// Model round trips for one task.
     #[serde(default)]
     pub max_turns: Option<u32>,
-    /// Whether it runs in the background when a call does not say.
+    /// Default for running in the background when the call does not specify it.
     #[serde(default)]
     pub background: Option<bool>,
     #[serde(default, deserialize_with = "level")]
@@ -45,15 +45,15 @@ pub struct AgentSpec {
     /// Names of servers, or their definitions.
     #[serde(default)]
     pub mcp_servers: Option<Box<RawValue>>,
-    /// Where it remembers: `user`, `project` or `local`.
+    /// Scope of its memory: `user`, `project` or `local`.
     #[serde(default)]
     pub memory: Option<String>,
-    /// Where it works, when that is not where its sender does: `worktree`.
+    /// Isolation of its working directory, when it differs from the sender's: `worktree`.
     #[serde(default)]
     pub isolation: Option<String>,
 }
 
-/// A kind of subagent as the model is told of it.
+/// Subagent type as described to the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AgentSummary {
     pub name: String,
@@ -103,7 +103,7 @@ impl<'de> Visitor<'de> for NameListVisitor {
     }
 }
 
-/// An effort by name, or as a number.
+/// Parses an effort given by name or as a number.
 fn level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

@@ -1,4 +1,4 @@
-//! Questions that a session has for whoever drives it, and their answers.
+//! Questions that a session asks its driver, and their answers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use serde_json::value::RawValue;
 
 use crate::{AgentPath, AskId, ServerIdentity, ToolUseId};
 
-/// A question for a person.
+/// A question for the user.
 #[derive(Clone, Debug)]
 pub struct AskView {
     pub id: AskId,
     pub agent: AgentPath,
     /// The subagent's id; `None` when the main conversation asks.
     pub agent_id: Option<String>,
-    /// What kind of agent that is.
+    /// Type of that agent.
     pub agent_type: Option<String>,
     pub body: AskBody,
 }
@@ -28,11 +28,11 @@ pub enum AskBody {
         server: Option<ServerIdentity>,
         call: ToolUseId,
         input: Arc<RawValue>,
-        /// The tool's name for people.
+        /// The tool's display name.
         label: String,
         summary: String,
         reason: String,
-        /// What kind of reason that is: `rule`, `mode`, `workingDir`, `safetyCheck`, `hook`, …
+        /// Kind of that reason: `rule`, `mode`, `workingDir`, `safetyCheck`, `hook`, …
         reason_kind: &'static str,
         /// The path that the question is about.
         path: Option<PathBuf>,
@@ -43,16 +43,16 @@ pub enum AskBody {
     Trust(TrustQuestion),
 }
 
-/// A change of permissions that a person can choose, shown before it is made.
+/// A permission change that the user can choose, shown before it is made.
 #[derive(Clone, Debug)]
 pub struct SuggestedChange {
-    /// What it would let pass from then on.
+    /// Description of the calls that it would allow from then on.
     pub covers: String,
     /// In the form that hooks and programs share.
     pub update: Arc<RawValue>,
 }
 
-/// What in a folder waits for trust.
+/// Contents of a folder that require the user's trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustQuestion {
     pub folder: PathBuf,
@@ -80,9 +80,9 @@ pub enum AskAnswer {
         /// Stop the turn, too.
         interrupt: bool,
     },
-    /// Whoever was asked failed to answer, and why. It counts as a no that nobody said.
+    /// The asked party failed to answer, with the reason. Counts as a denial that was not an explicit answer.
     Failed(String),
-    /// Nobody was asked, and why. It counts as a no as well.
+    /// No question was asked, with the reason. Also counts as a denial.
     NotAsked(String),
 }
 

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::{ResultContent, compact_json, replace_lone_surrogates};
 
-/// What a block is, as far as gimlet needs to tell blocks apart.
+/// Kind of a block, as far as gimlet needs to distinguish blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BlockKind {
     Text,
@@ -32,7 +32,7 @@ pub enum BlockKind {
     Other,
 }
 
-/// Why some JSON is not a block.
+/// Reason why some JSON is not a block.
 #[derive(Debug)]
 pub enum BlockError {
     NotAnObject,
@@ -93,7 +93,7 @@ struct BlockHeader<'a> {
 }
 
 impl Block {
-    /// Takes a block as it came, removing only white space between tokens.
+    /// Creates a block from JSON as received, removing only whitespace between tokens.
     pub fn from_json(json: &str) -> Result<Self, BlockError> {
         if !crate::is_json_object(json) {
             return Err(BlockError::NotAnObject);
@@ -119,7 +119,7 @@ impl Block {
         Self { raw: Arc::from(raw), kind, id: id.map(Arc::from) }
     }
 
-    /// A text block.
+    /// Creates a text block.
     pub fn text(text: &str) -> Self {
         #[derive(Serialize)]
         struct TextBlockJson<'a> {
@@ -129,13 +129,14 @@ impl Block {
         Self::from_serializable(&TextBlockJson { r#type: "text", text }, BlockKind::Text, None)
     }
 
-    /// An image in base64, as what its bytes say that it is; or why it cannot be sent.
+    /// Creates a block for a base64 image, with the type detected from its bytes. The error is the reason why it
+    /// cannot be sent.
     pub fn image(base64: &str) -> Result<Self, &'static str> {
         let part = crate::ContentPart::image_from_base64(base64)?;
         Ok(Self::from_serializable(&part, BlockKind::Image, None))
     }
 
-    /// A tool call whose input is already known to be a JSON object.
+    /// Creates a tool call whose input is already known to be a JSON object.
     pub fn tool_use(id: &str, name: &str, input: &RawValue) -> Self {
         #[derive(Serialize)]
         struct ToolUseJson<'a> {
@@ -147,7 +148,7 @@ impl Block {
         Self::from_serializable(&ToolUseJson { r#type: "tool_use", id, name, input }, BlockKind::ToolUse, Some(id))
     }
 
-    /// The answer to a tool call. `is_error` is written only when true, as the wire has it.
+    /// Creates the answer to a tool call. `is_error` is written only when true, as on the wire.
     pub fn tool_result(tool_use_id: &str, content: &ResultContent, is_error: bool) -> Self {
         #[derive(Serialize)]
         #[serde(untagged)]
@@ -178,7 +179,7 @@ impl Block {
         self.kind
     }
 
-    /// The type as it is written.
+    /// Returns the type as it is written.
     pub fn type_name(&self) -> Cow<'_, str> {
         #[derive(Deserialize)]
         struct BlockTypeTag<'a> {
@@ -189,12 +190,12 @@ impl Block {
         serde_json::from_str::<BlockTypeTag<'_>>(self.raw.get()).map(|head| head.r#type).unwrap_or_default()
     }
 
-    /// The id of a call, or for a result the id of the call that it answers.
+    /// Returns the id of a call, or for a result the id of the call that it answers.
     pub fn id(&self) -> Option<&str> {
         self.id.as_deref()
     }
 
-    /// The exact JSON of this block.
+    /// Returns the exact JSON of this block.
     pub fn json(&self) -> &str {
         self.raw.get()
     }
@@ -203,17 +204,17 @@ impl Block {
         &self.raw
     }
 
-    /// The text of a text block.
+    /// Returns the text of a text block.
     pub fn as_text(&self) -> Option<Cow<'_, str>> {
         (self.kind == BlockKind::Text).then(|| self.string_field("text"))
     }
 
-    /// The readable part of a thinking block (often empty).
+    /// Returns the readable part of a thinking block (often empty).
     pub fn as_thinking(&self) -> Option<Cow<'_, str>> {
         (self.kind == BlockKind::Thinking).then(|| self.string_field("thinking"))
     }
 
-    /// The parts of a tool call.
+    /// Returns the parts of a tool call.
     pub fn as_tool_use(&self) -> Option<ToolUseParts<'_>> {
         #[derive(Deserialize)]
         struct ToolUseFields<'a> {
@@ -231,7 +232,7 @@ impl Block {
         Some(ToolUseParts { id: parts.id, name: parts.name, input: parts.input })
     }
 
-    /// The model that goes on from here, where the provider put another one in the place of the one that was asked.
+    /// Returns the model that continues from here, where the provider replaced the requested one.
     pub fn as_fallback(&self) -> Option<Cow<'_, str>> {
         #[derive(Deserialize)]
         struct FallbackFields<'a> {
@@ -249,7 +250,7 @@ impl Block {
         serde_json::from_str::<FallbackFields<'_>>(self.json()).ok().map(|parts| parts.to.model)
     }
 
-    /// The parts of a tool result.
+    /// Returns the parts of a tool result.
     pub fn as_tool_result(&self) -> Option<ToolResultParts<'_>> {
         #[derive(Deserialize)]
         struct ToolResultFields<'a> {
@@ -271,7 +272,7 @@ impl Block {
         })
     }
 
-    /// Whether this is a text block with nothing but white space, which no API accepts.
+    /// Returns true if this is a text block with nothing but whitespace, which no API accepts.
     pub fn is_blank_text(&self) -> bool {
         self.as_text().is_some_and(|text| text.trim().is_empty())
     }
@@ -290,8 +291,8 @@ impl Block {
     }
 }
 
-/// A JSON string's value. Models do write lone surrogate escapes, which are no text; those become the replacement
-/// character here, while the block keeps its own bytes.
+/// Decodes a JSON string. Models do write lone surrogate escapes, which are not valid text; those become the
+/// replacement character here, while the block keeps its own bytes.
 fn decode_json_string(json: &str) -> Cow<'_, str> {
     #[derive(Deserialize)]
     struct BorrowedText<'a>(#[serde(borrow)] Cow<'a, str>);

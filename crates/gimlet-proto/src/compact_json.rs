@@ -1,4 +1,4 @@
-//! Rendering a block once: white space outside strings goes, everything else stays byte for byte.
+//! Rendering of a block: removes whitespace outside strings and keeps everything else byte for byte.
 
 /// Removes insignificant white space from valid JSON text. Tokens, escapes, numbers and key order are kept.
 pub fn compact_json(json: &str) -> String {
@@ -27,10 +27,10 @@ pub fn compact_json(json: &str) -> String {
     out
 }
 
-/// Readers of JSON give up somewhere, most of them not far beyond this; nothing deeper may become part of a conversation.
+/// Maximum nesting depth. Most JSON parsers fail not far beyond it; nothing deeper may become part of a conversation.
 pub const MAX_JSON_DEPTH: usize = 100;
 
-/// Whether arrays and objects of this JSON text stand in each other deeper than [`MAX_JSON_DEPTH`].
+/// Returns true if arrays and objects of this JSON text are nested deeper than [`MAX_JSON_DEPTH`].
 pub fn is_too_deep(json: &str) -> bool {
     let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
     for byte in json.bytes() {
@@ -52,7 +52,7 @@ pub fn is_too_deep(json: &str) -> bool {
     false
 }
 
-/// Whether this (valid) JSON text is an object.
+/// Returns true if this (valid) JSON text is an object.
 pub fn is_json_object(json: &str) -> bool {
     json.trim_start().starts_with('{')
 }

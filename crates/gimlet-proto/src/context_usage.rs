@@ -1,4 +1,4 @@
-//! How full a conversation's context window is, in figures that every front end can draw.
+//! Usage of a conversation's context window, in figures that every front end can draw.
 
 use crate::TokenUsage;
 
@@ -12,22 +12,22 @@ pub struct ContextUsage {
     pub model: String,
     /// The model's whole window.
     pub max_tokens: u64,
-    /// What is used of it.
+    /// Number of tokens used.
     pub total_tokens: u64,
-    /// What fills the window, and last what is free. Used ones add up to `total_tokens`.
+    /// Contents of the window by category, the free space last. Used categories add up to `total_tokens`.
     pub categories: Vec<ContextCategory>,
     /// Each tool's part of the category of tools, in the order of the list.
     pub tools: Vec<ContextTool>,
     /// The parts of the category of messages.
     pub messages: ContextMessages,
-    /// What the provider counted at the last request; `None` before the first.
+    /// Usage that the provider counted for the last request; `None` before the first.
     pub last_request: Option<TokenUsage>,
 }
 
 /// One thing in the window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextCategory {
-    /// In words for people: `System prompt`, `System tools`, `MCP tools`, `Messages`, `Free space`.
+    /// Display name: `System prompt`, `System tools`, `MCP tools`, `Messages`, `Free space`.
     pub name: &'static str,
     pub kind: ContextKind,
     pub tokens: u64,
@@ -39,14 +39,14 @@ pub enum ContextKind {
     Free,
 }
 
-/// What one tool's definition takes.
+/// Tokens taken by one tool's definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextTool {
     pub name: String,
     pub tokens: u64,
 }
 
-/// What kinds of messages take, in tokens.
+/// Tokens taken by each kind of message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContextMessages {
     pub user: u64,

@@ -1,5 +1,5 @@
-//! The program that drives a session, where there is one: what it can be called for beyond answering questions, and what
-//! it brings along. Core and the MCP room call it; the front end that speaks its protocol implements it.
+//! The program that drives a session, if there is one: the calls it can receive beyond answering questions, and what
+//! it provides. Core and the MCP crate call it; the front end for its protocol implements it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,18 @@ use crate::{BoxFuture, ToolUseId};
 
 /// Calls into the driving program. Dropping a future withdraws the call.
 pub trait Driver: Send + Sync {
-    /// Runs one of its hooks; gives the hook's output, an object.
+    /// Runs one of its hooks and returns the hook's output, an object.
     fn run_hook(&self, call: HookCall) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>>;
 
-    /// Passes a JSON-RPC message to an MCP server inside it; gives the server's answer (for a notification, anything).
+    /// Passes a JSON-RPC message to an MCP server inside it and returns the server's answer (for a notification,
+    /// anything).
     fn send_mcp_message(
         &self,
         server: &str,
         message: Box<RawValue>,
     ) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>>;
 
-    /// Passes a server's question on to the person behind the program; gives their answer, an object.
+    /// Forwards a server's question to the program's user and returns their answer, an object.
     fn forward_elicitation(&self, question: Box<RawValue>) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>> {
         drop(question);
         Box::pin(std::future::ready(Err(DriverError::Failed("nobody can be asked".to_owned()))))
@@ -36,12 +37,12 @@ pub struct HookCall {
     pub tool_use: Option<ToolUseId>,
 }
 
-/// Why a call came to nothing.
+/// Reason why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DriverError {
     /// The program is gone, or will not answer any more.
     Closed,
-    /// It said so itself.
+    /// The driver reported the failure itself.
     Failed(String),
 }
 
@@ -59,13 +60,13 @@ impl std::error::Error for DriverError {}
 /// Hooks that the program wants called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverHook {
-    /// The event's public name. One that nobody knows never fires.
+    /// The event's public name. A hook for an unknown event never fires.
     pub event: String,
     /// `None` for every subject.
     pub matcher: Option<String>,
     pub callbacks: Vec<Arc<str>>,
     pub timeout: Option<Duration>,
-    /// Whether a failing hook blocks what it guards. Where nothing is said, a failure is reported and work goes on, but
-    /// one that does not answer in time blocks a call or a prompt that waits for it.
+    /// True if a failing hook blocks the guarded action. If unset, a failure is reported and work goes on, but a hook
+    /// that times out blocks the call or prompt that waits for it.
     pub blocks_on_failure: Option<bool>,
 }

@@ -1,10 +1,11 @@
-//! How far a mistyped name is from a real one.
+//! Edit distance between a mistyped name and a known one.
 
-/// How many slips turn one text into the other: a byte too many, missing or wrong, or two neighbours swapped. For
-/// names, which are short.
+/// Returns the number of edits that turn one text into the other: a byte inserted, missing or wrong, or two
+/// neighbours swapped. Meant for names, which are short.
 pub fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b) = (a.as_bytes(), b.as_bytes());
-    // Row `i` has the distances of the first `i` bytes of `a` from every beginning of `b`; a swap looks two rows back.
+    // Row `i` has the distances of the first `i` bytes of `a` from every prefix of `b`; a swap reads the row two
+    // before.
     let mut earlier = vec![0; b.len() + 1];
     let mut above: Vec<usize> = (0..=b.len()).collect();
     for i in 1..=a.len() {

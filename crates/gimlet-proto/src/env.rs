@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Default)]
 pub struct Env {
     vars: Arc<BTreeMap<OsString, OsString>>,
-    /// Variables that somebody read as a number and that are none. All copies share it.
+    /// Variables that were read as a number but are not one. Shared by all copies.
     invalid_integers: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -20,30 +20,30 @@ impl Env {
         Self { vars: Arc::new(vars.into_iter().collect()), invalid_integers: Arc::default() }
     }
 
-    /// A variable by its reference spelling. `GIMLET_X` wins over `CLAUDE_CODE_X`, `CLAUDE_X` and `ANTHROPIC_X`; an
-    /// empty value counts as unset.
+    /// Returns a variable by its reference spelling. `GIMLET_X` wins over `CLAUDE_CODE_X`, `CLAUDE_X` and
+    /// `ANTHROPIC_X`; an empty value counts as unset.
     pub fn get(&self, name: &str) -> Option<&str> {
         let own = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).map(|rest| format!("GIMLET_{rest}"));
         own.and_then(|own| self.exact(&own)).or_else(|| self.exact(name))
     }
 
-    /// A variable by exactly this name; an empty or non-UTF-8 value counts as unset.
+    /// Returns the variable with exactly this name; an empty or non-UTF-8 value counts as unset.
     pub fn exact(&self, name: &str) -> Option<&str> {
         self.vars.get(OsStr::new(name)).and_then(|value| value.to_str()).filter(|value| !value.is_empty())
     }
 
-    /// The value of exactly this name, whatever it is.
+    /// Returns the unmodified value of exactly this name.
     pub fn raw(&self, name: &str) -> Option<&OsStr> {
         self.vars.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// Whether a switch is on: `1`, `true`, `yes` or `on`, in any case.
+    /// Returns true if a switch is on: `1`, `true`, `yes` or `on`, in any case.
     pub fn flag(&self, name: &str) -> bool {
         self.get(name)
             .is_some_and(|value| ["1", "true", "yes", "on"].iter().any(|yes| value.trim().eq_ignore_ascii_case(yes)))
     }
 
-    /// An integer: plain digits, `1e6` or `64_000`. Anything else counts as unset.
+    /// Parses an integer: plain digits, `1e6` or `64_000`. Anything else counts as unset.
     pub fn integer(&self, name: &str) -> Option<u64> {
         let number = parse_integer(self.get(name)?);
         if number.is_none() {
@@ -52,17 +52,18 @@ impl Env {
         number
     }
 
-    /// The variables that were asked for as a number so far and counted as unset because they are none; each once.
+    /// Returns, each once, the variables that were read as a number so far and counted as unset because they are not
+    /// one.
     pub fn take_invalid_integers(&self) -> BTreeSet<String> {
         std::mem::take(&mut *self.invalid_integers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Every variable, for a child process.
+    /// Returns every variable, for a child process.
     pub fn vars(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.vars.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
-    /// A copy with one variable set; for tests and for the demo's private environment.
+    /// Returns a copy with one variable set; for tests and for the demo's private environment.
     pub fn with(mut self, name: &str, value: impl Into<OsString>) -> Self {
         Arc::make_mut(&mut self.vars).insert(name.into(), value.into());
         self

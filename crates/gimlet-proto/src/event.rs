@@ -13,12 +13,12 @@ use crate::{
     ServerView, SessionId, StopReason, SuggestedChange, TokenUsage, ToolUseId, View,
 };
 
-/// Which agent of the session speaks: empty for the main conversation, else the tool call that spawned each level.
+/// Path of the agent within the session: empty for the main conversation, else the tool call that spawned each level.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AgentPath(pub Vec<ToolUseId>);
 
 impl AgentPath {
-    /// The call that spawned this agent; `None` in the main conversation.
+    /// Returns the call that spawned this agent; `None` in the main conversation.
     pub fn parent_tool_use(&self) -> Option<&ToolUseId> {
         self.0.last()
     }
@@ -36,14 +36,14 @@ pub struct Event {
     pub body: EventBody,
 }
 
-/// What happened.
+/// Content of an event.
 #[derive(Clone, Debug)]
 pub enum EventBody {
     /// A turn is about to start in this configuration.
     TurnStarting(Arc<TurnSetup>),
     /// A prompt was accepted and is on disk.
     Prompt(AcceptedPrompt),
-    /// What became of a prompt that came with an id of its own.
+    /// Outcome of a prompt that was submitted with its own id.
     PromptOutcome {
         /// The id that it came with.
         prompt: EntryId,
@@ -58,9 +58,9 @@ pub enum EventBody {
         name: Option<String>,
     },
     Delta(BlockDelta),
-    /// Everything shown of the current reply is void; it will be asked for again.
+    /// Everything shown of the current reply is void; the request will be retried.
     ReplyDiscarded,
-    /// The provider's own event (only when asked for).
+    /// The provider's own event (only on request).
     Wire(Arc<RawValue>),
     /// A block of the reply is complete and on disk.
     Block(Box<AssistantBlock>),
@@ -75,11 +75,11 @@ pub enum EventBody {
     /// A task began, went on or ended.
     Task(Box<TaskView>),
     Retry(RetryNotice),
-    /// What the provider said about the account's limits; for diagnosis.
+    /// The account's rate limits as the provider reported them; for diagnosis.
     RateLimits(Vec<RateLimit>),
-    /// The provider's cache no longer holds what was sent before; for diagnosis.
+    /// The provider's cache no longer contains what was sent before; for diagnosis.
     CacheBreak(Box<CacheBreak>),
-    /// What was odd about the model's reply and did no harm.
+    /// Harmless anomalies of the model's reply.
     ReplyAnomalies(String),
     Notice(Notice),
     /// A hook began or ended.
@@ -93,7 +93,7 @@ pub enum EventBody {
 }
 
 impl EventBody {
-    /// Whether readers care when it happened; streamed pieces come too often to ask the clock for each.
+    /// Returns true if the event carries a timestamp; streamed pieces are too frequent to read the clock for each.
     pub fn has_timestamp(&self) -> bool {
         !matches!(self, EventBody::Delta(_) | EventBody::Wire(_))
     }
@@ -112,12 +112,12 @@ pub struct TurnSetup {
     pub api_key_source: String,
 }
 
-/// A request whose beginning the provider had to read anew although it was sent before.
+/// A request whose prefix the provider had to process again although it was sent before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheBreak {
-    /// What is different from the request before; nothing when the entry ran out or was dropped.
+    /// Differences from the previous request; empty when the entry expired or was evicted.
     pub changed: Vec<String>,
-    /// How long ago that was.
+    /// Time since that request.
     pub idle_ms: u64,
 }
 
@@ -128,13 +128,13 @@ pub struct AcceptedPrompt {
     pub blocks: Vec<Block>,
     /// The prompt was given as one string (and is stored as one).
     pub plain: bool,
-    /// Written by gimlet, not by a person.
+    /// Written by gimlet, not by the user.
     pub synthetic: bool,
-    /// Who it comes from, when that is said.
+    /// Origin of the prompt, if known.
     pub origin: Option<PromptOrigin>,
 }
 
-/// What becomes of a prompt that was sent to a session.
+/// Outcome of a prompt that was sent to a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptOutcome {
     /// It is part of the conversation.
@@ -175,11 +175,11 @@ pub struct AssistantBlock {
     pub error: Option<ModelError>,
 }
 
-/// A tool call as people see it.
+/// A tool call as displayed to the user.
 #[derive(Clone, Debug)]
 pub struct ToolCallView {
     pub call: ToolUseId,
-    /// The tool's name for people.
+    /// The tool's display name.
     pub name: String,
     /// One line about this call.
     pub summary: String,
@@ -189,7 +189,7 @@ pub struct ToolCallView {
 #[derive(Clone, Debug)]
 pub enum ToolCallPhase {
     Running,
-    /// What it is doing now.
+    /// Current activity.
     Progress {
         text: String,
         elapsed_ms: u64,
@@ -222,17 +222,17 @@ pub struct Denial {
     pub input: Arc<RawValue>,
     /// `rule`, `mode`, `unattended`, `user`, …
     pub origin: String,
-    /// What the model was told.
+    /// Message that the model received.
     pub message: String,
-    /// One line about the call, for people.
+    /// One-line summary of the call, for display.
     pub summary: String,
-    /// Why, in a few words.
+    /// Reason, in a few words.
     pub reason: String,
-    /// The changes that together would have allowed it, where there are good ones.
+    /// The changes that together would have allowed it, if there are suitable ones.
     pub remedies: Vec<SuggestedChange>,
 }
 
-/// How a background task stands.
+/// State of a background task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskState {
     Running,
@@ -252,10 +252,9 @@ pub struct TaskView {
     pub state: TaskState,
     pub output_file: PathBuf,
     pub exit_code: Option<i32>,
-    /// Nobody waits for it.
+    /// True if no caller waits for it.
     pub backgrounded: bool,
-    /// For subagents: what kind it is, what it was asked to do, and how many others stand between it and the main
-    /// conversation, itself counted.
+    /// For subagents: the type, the task, and the nesting depth below the main conversation, itself counted.
     pub subagent_type: Option<String>,
     pub prompt: Option<String>,
     pub depth: u32,
@@ -264,14 +263,14 @@ pub struct TaskView {
     pub summary: Option<String>,
 }
 
-/// How far a task has come.
+/// Progress of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskProgress {
     pub total_tokens: u64,
     pub tool_uses: u64,
     pub duration_ms: u64,
     pub last_tool: Option<String>,
-    /// What it is doing now.
+    /// Current activity.
     pub description: String,
 }
 
@@ -289,13 +288,13 @@ pub enum NoticeLevel {
     /// For the debug log alone.
     Debug,
     Info,
-    /// How things stand, for whoever would otherwise wonder.
+    /// Status information.
     Status,
     Warning,
     Error,
 }
 
-/// A remark for the person.
+/// A notice for the user.
 #[derive(Clone, Debug)]
 pub struct Notice {
     pub level: NoticeLevel,
@@ -320,7 +319,7 @@ pub enum HookPhase {
     Finished {
         stdout: String,
         stderr: String,
-        /// What it answered, or why it did not.
+        /// The output, or the reason why there is none.
         output: String,
         /// For hooks that are processes.
         exit_code: Option<i32>,
@@ -336,7 +335,7 @@ pub enum HookOutcome {
     Cancelled,
 }
 
-/// How a turn ended.
+/// Outcome of a turn.
 #[derive(Clone, Debug)]
 pub enum TurnEnd {
     Completed,
@@ -351,11 +350,11 @@ pub enum TurnEnd {
     Refused {
         explanation: Option<String>,
     },
-    /// The model did not give its answer in the form that was asked for, this many times.
+    /// The model did not answer in the requested form, this many times.
     StructuredOutputRetries(u32),
     /// A hook did not let the turn go on.
     HookStopped,
-    /// A hook that looks at the end of turns wanted this one to end here.
+    /// A stop hook ended the turn here.
     StopHookPrevented,
     /// A hook left this call for later; it has no result yet.
     Deferred {
@@ -363,11 +362,11 @@ pub enum TurnEnd {
         tool: String,
         input: Arc<RawValue>,
     },
-    /// A call that was left for later cannot run any more: there is no such tool now.
+    /// A deferred call cannot run any more: the tool no longer exists.
     DeferredUnavailable {
         tool: String,
     },
-    /// The prompt could not be sent with what is there already; nothing of it is kept.
+    /// The prompt could not be sent with the conversation so far; nothing of it is kept.
     PromptUnusable {
         reason: String,
         because: PromptDefect,
@@ -383,7 +382,7 @@ pub enum TurnEnd {
     },
 }
 
-/// Why gimlet itself ends a turn.
+/// Reason why gimlet itself ends a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopCause {
     /// The model repeated one call without effect.
@@ -392,12 +391,12 @@ pub enum StopCause {
     InternalError,
 }
 
-/// What about a prompt could not be sent.
+/// Reason why a prompt could not be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptDefect {
     Images,
     Length,
-    /// It has a part that makes no sense where the conversation is.
+    /// It has a part that is invalid at this point of the conversation.
     Misplaced,
 }
 
@@ -419,10 +418,10 @@ pub struct TurnReport {
     pub total_cost_usd: Option<f64>,
     pub by_model: Vec<ModelUsage>,
     pub denials: Vec<Denial>,
-    /// Who the turn's prompt came from, when that was said.
+    /// Origin of the turn's prompt, if known.
     pub origin: Option<PromptOrigin>,
     /// Prompts that wait for their own turn.
     pub queued: usize,
-    /// The answer in the form that was asked for; `text` is its JSON then.
+    /// The answer in the requested form; `text` is its JSON then.
     pub structured_output: Option<Arc<RawValue>>,
 }

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::{Event, EventBody};
 
-/// Where a session publishes.
+/// Publisher of a session's events.
 #[derive(Clone, Default)]
 pub struct EventHub {
     shared: Arc<Mutex<HubState>>,
@@ -47,7 +47,7 @@ impl EventHub {
         EventReader { queue }
     }
 
-    /// Gives the event its place in the order and hands it to every reader.
+    /// Assigns the event its sequence number and sends it to every reader.
     pub fn publish(&self, mut event: Event) {
         let mut shared = lock(&self.shared);
         event.seq = shared.next_seq;
@@ -80,7 +80,7 @@ fn merge_delta(events: &mut VecDeque<Event>, event: &Event) -> bool {
 }
 
 impl EventReader {
-    /// The next event; `None` after the session closed and everything was read.
+    /// Returns the next event; `None` after the session closed and everything was read.
     pub async fn next(&mut self) -> Option<Event> {
         loop {
             {

@@ -46,7 +46,7 @@ text_id! {
     ToolUseId
 }
 
-/// A question put to a person, unique within a session.
+/// Id of a question to the user, unique within a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AskId(pub u64);
 

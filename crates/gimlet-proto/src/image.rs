@@ -1,4 +1,4 @@
-//! What an image really is: its type and size, read from its first bytes. Knows the few kinds that can be sent at all.
+//! Detection of an image's type and size from its first bytes. Knows only the types that can be sent.
 
 use std::borrow::Cow;
 
@@ -6,19 +6,19 @@ use std::borrow::Cow;
 const MAX_BASE64: usize = 10_000_000;
 /// Longest side of an image in pixels.
 const MAX_SIDE: u32 = 8000;
-/// How much of a JPEG is searched for its size; camera data before it is seldom larger.
+/// Length of a JPEG's prefix that is searched for its size; the camera data before it is seldom larger.
 const HEAD: usize = 256 << 10;
 
-/// An image that can be sent by itself.
+/// An image that can be sent on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendableImage {
-    /// What its bytes say that it is, whatever somebody else said.
+    /// Media type detected from the bytes, independent of any declared type.
     pub media_type: &'static str,
-    /// Its longer side in pixels; 0 where that stands too far behind the beginning.
+    /// Its longer side in pixels; 0 if that is too far from the beginning of the data.
     pub side: u32,
 }
 
-/// Base64 as the wire wants it: many programs break it into lines.
+/// Removes whitespace from base64, as the wire requires: many programs break it into lines.
 pub(crate) fn strip_base64_whitespace(base64: &str) -> Cow<'_, str> {
     match base64.contains(|c: char| c.is_ascii_whitespace()) {
         true => Cow::Owned(base64.split_ascii_whitespace().collect()),
@@ -26,7 +26,7 @@ pub(crate) fn strip_base64_whitespace(base64: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a text is base64 in one piece, with its padding.
+/// Returns true if a text is base64 in one piece, with its padding.
 pub fn is_base64(text: &str) -> bool {
     let bytes = text.as_bytes();
     let padding = bytes.iter().rev().take_while(|byte| **byte == b'=').count();
@@ -34,7 +34,8 @@ pub fn is_base64(text: &str) -> bool {
     bytes.len().is_multiple_of(4) && padding <= 2 && bytes[..bytes.len() - padding].iter().all(digit)
 }
 
-/// The bytes of base64 that is known to be some; without a crate for it, because every room waits for this one.
+/// Decodes base64 that is known to be valid; without a crate for it, because every other crate waits for this one to
+/// build.
 fn decode_base64(base64: &[u8]) -> Vec<u8> {
     let digit = |byte: u8| match byte {
         b'A'..=b'Z' => byte - b'A',
@@ -66,12 +67,12 @@ impl SendableImage {
     /// The longest side of a small image in pixels.
     pub const SMALL_SIDE: u32 = 2000;
 
-    /// How many images a request may carry to a model with this window.
+    /// Returns the number of images that a request may carry to a model with this window.
     pub fn max_count_for_window(window: u64) -> usize {
         if window > Self::SHORT_WINDOW { Self::MOST } else { Self::MOST_FOR_ALL }
     }
 
-    /// Looks at a base64 text that is said to be an image; says why it cannot be sent.
+    /// Checks a base64 text that is declared to be an image. The error is the reason why it cannot be sent.
     pub fn from_base64(base64: &str) -> Result<Self, &'static str> {
         if base64.len() > MAX_BASE64 {
             return Err("it is larger than 10 MB");

@@ -1,24 +1,24 @@
-//! Characters that people do not see, or that change how they see others: the one table of them, by class.
+//! Characters that users do not see, or that change how others are displayed: the one table of them, by class.
 //!
-//! What is done about a character is up to whoever asks; this room only knows what kind it is.
+//! The caller decides how to handle a character; this module only classifies it.
 
-/// Why a character is not what people see.
+/// Reason why a character is not displayed as what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvisibleChar {
     /// A control character, line feed and tab among them.
     Control,
-    /// Changes the order in which others are shown.
+    /// Changes the order in which other characters are shown.
     Direction,
-    /// Looks like a blank and is none.
+    /// Displayed like a space, but not one.
     Blank,
-    /// Takes no room, or changes the look of its neighbour.
+    /// Has no width, or changes the look of its neighbour.
     ZeroWidth,
     /// Carries text that is never shown: tags, variants beyond the first sixteen, and their empty neighbours.
     Tag,
 }
 
 impl InvisibleChar {
-    /// The class of a character; `None` for those that are seen, the plain blank included.
+    /// Returns the class of a character; `None` for visible ones, the plain space included.
     pub fn classify(char: char) -> Option<Self> {
         match char {
             ' '..='~' => None,

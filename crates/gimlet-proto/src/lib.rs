@@ -1,7 +1,7 @@
-//! The words that every room of gimlet speaks: plain data and a few small traits.
+//! The shared vocabulary of gimlet's crates: plain data and a few small traits.
 //!
-//! Nothing here reads a file, opens a socket, starts a process or knows a tool by name. Every other crate may use this
-//! one, so it stays small and calm: a change here rebuilds the house.
+//! Nothing here reads a file, opens a socket, starts a process or knows a tool by name. Every other crate may use
+//! this one, so it stays small and stable: a change here rebuilds the whole workspace.
 
 mod access_need;
 mod agent;

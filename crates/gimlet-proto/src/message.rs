@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{Block, BlockKind, ToolUseParts};
 
-/// Who speaks.
+/// Author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -39,7 +39,7 @@ impl Message {
         Self { role: Role::Assistant, blocks }
     }
 
-    /// The client tool calls of this message, in order.
+    /// Returns the client tool calls of this message, in order.
     pub fn tool_uses(&self) -> impl Iterator<Item = ToolUseParts<'_>> {
         self.blocks.iter().filter_map(Block::as_tool_use)
     }
@@ -48,7 +48,7 @@ impl Message {
         self.blocks.iter().any(|block| block.kind() == BlockKind::ToolUse)
     }
 
-    /// All text of this message, blocks joined by a line break.
+    /// Returns all text of this message, blocks joined by a line break.
     pub fn text(&self) -> String {
         let texts: Vec<Cow<'_, str>> = self.blocks.iter().filter_map(Block::as_text).collect();
         texts.join("\n")

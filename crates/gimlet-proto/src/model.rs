@@ -17,14 +17,14 @@ pub type ModelStream = Pin<Box<dyn Stream<Item = ModelEvent> + Send>>;
 
 /// A provider with its credentials.
 pub trait Model: Send + Sync {
-    /// What is known about a model id or alias. Never fails: unknown ids get conservative facts.
+    /// Returns the facts about a model id or alias. Never fails: unknown ids get conservative facts.
     fn facts(&self, model: &str) -> ModelFacts;
 
     /// Sends one request. The stream ends after exactly one [`ModelEvent::Done`] or [`ModelEvent::Failed`].
     fn stream(&self, request: ModelRequest) -> ModelStream;
 }
 
-/// Which ids a server knows only the server can say; this keeps out what no server can mean.
+/// Rejects names that no server can accept. Only the server can decide which ids it knows.
 pub fn check_model_name(model: &str) -> Result<(), String> {
     let plausible = !model.is_empty()
         && model.len() <= 200
@@ -33,10 +33,10 @@ pub fn check_model_name(model: &str) -> Result<(), String> {
     if plausible { Ok(()) } else { Err(format!("'{model}' cannot be the name of a model")) }
 }
 
-/// How hard a model can be told to think.
+/// Effort levels that a model can be set to.
 pub const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
-/// How hard the model is to think, where the environment says so: that stands above every other wish.
+/// Returns the effort that the environment sets, if any; it overrides every other setting.
 pub fn effort_from_env(env: &Env) -> Option<&str> {
     env.get("CLAUDE_CODE_EFFORT_LEVEL").filter(|level| EFFORTS.contains(level))
 }
@@ -44,7 +44,7 @@ pub fn effort_from_env(env: &Env) -> Option<&str> {
 /// The alias that means one model for plans and another for carrying them out.
 const BY_MODE: &str = "opusplan";
 
-/// What such a name stands for while the session plans, or while it does not; any other name stands for itself.
+/// Resolves such a name for the planning phase or the other one; any other name is returned unchanged.
 pub fn model_for_phase(model: &str, planning: bool) -> &str {
     let name = model.trim();
     let is_alias = name.get(..BY_MODE.len()).is_some_and(|start| start.eq_ignore_ascii_case(BY_MODE));
@@ -63,15 +63,15 @@ pub fn model_for_phase(model: &str, planning: bool) -> &str {
 /// Facts about one model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelFacts {
-    /// The id that goes on the wire, with aliases resolved.
+    /// The id that is sent, with aliases resolved.
     pub id: String,
     pub context_window: u64,
     pub max_output_tokens: u64,
     /// `None` when the price is not known.
     pub price: Option<ModelPrice>,
-    /// Careful enough to change a file that it has not read, where the person leaves that to the model.
+    /// True if the model may change a file that it has not read, where the user leaves that to the model.
     pub edits_unread: bool,
-    /// About how many bytes of text make a token.
+    /// Approximate number of bytes of text per token.
     pub bytes_per_token: f64,
     /// A prompt of fewer tokens is not cached.
     pub min_cache_tokens: u64,
@@ -91,12 +91,12 @@ pub struct ModelPrice {
 }
 
 impl ModelPrice {
-    /// What the usage of one request costs.
+    /// Returns the cost of one request's usage.
     pub fn cost_usd(&self, usage: &TokenUsage) -> f64 {
         self.cost_usd_with_prompt(usage, usage.prompt_tokens())
     }
 
-    /// What a usage costs that may be the sum of several requests, whose prompts have this many tokens each.
+    /// Returns the cost of a usage that may be the sum of several requests, whose prompts have this many tokens each.
     pub fn cost_usd_with_prompt(&self, usage: &TokenUsage, prompt_tokens: u64) -> f64 {
         let [input, output, write_5m, write_1h, read] = match self.above {
             Some((limit, dearer)) if prompt_tokens > limit => dearer,
@@ -113,7 +113,7 @@ impl ModelPrice {
             / 1e6
     }
 
-    /// What it costs to put a prompt of this many tokens into the cache.
+    /// Returns the cost of writing a prompt of this many tokens into the cache.
     pub fn cache_write_cost_usd(&self, tokens: u64, ttl: CacheTtl) -> f64 {
         let long = if ttl == CacheTtl::OneHour { tokens } else { 0 };
         self.cost_usd(&TokenUsage {
@@ -135,12 +135,12 @@ pub struct ModelRequest {
     pub tools: Arc<[ToolDef]>,
     pub tool_choice: ToolChoice,
     pub messages: Vec<Arc<Message>>,
-    /// The same messages with no more images than every model takes; `None` where they have no more anyway. It is not
-    /// known beforehand which model answers in the end.
+    /// These messages with no more images than every model accepts; `None` if they do not exceed that limit. It is
+    /// not known beforehand which model answers in the end.
     pub few_images: Option<Vec<Arc<Message>>>,
     pub cache: CachePlan,
     pub thinking: ThinkingMode,
-    /// `None`: as the provider was told at its start.
+    /// `None`: as the provider was configured at its start.
     pub display: Option<ThinkingDisplay>,
     pub effort: Option<String>,
     /// Also pass the provider's own events through ([`ModelEvent::Wire`]).
@@ -148,7 +148,7 @@ pub struct ModelRequest {
 }
 
 impl ModelRequest {
-    /// What goes to a model that takes so many images.
+    /// Returns the messages for a model that accepts this many images.
     pub fn messages_for(&self, most_images: usize) -> &[Arc<Message>] {
         self.few_images.as_ref().filter(|_| most_images < SendableImage::MOST).unwrap_or(&self.messages)
     }
@@ -176,7 +176,7 @@ impl PartialEq for ToolDef {
     }
 }
 
-/// Whether and which tools the model may call. The main loop uses `Auto` only.
+/// Restricts which tools the model may call. The main loop uses `Auto` only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolChoice {
     Auto { parallel: bool },
@@ -185,17 +185,17 @@ pub enum ToolChoice {
     None,
 }
 
-/// How the model should think.
+/// Thinking mode of the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ThinkingMode {
-    /// What the catalogue says is best for the model.
+    /// The catalogue's default for the model.
     #[default]
     ModelDefault,
     Off,
     Budget(u64),
 }
 
-/// What is to be seen of the model's thinking.
+/// Visibility of the model's thinking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThinkingDisplay {
     Summarized,
@@ -211,7 +211,7 @@ impl ThinkingDisplay {
     }
 }
 
-/// How long cache entries live.
+/// Lifetime of cache entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheTtl {
     FiveMinutes,
@@ -234,18 +234,18 @@ impl CacheTtl {
     }
 }
 
-/// Where the cache breakpoints go.
+/// Positions of the cache breakpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CachePlan {
     /// `None` turns prompt caching off.
     pub ttl: Option<CacheTtl>,
-    /// The last block of the project's context, if there is one: its message and its place there.
+    /// The last block of the project's context, if there is one: the index of its message and its index there.
     pub context: Option<(usize, usize)>,
-    /// How many messages the previous request of this conversation had.
+    /// Number of messages in the previous request of this conversation.
     pub previous_len: Option<usize>,
 }
 
-/// What happens while a request runs.
+/// Event of a running request.
 #[derive(Clone, Debug)]
 pub enum ModelEvent {
     /// The request failed in a way that is worth another try; it is sent again after the delay.
@@ -255,15 +255,15 @@ pub enum ModelEvent {
         delay_ms: u64,
         error: ModelError,
     },
-    /// Nothing was heard for a while; the request goes on.
+    /// No data was received for a while; the request goes on.
     Waiting {
         silent_ms: u64,
     },
-    /// What the answer said about the account's limits.
+    /// The account's rate limits as the response reported them.
     RateLimits(Vec<RateLimit>),
-    /// One remark for the person (a capability switched off, a repaired request).
+    /// One notice for the user (a capability switched off, a repaired request).
     Notice(String),
-    /// What was odd about a reply and did no harm, in one line for a log. Comes before its end.
+    /// Harmless anomalies of a reply, in one line for a log. Precedes the end of the reply.
     ReplyAnomalies(String),
     /// A reply begins.
     Started(ReplyStart),
@@ -293,9 +293,9 @@ pub enum ModelEvent {
         block: Block,
         bad_input: Option<String>,
     },
-    /// Everything since `Started` is void; whatever was begun because of it must be undone.
+    /// Everything since `Started` is void; any work begun because of it must be undone.
     ReplyDiscarded,
-    /// An attempt of which nothing is left was paid for all the same; another model answers in its place.
+    /// Cost of a discarded attempt, which is billed nonetheless; another model answers in its place.
     Spent {
         model: String,
         usage: TokenUsage,
@@ -339,7 +339,7 @@ pub struct ReplyStart {
     pub model: String,
     pub request_id: Option<String>,
     pub usage: TokenUsage,
-    /// What was sent besides system, tools and messages and is part of what the provider's cache goes by.
+    /// Options sent besides system, tools and messages that are part of the provider's cache key.
     pub options: Vec<SentOption>,
 }
 
@@ -352,30 +352,30 @@ pub struct ReplyEnd {
     /// `None` when the stream broke after usable blocks.
     pub stop_reason: Option<StopReason>,
     pub stop_sequence: Option<String>,
-    /// What is billed: of a reply that took the provider several requests of its own, their sum.
+    /// Billed usage: the sum, if the provider needed several requests of its own for the reply.
     pub usage: TokenUsage,
-    /// What the last of them had: how full the context is.
+    /// Usage of the last of them, which shows how full the context is.
     pub context: TokenUsage,
     /// Set when the reply was cut but its complete blocks are to be used.
     pub interrupted: Option<ReplyInterruption>,
-    /// A refusal's explanation, for people.
+    /// A refusal's explanation, for display.
     pub explanation: Option<String>,
     /// The reply was cut by `max_tokens` inside a tool call, which was dropped.
     pub cut_tool_call: Option<TruncatedCall>,
 }
 
-/// A tool call that did not fit into its reply, and how much room there is for another try.
+/// A tool call that did not fit into its reply, and the token limit for a retry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TruncatedCall {
     /// The `max_tokens` of the reply that was cut.
     pub max_tokens: u64,
-    /// A larger one that the model and the person allow.
+    /// A larger limit that the model and the user allow.
     pub more: Option<u64>,
-    /// What a person can do where they themselves allow no more.
+    /// Advice for a user whose own settings allow no more.
     pub advice: Option<String>,
 }
 
-/// How a usable reply was cut.
+/// Interruption of a reply that is still usable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplyInterruption {
     pub message: String,
@@ -399,12 +399,12 @@ pub enum ModelErrorKind {
     Timeout,
     Network,
     Tls,
-    /// The server's answer made no sense.
+    /// The server's answer was invalid.
     Protocol,
 }
 
 impl ModelErrorKind {
-    /// The word that stream-json uses for this class.
+    /// Returns the word that stream-json uses for this class.
     pub fn wire_code(self) -> &'static str {
         match self {
             ModelErrorKind::NotLoggedIn | ModelErrorKind::Authentication | ModelErrorKind::Permission => {
@@ -428,18 +428,18 @@ impl ModelErrorKind {
 pub struct ModelError {
     pub kind: ModelErrorKind,
     pub status: Option<u16>,
-    /// What happened, in one line.
+    /// One-line description of the error.
     pub message: String,
-    /// What the person can do about it, when we know.
+    /// Advice for the user, if known.
     pub hint: Option<String>,
     pub request_id: Option<String>,
 }
 
 impl ModelError {
-    /// What programs look for to find out that their person has to log in.
+    /// Text that programs search for to detect that their user has to log in.
     pub const NOT_LOGGED_IN: &str = "Not logged in · Please run /login";
 
-    /// What stands in the conversation in place of an answer.
+    /// Returns the text that replaces an answer in the conversation.
     pub fn to_reply_text(&self) -> String {
         match self.kind {
             ModelErrorKind::NotLoggedIn => self.message.clone(),

@@ -1,4 +1,4 @@
-//! What front ends ask of a session, and how they learn what came of it.
+//! Operations that front ends request of a session, and how they receive the outcome.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -28,11 +28,11 @@ pub enum Op {
         stop_agents: bool,
         reply: OpReply<InterruptOutcome>,
     },
-    /// Takes up what the program that runs the session changed in its settings; once it is answered, they hold.
+    /// Reloads the settings that the driving program changed; they apply once this is answered.
     ReloadSettings {
         reply: OpReply<()>,
     },
-    /// How hard the model thinks; `None` goes back to the start.
+    /// Sets the thinking effort; `None` restores the initial one.
     SetEffort {
         effort: Option<String>,
         reply: OpReply<()>,
@@ -61,7 +61,7 @@ pub enum Op {
         hooks: Vec<DriverHook>,
         reply: OpReply<()>,
     },
-    /// Forget a prompt that waits; says whether it was still waiting.
+    /// Removes a queued prompt; returns true if it was still queued.
     WithdrawPrompt {
         prompt: EntryId,
         reply: OpReply<bool>,
@@ -71,7 +71,7 @@ pub enum Op {
         task: String,
         reply: OpReply<()>,
     },
-    /// Let a call that somebody waits for go on in the background; says whether there was one.
+    /// Moves a foreground call to the background; returns true if there was one.
     MoveToBackground {
         /// `None`: everything that the main conversation waits for.
         call: Option<ToolUseId>,
@@ -84,13 +84,14 @@ pub enum Op {
         dry_run: bool,
         reply: OpReply<RewindOutcome>,
     },
-    /// Somebody else read this file when it had this time (milliseconds since 1970): it may be edited unless it changed.
+    /// Records that the driving program read this file when it had this time (milliseconds since 1970): it may be
+    /// edited unless it changed.
     SeedRead {
         path: PathBuf,
         mtime_ms: u64,
         reply: OpReply<()>,
     },
-    /// How full the context window is. Answered at once, also while a turn runs.
+    /// Requests the usage of the context window. Answered at once, also while a turn runs.
     ContextUsage {
         reply: OpReply<ContextUsage>,
     },
@@ -98,18 +99,18 @@ pub enum Op {
     Query(SessionQuery),
     /// Finish: stop what runs, end background work, write what is left.
     Close,
-    /// The same, because a new conversation takes the place of this one.
+    /// Ends the session because a new conversation replaces this one.
     Clear,
 }
 
 impl Op {
-    /// Stop the running turn and nothing else; nobody waits for an answer.
+    /// Returns an operation that interrupts the running turn and nothing else, with no reply.
     pub fn interrupt() -> Self {
         Op::Interrupt { cancel_queued: false, stop_agents: false, reply: OpReply::ignored() }
     }
 }
 
-/// Something said to the session.
+/// A prompt submitted to the session.
 #[derive(Clone, Debug, Default)]
 pub struct SubmittedPrompt {
     pub blocks: Vec<Block>,
@@ -117,9 +118,9 @@ pub struct SubmittedPrompt {
     pub plain: bool,
     /// The id that the prompt is to have everywhere.
     pub uuid: Option<EntryId>,
-    /// Written by gimlet itself: a notice that a background task ended, a letter of an agent.
+    /// Written by gimlet itself: a notice that a background task ended, or an agent message.
     pub synthetic: bool,
-    /// A prompt like any other that nobody typed, as the program says that sent it.
+    /// True if the sending program marks the prompt as not typed by the user. It is otherwise handled like any other.
     pub meta: bool,
     /// Written by another agent of the session.
     pub from_agent: bool,
@@ -130,10 +131,10 @@ pub struct SubmittedPrompt {
     pub mentions: MentionScope,
 }
 
-/// Where in a prompt `@names` of files mean that the files are to be attached.
+/// Parts of a prompt in which `@names` of files attach the files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MentionScope {
-    /// It is nobody's own typing.
+    /// No part of it was typed by the user.
     #[default]
     Nowhere,
     Everywhere,
@@ -142,7 +143,7 @@ pub enum MentionScope {
 }
 
 impl SubmittedPrompt {
-    /// One text that somebody typed.
+    /// Creates a prompt from one text that the user typed.
     pub fn from_text(text: &str) -> Self {
         Self { blocks: vec![Block::text(text)], plain: true, ..Self::default() }
     }
@@ -151,7 +152,7 @@ impl SubmittedPrompt {
 /// When a prompt that comes during a turn is taken up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PromptTiming {
-    /// After the running tool calls, in the same turn; else as the next turn.
+    /// After the running tool calls, in the current turn; else as the next turn.
     #[default]
     Next,
     /// As a turn of its own, after this one.
@@ -160,7 +161,7 @@ pub enum PromptTiming {
     Now,
 }
 
-/// Where a prompt comes from.
+/// Origin of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum PromptOrigin {
@@ -169,7 +170,7 @@ pub enum PromptOrigin {
     TaskNotification,
 }
 
-/// What an interrupt met.
+/// Outcome of an interrupt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InterruptOutcome {
     /// Prompts that will still run.
@@ -178,14 +179,14 @@ pub struct InterruptOutcome {
     pub cancelled: Vec<EntryId>,
 }
 
-/// What going back changed, or would change.
+/// Changes that a rewind made, or would make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RewindOutcome {
     pub files_changed: Vec<PathBuf>,
     /// Lines that came and went.
     pub insertions: u64,
     pub deletions: u64,
-    /// Links and files with a second name, which are left alone.
+    /// Symlinks and files with several hard links, which are left unchanged.
     pub skipped_links: u64,
 }
 
@@ -196,17 +197,17 @@ impl RewindOutcome {
     pub const UNKNOWN_PROMPT: &str = "No file checkpoint found for this message.";
 }
 
-/// Where the outcome of an operation goes. Nobody has to wait for it; dropping it says nothing.
+/// Channel for the outcome of an operation. The caller need not wait for it; dropping it sends nothing.
 pub struct OpReply<T>(Option<oneshot::Sender<Result<T, String>>>);
 
 impl<T> OpReply<T> {
-    /// For somebody who waits.
+    /// Creates a reply and the receiver that waits for it.
     pub fn channel() -> (Self, oneshot::Receiver<Result<T, String>>) {
         let (sender, receiver) = oneshot::channel();
         (Self(Some(sender)), receiver)
     }
 
-    /// For an operation whose outcome nobody asks for.
+    /// Creates a reply for an operation whose outcome is ignored.
     pub fn ignored() -> Self {
         Self(None)
     }
@@ -215,17 +216,17 @@ impl<T> OpReply<T> {
         self.0.is_some()
     }
 
-    /// Waits until nobody wants to know any more.
+    /// Waits until the receiver is dropped.
     pub async fn wait_until_abandoned(&mut self) {
         if let Some(sender) = &mut self.0 {
             sender.closed().await;
         }
     }
 
-    /// Tells the outcome; an error is one line for people.
+    /// Sends the outcome; an error is one line for display.
     pub fn send(self, outcome: Result<T, String>) {
         if let Some(sender) = self.0 {
-            // Whoever stopped waiting does not need to know.
+            // A receiver that was dropped needs no outcome.
             drop(sender.send(outcome));
         }
     }

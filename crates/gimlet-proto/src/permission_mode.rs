@@ -5,23 +5,23 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How calls that no rule decides are treated.
+/// Treatment of calls that no rule decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PermissionMode {
-    /// Ask for whatever is not harmless.
+    /// Ask for every call that is not harmless.
     #[default]
     #[serde(rename = "default", alias = "manual")]
     Default,
     /// File edits inside the working directories need no question.
     #[serde(rename = "acceptEdits")]
     AcceptEdits,
-    /// Look, do not touch.
+    /// Allow reading only.
     #[serde(rename = "plan")]
     Plan,
     /// A classifier answers most of what would ask.
     #[serde(rename = "auto")]
     Auto,
-    /// Whatever would ask is refused.
+    /// Deny every call that would ask.
     #[serde(rename = "dontAsk")]
     DontAsk,
     /// Everything that no deny rule forbids.

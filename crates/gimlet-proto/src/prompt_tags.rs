@@ -1,13 +1,14 @@
-//! Marks around texts that are nobody's own words, which the texts inside cannot close.
+//! Tags around texts that the user did not write, which the enclosed texts cannot close.
 
 use std::borrow::Cow;
 
-/// A text between `<tag>` and `</tag>`. Where it has the same tag in it, that is broken, so it ends where it ends.
+/// Returns the text between `<tag>` and `</tag>`. Occurrences of that tag inside the text are broken, so that the
+/// text cannot close it.
 pub fn enclose_in_tag(tag: &str, text: &str) -> String {
     format!("<{tag}>\n{}\n</{tag}>", escape_tags(text, &[tag]))
 }
 
-/// `<system>` becomes `<\system>`, and `</system>` becomes `<\/system>`.
+/// Escapes tags: `<system>` becomes `<\system>`, and `</system>` becomes `<\/system>`.
 pub fn escape_tags<'t>(text: &'t str, tags: &[&str]) -> Cow<'t, str> {
     let is_mark = |after: &str| {
         let name = after.trim_start_matches(|c: char| c == '/' || c.is_whitespace());

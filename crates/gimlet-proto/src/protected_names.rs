@@ -1,14 +1,14 @@
-//! Names of files and folders whose content other programs run or trust. One list for everybody: the policy asks before
-//! any of them is written, and the walls of the sandbox hold those that no ordinary command has to write.
+//! Names of files and folders whose content other programs run or trust. The one shared list: the policy asks before
+//! any of them is written, and the sandbox protects those that no ordinary command has to write.
 
 /// One name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtectedName {
     pub name: &'static str,
-    /// It is a folder, and what lies in it is protected as well.
+    /// True for a folder, whose content is protected as well.
     pub is_folder: bool,
-    /// The sandbox keeps it as it is at the top of every folder that commands may write. The others belong to package
-    /// managers and build tools, which write them at work.
+    /// True if the sandbox keeps it read-only at the top of every folder that commands may write. The others belong
+    /// to package managers and build tools, which have to write them.
     pub sandbox_read_only: bool,
 }
 
@@ -24,7 +24,7 @@ const fn read_only_in_sandbox(name: ProtectedName) -> ProtectedName {
     ProtectedName { sandbox_read_only: true, ..name }
 }
 
-/// All of them. Of `.git` and `.claude` the sandbox holds certain parts instead of the whole.
+/// All of them. Of `.git` and `.claude` the sandbox protects certain parts instead of the whole.
 pub const PROTECTED_NAMES: &[ProtectedName] = &[
     folder(".git"),
     folder(".claude"),

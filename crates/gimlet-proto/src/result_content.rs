@@ -1,4 +1,4 @@
-//! What a tool gives back to the model: one text, or parts.
+//! Content that a tool returns to the model: one text, or parts.
 
 use serde::Serialize;
 
@@ -31,21 +31,22 @@ impl ImageSource {
         &self.media_type
     }
 
-    /// The bytes in base64.
+    /// Returns the bytes in base64.
     pub fn data(&self) -> &str {
         &self.data
     }
 }
 
 impl ContentPart {
-    /// An image given as base64 text, as what its bytes say that it is; or why it cannot be sent.
+    /// Creates an image from base64 text, with the type detected from its bytes. The error is the reason why it
+    /// cannot be sent.
     pub fn image_from_base64(base64: &str) -> Result<Self, &'static str> {
         let base64 = crate::image::strip_base64_whitespace(base64);
         let picture = crate::SendableImage::from_base64(&base64)?;
         Ok(Self::image(picture.media_type, base64))
     }
 
-    /// An image given as base64 text that is known to be of this type.
+    /// Creates an image from base64 text that is known to be of this type.
     pub fn image(media_type: impl Into<String>, base64: impl Into<String>) -> Self {
         ContentPart::Image {
             source: ImageSource { kind: "base64", media_type: media_type.into(), data: base64.into() },
@@ -54,7 +55,7 @@ impl ContentPart {
 }
 
 impl ResultContent {
-    /// Length of all text in characters of UTF-8 text (bytes are close enough for every cap we apply).
+    /// Returns the length of all text in bytes, which is close enough to characters for every cap we apply.
     pub fn text_len(&self) -> usize {
         match self {
             ResultContent::Text(text) => text.len(),
@@ -68,7 +69,7 @@ impl ResultContent {
         }
     }
 
-    /// Whether nothing but white space would reach the model.
+    /// Returns true if nothing but whitespace would reach the model.
     pub fn is_blank(&self) -> bool {
         match self {
             ResultContent::Text(text) => text.trim().is_empty(),
@@ -79,7 +80,7 @@ impl ResultContent {
         }
     }
 
-    /// The text of this content, parts joined by line breaks.
+    /// Returns the text of this content, parts joined by line breaks.
     pub fn to_text(&self) -> String {
         match self {
             ResultContent::Text(text) => text.clone(),

@@ -1,13 +1,13 @@
-//! What a sandbox closes and leaves open, as plain data. Whoever knows settings and rules computes it; the room that
-//! starts processes enforces it.
+//! Sandbox specification as plain data. It is computed from settings and rules elsewhere; the crate that starts
+//! processes enforces it.
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The walls around one command. Paths are absolute; those that are not there are skipped or, where that would open
-/// something, watched.
+/// Restrictions for one command. Paths are absolute; missing ones are skipped or, where that would open something,
+/// watched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SandboxSpec {
@@ -15,21 +15,21 @@ pub struct SandboxSpec {
     pub write: Vec<PathBuf>,
     /// Files are as open as without a sandbox, and only the rest is closed. The lists of paths mean nothing then.
     pub files_open: bool,
-    /// What stays as it is inside `write`. A path that is absent and appears while the command runs is taken away.
+    /// Paths inside `write` that stay read-only. A path that is absent and appears while the command runs is removed.
     pub deny_write: Vec<PathBuf>,
-    /// gimlet's own folder. It stays as it is for commands, too; but gimlet writes there all the time, so of what lies in
-    /// it only what `deny_write` names is compared and put back.
+    /// gimlet's own folder. It is read-only for commands, too; but gimlet writes there all the time, so only the
+    /// paths in it that `deny_write` names are compared and restored.
     pub own: Option<PathBuf>,
-    /// What cannot be read.
+    /// Paths that cannot be read.
     pub deny_read: Vec<PathBuf>,
-    /// What can be read all the same inside `deny_read` and inside the hidden temp folder.
+    /// Exceptions that can be read inside `deny_read` and inside the hidden temp folder.
     pub allow_read: Vec<PathBuf>,
     /// The command's own temp folder, writable and named to it; `/tmp` itself is empty and private.
     pub temp_dir: Option<PathBuf>,
     pub network: NetworkAccess,
-    /// Sockets among the command's own processes on a loopback interface that nobody else sees.
+    /// Sockets among the command's own processes, on a private loopback interface.
     pub local_sockets: bool,
-    /// Unix sockets by name, which reach whatever listens on the machine: container engines, agents, displays.
+    /// Unix sockets by name, which reach any listener on the machine: container engines, agents, displays.
     pub unix_sockets: bool,
     /// Variables that hold credentials are removed, except these.
     pub keep_env: Vec<String>,
@@ -39,7 +39,7 @@ pub struct SandboxSpec {
     pub mask_env: Vec<String>,
     /// The most processes at one time, where the system can count them.
     pub max_processes: Option<u64>,
-    /// The most bytes of memory that each process may have of its own.
+    /// Maximum bytes of private memory per process.
     pub max_memory: Option<u64>,
 }
 
@@ -65,15 +65,15 @@ impl Default for SandboxSpec {
     }
 }
 
-/// How far a command reaches.
+/// Network access of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum NetworkAccess {
     /// Nowhere.
     #[default]
     Off,
-    /// Through gimlet's proxy, to the hosts that a pattern allows and none denies: `host`, `*.host` or `*`, each with an
-    /// optional `:port`.
+    /// Through gimlet's proxy, to the hosts that a pattern allows and none denies: `host`, `*.host` or `*`, each with
+    /// an optional `:port`.
     Proxy { allow: Vec<String>, deny: Vec<String> },
 }
 
@@ -91,27 +91,27 @@ pub enum SandboxViolation {
     Network,
     /// A system call that is closed to all sandboxed commands.
     SystemCall,
-    /// A protected file that was made or changed while the command ran. It was moved away, or removed if that could not
-    /// be, and what was there before is there again.
+    /// A protected file that was created or changed while the command ran. It was moved away, or removed if that
+    /// failed, and the earlier content is restored.
     Tampered { path: PathBuf, moved_to: Option<PathBuf> },
-    /// A protected file that could not be written by the command, until it or somebody else replaced it. What was there
-    /// before is there again.
+    /// A protected file that the command could not write, until the command or another process replaced it. The
+    /// earlier content is restored.
     Replaced { path: PathBuf, moved_to: PathBuf },
-    /// A protected file that could not be put back.
+    /// A protected file that could not be restored.
     Lost { path: PathBuf, why: String },
-    /// A protected file that was made or changed while the command ran, and could not be taken away: it is still there.
+    /// A protected file that was created or changed while the command ran, and could not be removed.
     Left { path: PathBuf, why: String },
-    /// Not all folders could be looked into after the command.
+    /// Not all folders could be read after the command.
     Unseen,
 }
 
 impl SandboxViolation {
-    /// Whether it is about traces that a command left, and not about something that it was kept from.
+    /// Returns true if it reports changes that a command left behind, not an action that was blocked.
     pub fn is_tampering(&self) -> bool {
         matches!(self, Self::Tampered { .. } | Self::Replaced { .. }) || self.is_cleanup_failure()
     }
 
-    /// Whether something could not be done about such traces that should have been.
+    /// Returns true if such changes could not be cleaned up completely.
     pub fn is_cleanup_failure(&self) -> bool {
         match self {
             Self::Lost { .. } | Self::Left { .. } | Self::Unseen => true,
@@ -161,7 +161,7 @@ impl std::fmt::Display for SandboxViolation {
     }
 }
 
-/// Whoever names a file must not write lines of its own: what controls a terminal or ends a line is escaped.
+/// Escapes control characters and line ends, so that a file name cannot add lines of its own.
 struct OneLineWriter<'a, 'b>(&'a mut std::fmt::Formatter<'b>);
 
 impl Write for OneLineWriter<'_, '_> {

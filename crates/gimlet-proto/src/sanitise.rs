@@ -1,4 +1,5 @@
-//! Text from outside, made safe for a terminal: control characters and escape sequences go, invisible ones show.
+//! Sanitising of untrusted text for a terminal: removes control characters and escape sequences, makes invisible ones
+//! visible.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -34,7 +35,8 @@ fn is_unsafe(char: char) -> bool {
     is_hidden(char) || (char.is_control() && char != '\n' && char != '\t')
 }
 
-/// Characters that change how others are shown, or smuggle text. Those without a width stay: emoji are made with them.
+/// Returns true for characters that change how others are shown, or hide text. Zero-width ones are kept: emoji
+/// contain them.
 fn is_hidden(char: char) -> bool {
     matches!(InvisibleChar::classify(char), Some(InvisibleChar::Direction | InvisibleChar::Tag))
 }
@@ -53,7 +55,7 @@ fn skip_escape(chars: &mut PeekableChars<'_>) {
     }
 }
 
-/// A control sequence ends with its first byte from `@` to `~`.
+/// Skips a control sequence, which ends with its first byte from `@` to `~`.
 fn skip_csi(chars: &mut PeekableChars<'_>) {
     while let Some(char) = chars.peek() {
         match char {
@@ -69,7 +71,8 @@ fn skip_csi(chars: &mut PeekableChars<'_>) {
     }
 }
 
-/// A string sequence ends with BEL or ST; an unfinished one ends with the line, so that it cannot hide all that follows.
+/// Skips a string sequence, which ends with BEL or ST; an unfinished one ends with the line, so that it cannot hide
+/// all that follows.
 fn skip_control_string(chars: &mut PeekableChars<'_>) {
     while let Some(char) = chars.peek().copied() {
         match char {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Holds a credential. `Debug` and `Display` print `***`; only [`Secret::expose`] gives the value out.
+/// Holds a credential. `Debug` and `Display` print `***`; only [`Secret::expose`] returns the value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 

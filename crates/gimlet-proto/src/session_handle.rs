@@ -1,4 +1,4 @@
-//! What a front end holds of a session.
+//! A front end's handle of a session.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ pub struct SessionSnapshot {
     pub context_tokens: u64,
     pub by_model: Vec<ModelUsage>,
     pub tasks: Vec<TaskView>,
-    /// What a turn that begins now runs in, as far as that is known.
+    /// Setup of a turn that begins now, as far as it is known.
     pub turn_setup: TurnSetup,
 }
 
-/// One conversation, from outside: operations go in, events come out, the snapshot can be looked at.
+/// Handle of one conversation: accepts operations, publishes events, and has a readable snapshot.
 #[derive(Clone)]
 pub struct SessionHandle {
     pub id: SessionId,
@@ -32,7 +32,7 @@ pub struct SessionHandle {
     exit_requested: watch::Sender<bool>,
 }
 
-/// Tells a session that gimlet itself has to go.
+/// Signals to a session that gimlet itself has to exit.
 #[derive(Clone)]
 pub struct ExitSignal(watch::Receiver<bool>);
 
@@ -60,12 +60,13 @@ impl SessionHandle {
         drop(self.ops.send(op));
     }
 
-    /// gimlet has to go now: the session leaves what runs unfinished, so that it can be gone on with, and closes.
+    /// Requests that the session leaves running work unfinished, so that it can be resumed, and closes, because
+    /// gimlet has to exit.
     pub fn request_exit(&self) {
         self.exit_requested.send_replace(true);
     }
 
-    /// For the session itself.
+    /// Returns the exit signal for the session itself.
     pub fn exit_signal(&self) -> ExitSignal {
         ExitSignal(self.exit_requested.subscribe())
     }

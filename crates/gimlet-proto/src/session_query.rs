@@ -1,5 +1,5 @@
-//! What the program that drives a session asks about it, or wants done beside the conversation. Answered at once, also
-//! while a turn runs; the model learns nothing of it.
+//! Queries and requests of the driving program beside the conversation. Answered at once, also while a turn runs; the
+//! model does not see them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,27 +9,27 @@ use serde_json::value::RawValue;
 
 use crate::{OpReply, PermissionMode, ServerRequest, ThinkingDisplay, ThinkingMode};
 
-/// One such wish.
+/// One query or request.
 #[derive(Debug)]
 pub enum SessionQuery {
     /// The end of what a background command has printed.
     TaskOutput { task: String, reply: OpReply<TaskOutputTail> },
-    /// The beginning of a file that the rules let anybody read without a question.
+    /// Reads the beginning of a file that the rules allow to be read without asking.
     ReadFile { path: PathBuf, most: usize, reply: OpReply<FilePrefix> },
-    /// Which of these files the rules let anybody read without a question.
+    /// Returns those of these files that the rules allow to be read without asking.
     ReadableFiles { paths: Vec<PathBuf>, reply: OpReply<Vec<PathBuf>> },
     /// The permission rules that hold, and the folders that the session works in.
     Permissions { reply: OpReply<PermissionsView> },
     /// The hooks that are called.
     Hooks { reply: OpReply<Vec<HookListing>> },
-    /// Work in this folder too; it must lie inside one of the session's. Gives its link-free path.
+    /// Adds a working directory, which must lie inside one of the session's. Returns its path with symlinks resolved.
     AddDirectory { directory: PathBuf, reply: OpReply<PathBuf> },
-    /// Has a server do something, unless rules forbid it: whoever wants it by themselves needs no leave beyond that.
-    /// Gives the server's own result, an object.
+    /// Sends a request to a server, unless rules forbid it; a direct request needs no further permission. Returns the
+    /// server's own result, an object.
     ServerRequest { wish: ServerRequest, reply: OpReply<Value> },
-    /// What was said to the session while it ran and holds for one in its place.
+    /// Returns the overrides set while the session ran, for a session that replaces it.
     Overrides { reply: OpReply<SessionOverrides> },
-    /// Makes what was said to another session hold in this one.
+    /// Applies the overrides of another session to this one.
     ApplyOverrides(SessionOverrides),
 }
 
@@ -44,7 +44,7 @@ pub struct TaskOutputTail {
 /// The beginning of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePrefix {
-    /// Link-free.
+    /// Path with symlinks resolved.
     pub path: PathBuf,
     pub bytes: Vec<u8>,
     pub truncated: bool,
@@ -56,7 +56,7 @@ pub struct PermissionsView {
     pub rules: Vec<PermissionRuleView>,
     /// Folders beside the first, and whether the session itself added them.
     pub directories: Vec<(PathBuf, bool)>,
-    /// Where the session started.
+    /// Directory in which the session started.
     pub start: PathBuf,
 }
 
@@ -74,19 +74,19 @@ pub struct PermissionRuleView {
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookListing {
     pub event: &'static str,
-    /// Whether hooks of this event are called for a subject that a matcher names.
+    /// True if hooks of this event are called for a subject that a matcher names.
     pub has_subject: bool,
     pub matcher: String,
     /// Whose hook it is, in words.
     pub source: String,
-    /// What runs it: `callback`, `command`, …
+    /// Kind of the hook: `callback`, `command`, …
     pub kind: &'static str,
-    /// What is run.
+    /// Text of the hook: what is run.
     pub text: String,
     pub timeout_secs: Option<f64>,
 }
 
-/// What holds for a session because somebody said so while it ran.
+/// Settings of a session that were changed while it ran.
 #[derive(Clone, Debug, Default)]
 pub struct SessionOverrides {
     /// Rules and folders, as changes in the form that hooks and programs share.
@@ -95,6 +95,6 @@ pub struct SessionOverrides {
     pub mode_before_plan: PermissionMode,
     pub thinking: ThinkingMode,
     pub display: Option<ThinkingDisplay>,
-    /// How hard the model thinks, where that is not as it was at the start.
+    /// Thinking effort, if it differs from the initial one.
     pub effort: Option<String>,
 }

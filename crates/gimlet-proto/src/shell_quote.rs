@@ -1,8 +1,8 @@
-//! Text as one word of a shell command, for people to read and for shells to run.
+//! Quoting of text as one word of a shell command, for display and for shells.
 
 use std::borrow::Cow;
 
-/// The text as one word of a POSIX shell: as it is where no letter of it means anything else, in quotes otherwise.
+/// Returns the text as one word of a POSIX shell: unchanged if no character is special, quoted otherwise.
 pub fn quote_shell_word(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {

@@ -1,4 +1,4 @@
-//! Why a reply ended.
+//! Reasons for the end of a reply.
 
 /// The model's `stop_reason`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
-//! Escapes in JSON that stand for half of a character. Programs whose strings may hold such halves write them out; no text
-//! of ours can hold one, and no reader of JSON has to take it.
+//! JSON escapes that encode half of a surrogate pair. Programs whose strings may contain such halves write them; Rust
+//! text cannot contain one, and JSON parsers may reject it.
 
 use std::borrow::Cow;
 
-/// The JSON with `\\ufffd` in place of every `\\u` escape that is half of a pair; borrowed when there is none.
+/// Returns the JSON with `\\ufffd` in place of every `\\u` escape that is half of a pair; borrowed when there is
+/// none.
 pub fn replace_lone_surrogates(json: &str) -> Cow<'_, str> {
     let unit = |at: usize| -> Option<u32> {
         let digits = json.get(at..at + 6)?.strip_prefix("\\u")?;

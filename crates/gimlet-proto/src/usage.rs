@@ -18,7 +18,7 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// Everything that was sent: new, written to the cache, read from it.
+    /// Returns the total of prompt tokens: new, written to the cache, read from it.
     pub fn prompt_tokens(&self) -> u64 {
         self.input_tokens + self.cache_creation_input_tokens + self.cache_read_input_tokens
     }
@@ -36,7 +36,7 @@ impl TokenUsage {
     }
 }
 
-/// What one model used, over a process run or a whole session.
+/// Usage of one model, over a process run or a whole session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelUsage {
     pub model: String,
@@ -48,7 +48,7 @@ pub struct ModelUsage {
 }
 
 impl ModelUsage {
-    /// Two lists as one, entries of one model added up. A price that is not known makes the sum unknown.
+    /// Merges two lists, adding up the entries of each model. An unknown price makes the sum unknown.
     pub fn sum_by_model(first: &[ModelUsage], second: &[ModelUsage]) -> Vec<ModelUsage> {
         let mut all = first.to_vec();
         for entry in second {

@@ -1,4 +1,4 @@
-//! What people see of a tool call: a small closed set of shapes. Front ends draw shapes and know no tool.
+//! Display form of a tool call: a small closed set of shapes. Front ends draw shapes and know no tool.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub struct DiffHunk {
     pub lines: Vec<String>,
 }
 
-/// How far a to-do item is.
+/// Status of a to-do item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TodoStatus {
     Pending,

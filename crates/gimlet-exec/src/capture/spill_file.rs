@@ -1,4 +1,4 @@
-//! The file behind a capture: made late, owned by this user alone, never over an existing one.
+//! The file behind a capture: created late, accessible to this user only, never overwriting an existing one.
 
 use std::fs;
 use std::io::{self, Seek, Write};
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
 
-/// How much the writer may hold back; bounds memory, not the file.
+/// Maximum bytes that the writer may buffer; bounds memory, not the file.
 const WRITE_BUFFER_BYTES: usize = 64 * 1024;
 
-/// Up to this size a file stays whole when its command is over. Only a command in the background gets beyond it.
+/// Maximum size up to which a file is kept whole after its command ended. Only a background command exceeds it.
 const WHOLE_BYTES: u64 = 64 * 1024 * 1024;
-/// What stays of a longer one at each end.
+/// Bytes kept at each end of a longer file.
 const KEPT_BYTES: u64 = WHOLE_BYTES / 2;
 
 #[derive(Debug)]
@@ -23,12 +23,12 @@ pub(super) struct SpillFile {
     state: SpillState,
     /// Bytes accepted for the file but not yet handed to it.
     waiting: Vec<u8>,
-    /// How many of those are already with the writer.
+    /// Number of those bytes already handed to the writer.
     handed: usize,
     /// Bytes accepted for the file in all.
     accepted: u64,
     error: Option<io::Error>,
-    /// The open file again, for cutting it: its name may be another file's by then.
+    /// Second handle of the open file, for truncating it: its name may be another file's by then.
     handle: Option<fs::File>,
 }
 
@@ -75,10 +75,10 @@ impl SpillFile {
         self.accepted += chunk.len() as u64;
     }
 
-    /// Makes the file if it is needed and not there yet, with what waits for it.
+    /// Creates the file with the pending output, if it is needed and not there yet.
     ///
-    /// A few small blocking calls in the life of a command, and the only form that cannot be interrupted between making
-    /// the file and remembering it. Whoever is told its name can read it at once.
+    /// These are a few small blocking calls in the life of a command; blocking is the only form that cannot be
+    /// interrupted between creating the file and recording it. The file is readable as soon as its name is known.
     pub(super) fn open(&mut self) {
         if !matches!(self.state, SpillState::Needed) {
             return;
@@ -97,7 +97,7 @@ impl SpillFile {
         };
     }
 
-    /// Hands all that waits to the writer. Safe to drop half-way: `write` takes bytes only when it returns their number.
+    /// Passes all pending bytes to the writer. Cancel-safe: `write` takes bytes only when it returns their number.
     pub(super) async fn flush_pending(&mut self) {
         self.open();
         while let (SpillState::Open(file), Some(rest)) = (&mut self.state, self.waiting.get(self.handed..)) {
@@ -130,7 +130,8 @@ impl SpillFile {
         }
     }
 
-    /// A command that printed gigabytes must not leave them behind for as long as the session is kept.
+    /// Truncates a large file, so that a command that printed gigabytes does not leave them behind for as long as the
+    /// session is kept.
     async fn truncate_if_long(&mut self) {
         if let Some(handle) = self.take_long_file() {
             // A file that could not be cut is whole, or at worst has its middle twice; neither is worth a word.
@@ -140,12 +141,12 @@ impl SpillFile {
         }
     }
 
-    /// The file, if it is over the limit and was not cut yet.
+    /// Takes the file, if it is over the limit and was not truncated yet.
     fn take_long_file(&mut self) -> Option<fs::File> {
         self.handle.take().filter(|_| self.accepted > WHOLE_BYTES)
     }
 
-    /// The file if there is one, its size, and what went wrong.
+    /// Returns the path if there is a file, its size, and the error if one occurred.
     pub(super) fn take_outcome(&mut self) -> (Option<PathBuf>, u64, Option<io::Error>) {
         let exists = matches!(self.state, SpillState::Open(_) | SpillState::Closed { exists: true });
         let error = self.error.take();
@@ -167,7 +168,8 @@ impl Drop for SpillFile {
     }
 }
 
-/// Takes the middle out of a file, leaving `kept` bytes at each end and a note between them; says what is left.
+/// Removes the middle of a file, leaving `kept` bytes at each end and a note between them; returns the remaining
+/// size.
 fn cut_middle(mut file: &fs::File, kept: u64) -> io::Result<u64> {
     let len = file.metadata()?.len();
     let note = format!("\n[{} bytes left out]\n", len.saturating_sub(2 * kept));
@@ -186,7 +188,7 @@ fn cut_middle(mut file: &fs::File, kept: u64) -> io::Result<u64> {
         to += read as u64;
     }
     file.set_len(to)?;
-    // The writer shares this place; whatever it may still hold follows the end.
+    // The writer shares this file position; anything it still buffers follows the end.
     file.seek(io::SeekFrom::End(0))
 }
 

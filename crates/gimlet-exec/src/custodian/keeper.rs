@@ -1,7 +1,7 @@
-//! The keeper of one command: starts it, tells gimlet how it ended, and ends all that descends from it when asked.
+//! The keeper of one command: starts it, reports to gimlet how it ended, and ends all its descendants on request.
 //!
-//! As a subreaper it inherits every orphan of its command, so "everything below me" is exactly the command. It lives
-//! until nothing is below it, whoever is listening.
+//! As a subreaper it adopts every orphan of its command, so its descendants are exactly the command's processes. It
+//! lives until it has no descendants, even if the other end of its socket is closed.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
@@ -25,35 +25,35 @@ pub(super) struct Keeper {
     status: Option<OwnedFd>,
     lifeline: OwnedFd,
     signals: OwnedFd,
-    /// The command itself until it was buried. While it is unburied its number names its process group safely.
+    /// Process id of the command until it is reaped. Until then the id names its process group safely.
     leader: Option<i32>,
     end: Option<KillSchedule>,
-    /// While the command runs in a directory that this process shares with it.
+    /// Present while the command runs in a directory that this process shares with it.
     shared_directory: Option<SharedDirectory>,
     /// Read ends of the pipes of a released command, kept open and emptied for its survivors.
     sinks: Vec<OwnedFd>,
 }
 
-/// An end under way.
+/// A kill in progress.
 struct KillSchedule {
     force_at: Instant,
-    /// Grows from round to round, so that something unkillable does not keep a processor busy.
+    /// Grows from round to round, so that an unkillable process does not keep a processor busy.
     next_round_in: Duration,
 }
 
-/// Tells gimlet why a command did not start. When even that fails, the closed socket says it.
+/// Reports to gimlet why a command did not start. If that fails too, the closed socket signals it.
 pub(super) fn report_failure(status: &OwnedFd, stage: StartStage, error: &io::Error) {
     let errno = error.raw_os_error().unwrap_or(libc::EIO);
     let _ = message_socket::send(status, &KeeperEvent::Failed { stage, errno }.encode(), &[]);
 }
 
-/// What a keeper holds before it has a command.
+/// Resources of a keeper that has no command yet.
 pub(super) struct KeeperSetup {
     signals: OwnedFd,
     lifeline: OwnedFd,
 }
 
-/// Makes this process a keeper that has nothing to keep yet.
+/// Makes this process a keeper that has no command yet.
 pub(super) fn prepare_keeper(lifeline: &OwnedFd) -> Result<KeeperSetup, LaunchFailure> {
     let _ = rustix::thread::set_name(KEEPER_NAME);
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(LaunchFailure::from_keeper_error)?;
@@ -64,7 +64,7 @@ pub(super) fn prepare_keeper(lifeline: &OwnedFd) -> Result<KeeperSetup, LaunchFa
 }
 
 impl Keeper {
-    /// Starts the ordered command; `None` when that failed, which gimlet has then been told.
+    /// Starts the ordered command; returns `None` when that failed, after reporting it to gimlet.
     pub(super) fn start(
         message: &[u8],
         descriptors: Vec<OwnedFd>,
@@ -130,7 +130,7 @@ impl Keeper {
         let received = match message_socket::receive(status, &mut message) {
             Err(Errno::AGAIN) => return,
             Ok(received) if received.len > 0 => received,
-            // Let go without a word: whoever wanted this command is gone.
+            // Closed without a request: the requester of this command is gone.
             Ok(_) | Err(_) => {
                 self.status = None;
                 return self.begin_kill(SILENT_END_GRACE);
@@ -158,7 +158,7 @@ impl Keeper {
         }
     }
 
-    /// Asks the whole tree to end and sets the time for force. Asked again, the earlier of both times holds.
+    /// Sends TERM to the whole tree and sets the time for KILL. On a repeated call the earlier time applies.
     fn begin_kill(&mut self, grace: Duration) {
         let force_at = Instant::now() + grace;
         if let Some(end) = &mut self.end {
@@ -166,7 +166,7 @@ impl Keeper {
             return;
         }
         self.end = Some(KillSchedule { force_at, next_round_in: Duration::from_millis(1) });
-        // Whatever the command made of its root, the processes below are found in the system's own.
+        // Leave the root that the command may have changed, so that processes are found in the system's own `/proc`.
         if let Some(directory) = self.shared_directory.take() {
             directory.unshare();
         }
@@ -186,7 +186,7 @@ impl Keeper {
         }
     }
 
-    /// Buries dead children and tells gimlet about the command itself.
+    /// Reaps dead children and reports the command's own exit to gimlet.
     fn reap_children(&mut self) -> ReapResult {
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
@@ -241,7 +241,7 @@ struct ReadyEvents {
 
 #[derive(PartialEq)]
 enum ReapResult {
-    /// Nothing is left below this process.
+    /// This process has no descendants left.
     NoneLeft,
     SomeLeft,
 }
@@ -257,7 +257,7 @@ fn own_descendants() -> Vec<procfs::ProcessEntry> {
     procfs::living_descendants(&procfs::list_processes(), &[rustix::process::getpid().as_raw_nonzero().get()])
 }
 
-/// Why a command did not start, and at which step.
+/// Reason and stage of a failed start.
 pub(super) struct LaunchFailure {
     stage: StartStage,
     error: io::Error,
@@ -275,30 +275,30 @@ struct LaunchedCommand {
     shared_directory: Option<SharedDirectory>,
 }
 
-/// The working directory of a command, which the keeper shares: where the command is, the keeper is.
+/// The working directory of a command, which the keeper shares: it changes with the command's.
 struct SharedDirectory {
-    /// Where the directory is reported when the command has ended.
+    /// Pipe for reporting the directory when the command has ended.
     report: OwnedFd,
     /// The root as it was before the command could change it.
     root: OwnedFd,
 }
 
 impl SharedDirectory {
-    /// Says in which directory the command ended. A directory that was removed has no name, and nothing is said.
+    /// Reports the directory in which the command ended. A removed directory has no name and is not reported.
     fn report_directory(&self) {
         let Ok(directory) = rustix::process::getcwd(Vec::new()) else { return };
         let mut line = directory.into_bytes();
         line.push(b'\n');
-        // A pipe takes a path at once; nobody who reads it means that nobody wants it.
+        // A pipe accepts a path without blocking; without a reader the report is not needed.
         let _ = rustix::io::write(&self.report, &line);
     }
 
-    /// Goes back to the system's root, alone.
+    /// Stops sharing and returns to the system's root.
     fn unshare(&self) {
         drop(sys::stop_sharing_directory());
         let _ = rustix::process::fchdir(&self.root);
         if root_identity(&self.root) != current_root_identity() {
-            // Only who may change its root can have changed it.
+            // Only a process that may change its root can have changed it.
             let _ = rustix::process::chroot(".");
         }
         let _ = rustix::process::chdir("/");
@@ -360,10 +360,10 @@ fn launch_command(
     Ok(LaunchedCommand { leader, shared_directory })
 }
 
-/// Starts a program by a fork of this process, in a session of its own. What [`sys::spawn`] cannot do happens in between:
-/// the directory is shared, and the process is held to a set of rules before it becomes the program.
+/// Starts a program by forking this process, in a session of its own. In between it does what [`sys::spawn_image`]
+/// cannot: the directory is shared, and the process is restricted by a set of rules before it becomes the program.
 fn spawn_forked(image: &sys::ProgramImage<'_>, rules: Option<&OwnedFd>, share_directory: bool) -> io::Result<i32> {
-    // Closes by itself when the program runs; until then it tells why it does not.
+    // Closed on exec when the program starts; until then it carries the reason for a failure.
     let (failure, far_failure) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     let forked = if share_directory { sys::fork_sharing_directory() } else { sys::fork() };
     let pid = match forked? {
@@ -393,7 +393,7 @@ fn spawn_forked(image: &sys::ProgramImage<'_>, rules: Option<&OwnedFd>, share_di
     Err(io::Error::from_raw_os_error(i32::from_ne_bytes(code)))
 }
 
-/// Turns this process into a program that is held to a set of rules. Returns only when that failed.
+/// Executes a program restricted by a set of rules. Returns only on failure.
 fn exec_confined(image: &sys::ProgramImage<'_>, rules: Option<&OwnedFd>) -> io::Error {
     let _ = rustix::process::setsid();
     if let Some(rules) = rules

@@ -1,8 +1,8 @@
 //! A keeper forked in advance, so that no command waits for a fork.
 //!
-//! It takes the next order straight from gimlet and tells the custodian, which then forks the next one. A leash between
-//! the two carries that one word, and its end tells each of them that the other is gone: a spare without a custodian
-//! leaves, so that gimlet finds nobody at the other end of its orders and starts a new custodian.
+//! It takes the next order directly from gimlet and notifies the custodian, which then forks the next one. A socket
+//! between the two carries that one message, and its end signals to each of them that the other is gone: a spare
+//! without a custodian exits, so that gimlet finds its orders socket closed and starts a new custodian.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -14,19 +14,19 @@ use super::keeper::{self, Keeper};
 use crate::sys::{self, ForkSide};
 use crate::{custody_wire, message_socket};
 
-/// The custodian's end of the leash.
+/// The custodian's end of the socket to the spare.
 pub(super) struct SpareKeeper {
     leash: OwnedFd,
 }
 
-/// What became of a spare.
+/// Status of a spare keeper.
 #[derive(Debug, PartialEq)]
 pub(super) enum SpareStatus {
     /// It has an order and is a keeper like any other now.
     Working,
     /// There will be no more orders.
     NoMoreOrders,
-    /// It was killed before it had an order.
+    /// Killed before it had an order.
     Lost,
 }
 
@@ -34,7 +34,8 @@ const WORKING: u8 = b'w';
 const NO_MORE_ORDERS: u8 = b'e';
 
 impl SpareKeeper {
-    /// Forks a keeper that waits for an order, and gives its number with it. The child takes its copy of `orders`.
+    /// Forks a keeper that waits for an order, and returns it with its process id. The child takes its copy of
+    /// `orders`.
     pub(super) fn fork(orders: &mut Option<OwnedFd>, lifeline: &OwnedFd) -> std::io::Result<(Self, i32)> {
         let (leash, far) = message_socket::pair()?;
         match sys::fork()? {
@@ -53,7 +54,7 @@ impl SpareKeeper {
         &self.leash
     }
 
-    /// What became of it; `None` while it waits.
+    /// Returns the keeper's status; `None` while it waits.
     pub(super) fn status(&self) -> Option<SpareStatus> {
         let mut word = [0; 1];
         match message_socket::receive(&self.leash, &mut word) {
@@ -65,7 +66,7 @@ impl SpareKeeper {
     }
 }
 
-/// The life of a spare: prepares what can be prepared, waits for an order, and keeps that command.
+/// Runs a spare: prepares in advance, waits for an order, and keeps that command.
 fn run_spare(orders: OwnedFd, lifeline: &OwnedFd, leash: OwnedFd) {
     let prepared = keeper::prepare_keeper(lifeline);
     let mut buffer = vec![0; custody_wire::INLINE_ORDER_BYTES + 1024];
@@ -84,7 +85,7 @@ fn run_spare(orders: OwnedFd, lifeline: &OwnedFd, leash: OwnedFd) {
     };
     let message = buffer.get(..received.len).unwrap_or_default();
     let started = Keeper::start(message, received.descriptors, prepared);
-    // Only now: the custodian's next fork must not compete with the start that somebody waits for.
+    // Sent only now: the custodian's next fork must not compete with the start of a command that the user waits for.
     let _ = message_socket::send(&leash, &[WORKING], &[]);
     drop((orders, leash));
     if let Some(mut keeper) = started {
@@ -92,7 +93,7 @@ fn run_spare(orders: OwnedFd, lifeline: &OwnedFd, leash: OwnedFd) {
     }
 }
 
-/// False when the spare is no longer wanted.
+/// Waits for an order; returns false when the spare is no longer needed.
 fn wait_for_order(orders: &OwnedFd, lifeline: &OwnedFd, leash: &OwnedFd) -> bool {
     let mut polled = [orders, lifeline, leash].map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN));
     super::poll(&mut polled, None::<Duration>);

@@ -1,4 +1,4 @@
-//! The connection to the custodian: made with the first order, made again when the custodian was killed, ended once.
+//! The connection to the custodian: opened with the first order, reopened when the custodian was killed, closed once.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,15 +17,15 @@ use crate::procfs::{self, ProcessEntry};
 use crate::sys::{self, ForkSide};
 use crate::{custodian, custody_wire, message_socket};
 
-/// How long a full socket is taken for a busy custodian.
+/// Timeout after which a full socket no longer counts as a busy custodian.
 pub(super) const STUCK_AFTER: Duration = Duration::from_secs(5);
-/// How much longer than its grace an orderly end may take before gimlet goes on without it.
+/// Additional time beyond the grace period for an orderly end, before gimlet continues without it.
 const END_LIMIT: Duration = Duration::from_secs(3);
-/// A custodian that is silent for so long may have been stopped.
+/// Time without a response after which a custodian may have been stopped.
 const ROUSE_AFTER: Duration = Duration::from_millis(100);
-/// How often gimlet itself tries to end what those whose work it is do not.
+/// Number of times gimlet itself tries to kill processes that custodian and keepers did not.
 const FORCE_ROUNDS: usize = 100;
-/// How long a killed process may take to be dead.
+/// Time limit for a killed process to be dead.
 const DEATH_LIMIT_MS: u32 = 2000;
 
 pub(super) enum OrderSendError {
@@ -33,7 +33,7 @@ pub(super) enum OrderSendError {
     Failed(ExecError),
 }
 
-/// What a custodian is started with.
+/// Parameters for starting a custodian.
 #[derive(Clone, Copy)]
 pub(super) struct CustodianStart<'a> {
     pub(super) config: &'a ExecConfig,
@@ -41,7 +41,7 @@ pub(super) struct CustodianStart<'a> {
     pub(super) memory: Option<&'a MemoryGroup>,
 }
 
-/// Everything that is held open for the custodian and its keepers.
+/// Handles that are kept open for the custodian and its keepers.
 #[derive(Debug, Default)]
 pub(super) struct CustodyHandles {
     link: Option<CustodianLink>,
@@ -60,7 +60,7 @@ pub(super) struct CustodianLink {
 #[derive(Debug)]
 struct LifelinePair {
     near: UnixStream,
-    /// Kept to be given to a custodian that replaces a dead one.
+    /// Kept for a custodian that replaces a dead one.
     far: UnixStream,
 }
 
@@ -78,14 +78,14 @@ impl CustodianProcess {
         }
     }
 
-    /// A custodian that was not buried yet still has its number.
+    /// Signals the custodian. Until it is reaped its process id is still its own.
     fn signal(&self, signal: Signal) {
         if let Some(pid) = Pid::from_raw(self.pid()) {
             let _ = rustix::process::kill_process(pid, signal);
         }
     }
 
-    /// Takes its exit status, so that it does not stay as a zombie; false while it is still alive.
+    /// Collects the exit status, so that no zombie remains; returns false while the process is still alive.
     fn reap(&mut self) -> bool {
         match self {
             Self::Executed(child) => !matches!(child.try_wait(), Ok(None)),
@@ -117,7 +117,7 @@ impl CustodyHandles {
         }
     }
 
-    /// The connection to the custodian, which is started if there is none. By itself it leaves no trace on disk.
+    /// Returns the connection to the custodian, which is started if there is none. This alone writes nothing to disk.
     pub(super) fn ensure_link(&mut self, with: CustodianStart<'_>) -> Result<&CustodianLink, ExecError> {
         if self.shut_down {
             return Err(ExecError::ShutDown);
@@ -126,14 +126,15 @@ impl CustodyHandles {
             Some(link) => Ok(link),
             none => {
                 let link = none.insert(start_custodian(with.config, with.run, &mut self.lifeline)?);
-                // Before its first order, so that no command is outside. That it works was tried when it was made.
+                // Before its first order, so that no command is outside the group. That this works was checked when
+                // the group was created.
                 drop(with.memory.map(|group| group.add_process(link.custodian.pid())));
                 Ok(link)
             }
         }
     }
 
-    /// Drops the connection if nobody is at its other end; the next order makes a new one.
+    /// Drops the connection if its other end is closed; the next order makes a new one.
     pub(super) fn drop_dead_link(&mut self) {
         if let Some(mut link) = self.link.take_if(|link| is_closed(&link.orders)) {
             link.custodian.reap();
@@ -141,14 +142,14 @@ impl CustodyHandles {
         reap_orphans();
     }
 
-    /// Continues a custodian that somebody stopped.
+    /// Continues a stopped custodian.
     pub(super) fn continue_custodian(&self) {
         if let Some(link) = &self.link {
             link.custodian.signal(Signal::CONT);
         }
     }
 
-    /// The custodian's number when it no longer listens.
+    /// Returns the custodian's process id when it no longer listens.
     pub(super) fn dying_custodian(&self) -> Option<i32> {
         self.link.as_ref().filter(|link| is_closed(&link.orders)).map(|link| link.custodian.pid())
     }
@@ -157,22 +158,22 @@ impl CustodyHandles {
         self.link.as_ref().map(|link| link.custodian.pid() as u32)
     }
 
-    /// The record of this run, if one was written.
+    /// Takes the record of this run, if one was written.
     pub(super) fn take_record(&mut self) -> Option<LockedRecord> {
         self.record.take()
     }
 
-    /// Tells every process on the lifeline to end; `None` when nothing was ever started.
+    /// Signals every process on the lifeline to end; returns `None` when nothing was ever started.
     pub(super) fn begin_shutdown(&mut self, grace: Duration) -> Option<CustodyShutdown> {
         self.shut_down = true;
         let lifeline = self.lifeline.take()?;
-        // A lifeline that cannot be written to closes all the same when it is dropped.
+        // A lifeline that cannot be written to is still closed when it is dropped.
         drop((&lifeline.near).write_all(&custody_wire::encode_grace(grace)));
         Some(CustodyShutdown { link: self.link.take(), _lifeline: lifeline })
     }
 }
 
-/// An orderly end under way.
+/// An orderly shutdown in progress.
 pub(super) struct CustodyShutdown {
     link: Option<CustodianLink>,
     /// Open until all is over, so that the grace it carries can be read.
@@ -185,7 +186,7 @@ impl CustodyShutdown {
         if let Some(CustodianLink { orders, mut custodian }) = self.link {
             if let Ok(orders) = sys::watch_readable(orders) {
                 let gone = async { while orders.readable().await.is_ok_and(|guard| !is_closed(guard.get_inner())) {} };
-                // Something that even force does not end must not keep a person waiting.
+                // A process that cannot be killed must not keep the user waiting.
                 let _ = tokio::time::timeout(
                     grace + END_LIMIT,
                     wait_while_continuing(gone, || custodian.signal(Signal::CONT)),
@@ -205,7 +206,7 @@ impl CustodyShutdown {
     }
 }
 
-/// Ends everything without the custodian, which was kept from doing so.
+/// Ends everything without the custodian, which was prevented from doing so.
 async fn kill_without_custodian(mut custodian: CustodianProcess, run: &RunRecord) {
     custodian.signal(Signal::KILL);
     for _ in 0..FORCE_ROUNDS {
@@ -273,7 +274,7 @@ fn reexec_custodian(
             .arg0(custodian::ARGV0)
             .arg(custodian::ARGUMENT)
             .arg(mark.to_string())
-            // Commands can read the environment of their ancestors, and gimlet's holds keys.
+            // Commands can read the environment of their ancestors, and gimlet's contains keys.
             .env_clear()
             .stdin(orders)
             .stdout(OwnedFd::from(lifeline))
@@ -303,7 +304,7 @@ pub(super) async fn wait_for_death(pid: i32) {
     }
 }
 
-/// Signals a keeper by its number, unless that is somebody else's by now.
+/// Signals a keeper by its process id, unless that id belongs to another process by now.
 pub(super) fn signal_keeper(pid: i32, signal: Signal) {
     if let Some(keeper) = find_living_keeper(pid) {
         let _ = keeper.signal(signal);
@@ -332,10 +333,10 @@ fn find_living_keeper(pid: i32) -> Option<ProcessEntry> {
         .filter(|process| process.name().is_some_and(|name| name.as_bytes() == KEEPER_NAME.to_bytes()))
 }
 
-/// Ends and buries what fell to this process because its keeper and the custodian were killed.
+/// Kills and reaps processes that were reparented to this process because their keeper and the custodian were killed.
 ///
-/// Commands always run in sessions of their own, so a child in another session that is neither custodian nor keeper is
-/// such an orphan. Keepers that lost only their custodian go on with their work and are merely buried when dead.
+/// Commands always run in sessions of their own, so a child in another session that is neither custodian nor keeper
+/// is such an orphan. Keepers that lost only their custodian continue their work and are merely reaped when dead.
 pub(super) fn reap_orphans() {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let Some(here) = ProcessEntry::read(own) else { return };
@@ -344,7 +345,8 @@ pub(super) fn reap_orphans() {
             .name()
             .is_some_and(|name| [CUSTODIAN_NAME, KEEPER_NAME].iter().any(|ours| ours.to_bytes() == name.as_bytes()))
     };
-    // Killing a parent hands its children over to this process, so one look is not enough; but it must end.
+    // Killing a parent reparents its children to this process, so one pass is not enough; but the number of passes is
+    // bounded.
     for _ in 0..50 {
         let processes = procfs::list_processes();
         let adopted =

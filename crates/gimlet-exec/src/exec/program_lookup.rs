@@ -8,16 +8,17 @@ use rustix::fs::Access;
 
 use super::{ExecError, SpawnRequest};
 
-/// Where to look when the environment has no `PATH`, as `execvp` does.
+/// Search path used when the environment has no `PATH`, as in `execvp`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/bin:/usr/bin";
 
-/// The file that a spawn names.
+/// Resolves the program file of a spawn request.
 pub(super) fn resolve_program(spawn: &SpawnRequest) -> Result<PathBuf, ExecError> {
     let path = spawn.env.iter().rfind(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
     find_in_path(&spawn.program, path, &spawn.cwd).ok_or_else(|| ExecError::NotFound { program: spawn.program.clone() })
 }
 
-/// A name with a slash is a path; any other is looked up. Relative entries of the path are relative to `cwd`.
+/// Resolves a program: a name with a slash is a path; any other is searched. Relative entries of the path are
+/// relative to `cwd`.
 pub(crate) fn find_in_path(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return Some(PathBuf::from(program));

@@ -21,14 +21,14 @@ use super::{DirectoryReporter, ExecError, ExecState, SpawnOrder, StdinMode, Stre
 use crate::custody_wire::{self, INLINE_ORDER_BYTES, KeeperEvent, KeeperRequest, OrderDescriptors, STATUS_BYTES};
 use crate::{message_socket, sys};
 
-/// How much longer than its grace a kill may take before the caller gets its answer anyway.
+/// Additional time beyond the grace period before a kill returns in any case.
 const KILL_LIMIT: Duration = Duration::from_secs(3);
-/// How much longer than its grace a keeper may take before it is taken for disabled.
+/// Additional time beyond the grace period before a keeper counts as disabled.
 const KEEPER_LIMIT: Duration = Duration::from_secs(2);
-/// A report longer than this is not one.
+/// Maximum length of a report; a longer one is invalid.
 const MAX_REPORT_BYTES: usize = 64 * 1024;
 
-/// How a command ended: with a code, or by a signal.
+/// Exit of a command: a code or a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommandExit {
     pub code: Option<i32>,
@@ -45,13 +45,13 @@ impl CommandExit {
         self.code == Some(0)
     }
 
-    /// The number a shell would show: the code, or 128 and the signal.
+    /// Returns the exit status as a shell would: the code, or 128 plus the signal.
     pub fn shell_code(self) -> i32 {
         self.code.or(self.signal.map(|signal| 128 + signal)).unwrap_or(-1)
     }
 }
 
-/// A command under custody. Dropping it ends its whole tree, unless [`Running::release`] let it go.
+/// A command under custody. Dropping it ends its whole process tree, unless [`RunningCommand::release`] was called.
 #[derive(Debug)]
 pub struct RunningCommand {
     pub pid: u32,
@@ -91,7 +91,7 @@ impl RunningCommand {
         }
     }
 
-    /// How it ended, if that is known by now.
+    /// Returns the command's exit, if it is known by now.
     pub fn exit(&self) -> Option<CommandExit> {
         self.exit
     }
@@ -99,12 +99,12 @@ impl RunningCommand {
     /// Sends a signal to the command alone, which must not have ended.
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(process) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
-            // One that is gone meanwhile shows by what it says.
+            // A process that is gone by now is detected by its messages.
             let _ = rustix::process::kill_process(process, signal);
         }
     }
 
-    /// Whether it has ended by now, or lost its keeper.
+    /// Returns true if the command has ended by now, or lost its keeper.
     pub(crate) fn has_ended(&mut self) -> bool {
         let mut message = [0; STATUS_BYTES];
         match message_socket::receive(self.status.get_ref(), &mut message) {
@@ -120,22 +120,22 @@ impl RunningCommand {
         }
     }
 
-    /// Ends the whole tree: TERM to all of it, `grace`, then KILL to whatever is left. Returns when nothing is left.
+    /// Ends the whole process tree: TERM to all of it, `grace`, then KILL to the rest. Returns when nothing is left.
     ///
-    /// Works after the command itself exited, too: then it ends what the command left behind.
+    /// Also works after the command itself exited: then it ends the processes that the command left behind.
     pub async fn kill(&mut self, grace: Duration) {
-        // The command may have stopped those who are to end it.
+        // The command may have stopped its custodian or keeper.
         self.shared.lock_custody().continue_custodian();
         custodian_link::signal_keeper(self.keeper, Signal::CONT);
         // A failed send means that the keeper is gone already.
         let _ = message_socket::send(self.status.get_ref(), &KeeperRequest::Kill { grace }.encode(), &[]);
         let mut is_gone = tokio::time::timeout(grace + KEEPER_LIMIT, self.wait_for_keeper_exit()).await.is_ok();
         if !is_gone {
-            // The command keeps its keeper from working; with the command gone nobody does.
+            // The command prevents its keeper from working; once the command is gone nothing does.
             custodian_link::kill_keeper_descendants(self.keeper);
             self.shared.lock_custody().continue_custodian();
             custodian_link::signal_keeper(self.keeper, Signal::CONT);
-            // What resists force for so long is in an uninterruptible wait or another user's; nobody can end it.
+            // A process that survives this long is in an uninterruptible wait or another user's; it cannot be killed.
             is_gone = tokio::time::timeout(KILL_LIMIT - KEEPER_LIMIT, self.wait_for_keeper_exit()).await.is_ok();
         }
         if is_gone && self.exit.is_none() {
@@ -153,8 +153,8 @@ impl RunningCommand {
         }
     }
 
-    /// Lets what the command left in the background live until the session ends. Its output is thrown away from here
-    /// on, without the writers noticing.
+    /// Lets the command's background processes live until the session ends. Their output is discarded from here on,
+    /// without an error for the writers.
     pub fn release(mut self) {
         self.detach_pipes_to_keeper();
     }
@@ -168,7 +168,7 @@ impl RunningCommand {
         let _ = message_socket::send(self.status.get_ref(), &KeeperRequest::Release.encode(), &descriptors);
     }
 
-    /// What was reported about the command's directory so far, without waiting for more.
+    /// Returns the report about the command's directory received so far, without waiting for more.
     pub fn take_report(&mut self) -> Vec<u8> {
         let Some(report) = self.report.take() else { return Vec::new() };
         let mut bytes = Vec::new();
@@ -185,7 +185,7 @@ impl RunningCommand {
         bytes
     }
 
-    /// A keeper whose custodian was killed has become a child of this process and needs burying; others have not.
+    /// Reaps the keeper: one whose custodian was killed has become a child of this process; others have not.
     fn reap_keeper(&self) {
         if let Some(keeper) = Pid::from_raw(self.keeper) {
             let _ = rustix::process::waitpid(Some(keeper), WaitOptions::NOHANG);
@@ -193,7 +193,7 @@ impl RunningCommand {
     }
 }
 
-/// The next message on a status socket; `None` when the keeper is gone.
+/// Returns the next message on a status socket; `None` when the keeper is gone.
 async fn next_keeper_event(status: &AsyncFd<OwnedFd>) -> Option<KeeperEvent> {
     let received = status
         .async_io(Interest::READABLE, |socket| {
@@ -206,7 +206,7 @@ async fn next_keeper_event(status: &AsyncFd<OwnedFd>) -> Option<KeeperEvent> {
     KeeperEvent::decode(message.get(..len)?)
 }
 
-/// Which descriptors an order sends along.
+/// Returns the descriptors that an order sends along.
 pub(super) fn descriptors_for(order: &SpawnOrder) -> OrderDescriptors {
     OrderDescriptors {
         stdin: order.stdin == StdinMode::Pipe,
@@ -227,7 +227,7 @@ pub(super) struct ParentEnds {
     report: Option<OwnedFd>,
 }
 
-/// The command's ends, to be closed here once they are sent.
+/// The command's ends of the pipes, to be closed here once they are sent.
 pub(super) struct ChildEnds {
     status: OwnedFd,
     stdout: OwnedFd,
@@ -278,7 +278,7 @@ impl OrderMessage<'_> {
         if self.file.is_some() { &self.short } else { self.message }
     }
 
-    /// In the sequence that the keeper expects.
+    /// Returns the descriptors in the sequence that the keeper expects.
     pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let ChildEnds { status, stdout, stdin, stderr, report } = self.far;
         let pipes = [stdin, stderr, report].into_iter().flatten();
@@ -333,7 +333,7 @@ impl ParentEnds {
     }
 }
 
-/// The directory that a shell reported: an absolute path and a line end.
+/// Parses the directory that a shell reported: an absolute path and a line end.
 pub(crate) fn parse_reported_directory(report: &[u8]) -> Option<PathBuf> {
     let path = report.strip_suffix(b"\n")?;
     path.starts_with(b"/").then(|| PathBuf::from(OsStr::from_bytes(path)))

@@ -1,5 +1,5 @@
-//! Reading small files where commands may write: no link is followed, nothing is waited for, and no more is read than a
-//! file of its kind can hold. Blocking, but never for long.
+//! Reading of small files where commands may write: follows no symlink, never waits, and reads no more than a file of
+//! its kind can contain. Blocking, but never for long.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,14 +7,14 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-/// The most that is read of a file that holds one path.
+/// Maximum bytes read from a file that contains one path.
 pub(super) const PATH_FILE: u64 = 4 * 1024;
 
-/// A pipe must not hold anybody up, nor a file that somebody has a lease on, and a terminal must not become ours.
+/// Opening must not block on a pipe or on a file with a lease, and must not acquire a controlling terminal.
 const OPEN: OFlags =
     OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::NOFOLLOW);
 
-/// The bytes of a regular file that has no more of them than this.
+/// Returns the bytes of a regular file that has at most this many.
 pub(super) fn read_bounded(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     // Asked first, since to open a device may already do something.
     let is_file = std::fs::symlink_metadata(path)?.is_file();
@@ -30,7 +30,7 @@ pub(super) fn read_bounded(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     if bytes.len() as u64 > most { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
 }
 
-/// The same as text.
+/// Reads as [`read_bounded`] does, and returns the content as text.
 pub(super) fn read_bounded_text(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(read_bounded(path, most)?).map_err(|_| io::ErrorKind::InvalidData.into())
 }

@@ -37,10 +37,10 @@ const CLOSED_TREE: &[&str] = &[
     "--remount-ro",
     "/proc",
 ];
-/// The tree as it is, with processes and kernel settings closed all the same.
+/// The whole file tree unchanged, but with processes and kernel settings protected.
 const OPEN_TREE: &[&str] = &["--dev-bind", "/", "/", "--proc", "/proc", "--remount-ro", "/proc"];
 
-/// All arguments up to and including the one that ends bubblewrap's own.
+/// Returns all arguments up to and including the one that ends bubblewrap's own.
 pub(super) fn bubblewrap_arguments(plan: &SandboxLaunchPlan, filter: RawFd) -> Vec<OsString> {
     let tree = if plan.files_open { OPEN_TREE } else { CLOSED_TREE };
     let mut args: Vec<OsString> = ALWAYS.iter().chain(tree).map(OsString::from).collect();

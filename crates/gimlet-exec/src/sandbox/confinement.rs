@@ -1,9 +1,9 @@
-//! Confinement of commands that run without a question only because the analysis found them read-only.
+//! Confinement of commands that run without asking the user only because the analysis found them read-only.
 //!
-//! Such a command and everything that it starts can read the working directories, the system's programs and a short list
-//! of tool homes, can write nothing but a temporary folder and `/dev/null`, and has no network. So a mistake of the
-//! analysis reads nothing secret, changes nothing and sends nothing. It is not the sandbox: no mounts, no namespaces and
-//! no helper process, only a Landlock rule set that is built once and a system call filter.
+//! Such a command and everything that it starts can read the working directories, the system's programs and a short
+//! list of tool homes, can write nothing but a temporary folder and `/dev/null`, and has no network. So a mistake of
+//! the analysis reads nothing secret, changes nothing and sends nothing. It is not the sandbox: no mounts, no
+//! namespaces and no helper process, only a Landlock rule set that is built once and a system call filter.
 //!
 //! Nothing here decides which commands are confined.
 
@@ -53,7 +53,7 @@ const SYSTEM_DATA: &[&str] = &[
     "/var/lib/rpm",
     "/var/lib/sss/mc",
 ];
-/// Places below them that hold credentials. Their modes keep others out, but not root.
+/// Paths below them that contain credentials. Their modes keep other users out, but not root.
 const SYSTEM_CREDENTIALS: &[&str] = &[
     "/etc/NetworkManager",
     "/etc/apt/auth.conf",
@@ -149,52 +149,53 @@ const TOOL_HOME_VARIABLES: &[&str] = &[
     "VOLTA_HOME",
 ];
 
-/// What confined commands can reach.
+/// Resources that confined commands can reach.
 #[derive(Debug, Clone)]
 pub struct ConfinementSpec {
     /// The working directories.
     pub roots: Vec<PathBuf>,
     /// Further places that they may read, such as the session's stored results.
     pub readable: Vec<PathBuf>,
-    /// Further places that nobody may read, wherever they are.
+    /// Further paths that may not be read, wherever they are.
     pub closed: Vec<PathBuf>,
     pub home: Option<PathBuf>,
-    /// The folder that holds gimlet's own configuration.
+    /// The folder of gimlet's own configuration.
     pub config_home: PathBuf,
-    /// A folder of these commands' own; made when it is not there.
+    /// A temporary folder of these commands' own; created if missing.
     pub temp_dir: PathBuf,
-    /// The environment that commands get: its `PATH` says where programs are.
+    /// The environment of the commands: its `PATH` determines where programs are.
     pub env: Env,
 }
 
-/// What commands are held to. Building it takes some hundred system calls, holding a command to it three.
+/// Restrictions of confined commands. Building them takes some hundred system calls, applying them to a command
+/// three.
 #[derive(Debug)]
 pub struct Confinement {
     /// The Landlock rules; `None` where the kernel has no Landlock.
     rules: Option<OwnedFd>,
     temp_dir: PathBuf,
-    /// The folders that the rules were made for, as they were then.
+    /// The folders that the rules were built for, as they were then.
     folders: Vec<KnownFolder>,
 }
 
-/// A folder as it was when rules were made for it.
+/// A folder as it was when rules were built for it.
 #[derive(Debug, PartialEq, Eq)]
 struct KnownFolder {
     path: PathBuf,
-    /// Device and number; `None` for one that was not there.
+    /// Device and inode number; `None` if it did not exist.
     identity: Option<(u64, u64)>,
     /// When its entries changed last, if the rules are about single entries.
     changed_at: Option<(i64, u64)>,
 }
 
 impl KnownFolder {
-    /// A folder about which as a whole there is a rule.
+    /// Creates the entry of a folder that has one rule as a whole.
     fn for_whole_folder(path: &Path) -> Self {
         let identity = rustix::fs::stat(path).ok().map(|stat| (stat.st_dev, stat.st_ino));
         Self { path: path.to_owned(), identity, changed_at: None }
     }
 
-    /// A folder whose entries have rules of their own, because something in it is closed.
+    /// Creates the entry of a folder whose entries have rules of their own, because something in it is closed.
     fn for_entries(path: &Path) -> Self {
         let changed_at = rustix::fs::stat(path).ok().map(|stat| (stat.st_mtime, stat.st_mtime_nsec));
         Self { changed_at, ..Self::for_whole_folder(path) }
@@ -225,7 +226,7 @@ impl Confinement {
         Ok(built)
     }
 
-    /// Returns true when the kernel holds commands to rules.
+    /// Returns true if the kernel enforces the rules.
     pub fn is_enforced(&self) -> bool {
         self.rules.is_some()
     }
@@ -251,7 +252,7 @@ pub fn can_confine() -> bool {
     landlock_abi() > 0
 }
 
-/// Holds this process, and whatever it becomes and starts, to a set of rules and to the filter of confined commands.
+/// Restricts this process, and all it becomes and starts, to a set of rules and to the filter of confined commands.
 pub(crate) fn enforce(rules: &OwnedFd) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     drop_privileges()?;
@@ -259,8 +260,9 @@ pub(crate) fn enforce(rules: &OwnedFd) -> io::Result<()> {
     sandbox_syscalls::enforce_filter(&mut seccomp::confined_filter())
 }
 
-/// Gives up what root could do beyond reading and naming any file. Landlock does not govern the rest: who may look at
-/// performance, for one, may read the environment of every process. Without new privileges no program gets it back.
+/// Drops all of root's capabilities except reading and naming any file. Landlock does not govern the rest: a process
+/// that may read performance data, for one, may read the environment of every process. Without new privileges no
+/// program regains them.
 fn drop_privileges() -> io::Result<()> {
     let kept = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
     let had = rustix::thread::capabilities(None)?;
@@ -311,8 +313,8 @@ impl AllowedPlaces {
         self.rules.allow(&spec.temp_dir, CHANGE & !EXECUTE)
     }
 
-    /// Allows these rights beneath a place. Nothing is added for a place that is not there, that is closed, or that is
-    /// so far up that it holds everything.
+    /// Allows these rights beneath a path. Adds nothing for a path that is missing, closed, or so far up that it
+    /// contains everything.
     fn add(&mut self, place: &Path, rights: u64) -> io::Result<()> {
         let Ok(real) = place.canonicalize() else { return Ok(()) };
         let is_closed = self.closed.iter().any(|closed| real.starts_with(closed));
@@ -333,13 +335,13 @@ impl AllowedPlaces {
     }
 }
 
-/// Whether the kernel makes a folder anew whenever it is looked at, so that its time says nothing.
+/// Returns true if the kernel creates a folder anew on every access, so that its time is meaningless.
 fn is_always_new(real: &Path) -> bool {
     ["/proc", "/sys"].iter().any(|folder| real.starts_with(folder))
 }
 
-/// Everything that is never readable: credentials of the user and of the machine, gimlet's own configuration and sessions,
-/// and what settings close. Those that exist, with symlinks resolved.
+/// Returns the paths that are never readable: credentials of the user and of the machine, gimlet's own configuration
+/// and sessions, and paths closed by settings. Only existing ones, with symlinks resolved.
 fn closed_places(spec: &ConfinementSpec) -> Vec<PathBuf> {
     let home = spec.home.as_deref();
     let mut closed: Vec<PathBuf> = MACHINE_SECRETS.iter().map(PathBuf::from).collect();
@@ -361,13 +363,13 @@ fn closed_places(spec: &ConfinementSpec) -> Vec<PathBuf> {
     real
 }
 
-/// Folders that programs of the user are in, and files that they go by.
+/// Returns the folders of the user's programs, and the files that they use.
 fn tool_homes(spec: &ConfinementSpec) -> Vec<PathBuf> {
     let at_home = spec.home.iter().flat_map(|home| TOOL_HOMES.iter().map(|name| home.join(name)));
     let named = TOOL_HOME_VARIABLES.iter().filter_map(|name| spec.env.raw(name).map(PathBuf::from));
     let on_path = spec.env.raw("PATH").map(|path| std::env::split_paths(path).collect::<Vec<_>>()).unwrap_or_default();
     let home = spec.home.as_ref().and_then(|home| home.canonicalize().ok());
-    // By whatever name: a variable that leads to the whole home means no tool's.
+    // Under any name: a variable that points to the whole home does not name a tool's folder.
     let holds_home = |place: &PathBuf| {
         let real = place.canonicalize();
         real.is_ok_and(|real| home.as_ref().is_some_and(|home| home.starts_with(real)))
@@ -393,7 +395,7 @@ mod tests {
             env: Env::default(),
         };
         let built = Confinement::build(&spec).unwrap();
-        // Programs replace files there by new ones, which no rule is about.
+        // Programs replace files there by new ones, which have no rule.
         let is_watched =
             built.folders.iter().any(|known| known.path == Path::new("/etc") && known.changed_at.is_some());
         assert_eq!(is_watched, built.is_enforced());

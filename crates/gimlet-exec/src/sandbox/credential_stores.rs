@@ -1,5 +1,5 @@
-//! Where credentials lie: below the home folder, wherever variables have moved them, and where links in those places lead.
-//! Blocking.
+//! Locations of credentials: below the home folder, wherever variables have moved them, and the targets of symlinks
+//! in those locations. Blocking.
 
 use std::path::{Path, PathBuf};
 
@@ -68,7 +68,7 @@ const STORES_OF_CONFIG: &[&str] = &[
     "sops",
     "vivaldi",
 ];
-/// Browsers that come as packages of their own keep their profiles here, below the home folder.
+/// Locations below the home folder in which browsers that are installed as sandboxed packages keep their profiles.
 const PACKAGED: &[&str] = &[
     ".var/app/com.brave.Browser",
     ".var/app/com.google.Chrome",
@@ -77,10 +77,10 @@ const PACKAGED: &[&str] = &[
     ".var/app/org.mozilla.Thunderbird",
     ".var/app/org.mozilla.firefox",
 ];
-/// Those below the folder in which programs keep what lasts as long as somebody is logged in.
+/// Stores below the folder in which programs keep data for the duration of a login.
 const STORES_OF_LOGIN: &[&str] = &["agenix", "containers/auth.json", "keyring", "secrets", "secrets.d"];
 
-/// Variables that name a store, and what of it is closed; nothing stands for the whole.
+/// Variables that name a store, and the closed parts of it; an empty list closes the whole.
 const MOVED: &[(&str, &[&str])] = &[
     ("AWS_CONFIG_FILE", &[]),
     ("AWS_SHARED_CREDENTIALS_FILE", &[]),
@@ -107,14 +107,14 @@ const MOVED: &[(&str, &[&str])] = &[
     ("npm_config_userconfig", &[]),
 ];
 
-/// Links are looked for in so many entries of each place, and so deep.
+/// Limits of the search for symlinks: entries per folder, and depth.
 const MOST_ENTRIES: usize = 500;
 const MOST_DEPTH: usize = 3;
-/// What lies here belongs to the system: no link makes a secret of it.
+/// Paths that belong to the system: a symlink does not make a secret of them.
 const OF_THE_SYSTEM: &[&str] =
     &["/bin", "/dev", "/gnu", "/lib", "/lib64", "/nix", "/opt", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr"];
 
-/// The stores of a person with this home and environment.
+/// Returns the stores of a user with this home and environment.
 pub(super) fn credential_stores(home: Option<&Path>, env: &Env) -> Vec<PathBuf> {
     let below = |folder: &Path, names: &[&str]| names.iter().map(|name| folder.join(name)).collect::<Vec<_>>();
     let named = |name: &str| env.raw(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -135,15 +135,15 @@ pub(super) fn credential_stores(home: Option<&Path>, env: &Env) -> Vec<PathBuf> 
             stores.extend(if parts.is_empty() { vec![path] } else { below(&path, parts) });
         }
     }
-    // A variable may name a whole home or more, which nobody means by a store.
+    // A variable may name a whole home or more, which is not meant as a store.
     stores.retain(|store| store.parent().is_some() && !home.is_some_and(|home| home.starts_with(store)));
     stores.sort_unstable();
     stores.dedup();
     stores
 }
 
-/// Where links inside closed places lead: whoever keeps secrets elsewhere and links to them means those. Not what holds a
-/// folder that commands work in, nor what is the system's.
+/// Returns the targets of symlinks inside closed paths: a user who keeps secrets elsewhere and symlinks to them means
+/// those. Excludes targets that contain a folder in which commands work, and those of the system.
 pub(super) fn link_targets_in(closed: &[PathBuf], kept_open: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for place in closed.iter().filter(|place| place.is_dir()) {

@@ -1,5 +1,5 @@
-//! What a sandbox closes when nobody says otherwise: everything but the folder cannot be written, credentials cannot be
-//! read, and what decides how other programs behave in the folder stays as it is.
+//! The default sandbox: nothing outside the working folder can be written, credentials cannot be read, and files that
+//! determine how other programs behave in the folder stay unchanged.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,8 @@ use super::credential_stores::{credential_stores, link_targets_in};
 use super::repo_scan::is_repository;
 use super::symlinks::git_link_target;
 
-/// What runs by itself in a home folder, or names what others run, besides what is protected in every folder.
+/// Files in a home folder that run automatically, or name what other programs run, besides those protected in every
+/// folder.
 const STARTED_AT_HOME: &[&str] = &[
     ".gdbinit",
     ".inputrc",
@@ -27,7 +28,7 @@ const STARTED_AT_HOME: &[&str] = &[
     ".xsessionrc",
     "bin",
 ];
-/// The same in the folder in which programs keep configuration.
+/// Such files in the folder in which programs keep configuration.
 const STARTED_BY_CONFIG: &[&str] =
     &["autostart", "environment.d", "fish", "gdb", "git", "nvim", "systemd/user", "tmux"];
 /// Secrets of the machine, some of which only a command of root could read, and those that are given to a container.
@@ -42,40 +43,41 @@ pub(super) const MACHINE_SECRETS: &[&str] = &[
     "/var/run/secrets",
 ];
 
-/// The parts of a `.claude` that run something or change whom others trust.
+/// The parts of a `.claude` folder that run something or change what other programs trust.
 pub const PROTECTED_IN_CLAUDE: &[&str] =
     &["agents", "commands", "hooks", "plugins", "settings.json", "settings.local.json", "skills", "workflows"];
-/// The same inside the folder of a repository; the last says where git finds the others.
+/// Such files inside the folder of a repository; the last names the folder in which git finds the others.
 const PROTECTED_IN_REPOSITORY: &[&str] = &["hooks", "config", "config.worktree", "commondir"];
 
-/// Where a default sandbox stands.
+/// Location of a default sandbox.
 #[derive(Debug, Clone, Copy)]
 pub struct SandboxPlace<'a> {
     /// The folder that commands work in.
     pub cwd: &'a Path,
     /// Further folders that they may write.
     pub write: &'a [PathBuf],
-    /// Places that settings, rules and flags open besides. Nobody works there, so no repository elsewhere is opened for them.
+    /// Paths that settings, rules and flags open in addition. They are not working folders, so no repository
+    /// elsewhere is opened for them.
     pub opened: &'a [PathBuf],
     pub home: Option<&'a Path>,
     /// gimlet's own configuration home.
     pub config_home: &'a Path,
     /// A folder that belongs to these commands alone.
     pub temp_dir: &'a Path,
-    /// Says where else programs keep what is closed.
+    /// Environment; names further locations of paths that are closed.
     pub env: &'a Env,
 }
 
-/// The spec for commands in a folder, with the network off.
+/// Returns the spec for commands in a folder, with the network off.
 pub fn default_sandbox_spec(place: SandboxPlace<'_>) -> SandboxSpec {
     let mut write = vec![place.cwd.to_owned()];
     write.extend(place.write.iter().cloned());
-    // Nobody means the whole machine by the folder that they happen to be in.
+    // The root as working folder does not make the whole machine writable.
     write.retain(|folder| folder.parent().is_some());
     let mut deny_write: Vec<PathBuf> = place.home.iter().map(|home| home.join(".claude.json")).collect();
     for root in write.clone() {
         deny_write.extend(protected_in_folder(&root));
-        // Git follows a file wherever it leads. Repositories further down are looked for before every command.
+        // Git follows a `.git` file to any location. Nested repositories are searched before every command.
         match root.join(".git") {
             link if link.is_file() => deny_write.push(link),
             repository => deny_write.extend(protected_in_repository(&repository)),
@@ -90,7 +92,7 @@ pub fn default_sandbox_spec(place: SandboxPlace<'_>) -> SandboxSpec {
     let opened = protected_in_opened(&place, &write);
     deny_write.extend(opened.into_iter().filter(|path| !deny_write.contains(path)).collect::<Vec<_>>());
     let mut deny_read: Vec<PathBuf> = MACHINE_SECRETS.iter().map(PathBuf::from).collect();
-    // The second holds what servers are started with, and what was asked of which project.
+    // The second contains the start parameters of servers, and the answers given per project.
     deny_read.extend([".credentials.json", ".claude.json"].map(|name| place.config_home.join(name)));
     deny_read.extend(place.home.map(|home| home.join(".claude.json")));
     deny_read.extend(credential_stores(place.home, place.env));
@@ -101,8 +103,8 @@ pub fn default_sandbox_spec(place: SandboxPlace<'_>) -> SandboxSpec {
     SandboxSpec { write, deny_write, own, deny_read, temp_dir, ..SandboxSpec::default() }
 }
 
-/// What is protected at the top of places that are opened besides the folders to work in, and what starts by itself in the
-/// home folder, as far as that can be written. What somebody names by itself is meant.
+/// Returns the protected paths at the top of folders that are opened besides the working folders, and the writable
+/// ones among the automatically started files in the home folder. A path that is named explicitly is not protected.
 fn protected_in_opened(place: &SandboxPlace<'_>, write: &[PathBuf]) -> Vec<PathBuf> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let opened: Vec<PathBuf> = place.opened.iter().map(|path| real(path)).collect();
@@ -117,23 +119,23 @@ fn protected_in_opened(place: &SandboxPlace<'_>, write: &[PathBuf]) -> Vec<PathB
     tops
 }
 
-/// What starts by itself in the home folder.
+/// Returns the automatically started files in the home folder.
 fn autostart_paths(home: &Path, env: &Env) -> Vec<PathBuf> {
     let moved = env.raw("XDG_CONFIG_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
     let folders = [Some(home.join(".config")), moved];
     let of_config = folders.iter().flatten().flat_map(|config| STARTED_BY_CONFIG.iter().map(|name| config.join(name)));
     let at_home = STARTED_AT_HOME.iter().map(|name| home.join(name));
-    // Around it there are others in which the same names stand for the same.
+    // The names that are protected in every folder are protected in the home folder, too.
     at_home.chain(of_config).chain(protected_in_folder(home)).collect()
 }
 
-/// What other programs run or trust at the top of a folder that somebody works in.
+/// Returns the paths that other programs run or trust at the top of a working folder.
 pub(super) fn protected_in_folder(folder: &Path) -> Vec<PathBuf> {
     let names = PROTECTED_NAMES.iter().filter(|known| known.sandbox_read_only).map(|known| folder.join(known.name));
     names.chain(PROTECTED_IN_CLAUDE.iter().map(|name| folder.join(".claude").join(name))).collect()
 }
 
-/// What git runs or believes in the folder that it calls the repository.
+/// Returns the paths that git runs or trusts in a repository's git directory.
 pub(super) fn protected_in_repository(repository: &Path) -> Vec<PathBuf> {
     PROTECTED_IN_REPOSITORY.iter().map(|name| repository.join(name)).collect()
 }
@@ -146,7 +148,8 @@ pub(super) struct LinkedWorktree {
 }
 
 impl LinkedWorktree {
-    /// Only a repository that names this worktree itself counts: the file that leads there can be written by commands.
+    /// Finds the worktree's repository. Only one that names this worktree itself counts: commands can write the file
+    /// that points to it.
     pub(super) fn find(folder: &Path) -> Option<Self> {
         let link = folder.join(".git");
         let own = git_link_target(&link)?;
@@ -308,7 +311,7 @@ mod tests {
         };
         let spec = default_sandbox_spec(place);
         assert_eq!(spec.own.as_ref(), Some(&config));
-        // What starts by itself is held where somebody works in their home.
+        // Automatically started files are protected when the working folder is the home.
         for name in [".config/git", ".local/bin", ".vimrc"] {
             assert!(spec.deny_write.contains(&home.join(name)), "{name}");
         }

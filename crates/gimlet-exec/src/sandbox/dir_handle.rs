@@ -1,5 +1,5 @@
-//! Places in folders that commands may write, by handle: no link leads elsewhere, and no mode that a command set keeps
-//! gimlet out of what is the person's own. Blocking.
+//! Paths in folders that commands may write, accessed by handle: no symlink leads elsewhere, and no mode that a
+//! command set keeps gimlet out of the user's own files. Blocking.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -11,18 +11,18 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-/// What its owner needs to enter, list and change a folder.
+/// Mode bits that an owner needs to enter, list and change a folder.
 const OWNERS: u32 = 0o700;
-/// What its owner needs to enter and list one.
+/// Mode bits that an owner needs to enter and list a folder.
 const OWNERS_LOOK: u32 = 0o500;
-/// The most folders that are closed again afterwards; each costs a descriptor.
+/// Maximum number of folders that are closed again afterwards; each costs a descriptor.
 const MAX_OPENED: usize = 64;
-/// Trees that are deeper are not removed.
+/// Maximum depth of a tree that is removed.
 const MAX_DEPTH: usize = 500;
 
 const HANDLE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Whether something is at a path. What cannot be found out counts as there.
+/// Returns true if something exists at a path, or if that cannot be determined.
 pub(super) fn may_exist(path: &Path) -> bool {
     fs::symlink_metadata(path).err().is_none_or(|error| !is_not_found_error(&error))
 }
@@ -31,17 +31,17 @@ pub(super) fn is_not_found_error(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// How far one gets on the way to a path.
+/// Result of opening the folder of a path.
 #[derive(Debug)]
 pub(super) enum HandleLookup {
     Found(PathHandle),
-    /// One of the folders is not there.
+    /// One of the folders does not exist.
     Missing,
-    /// One of the folders is a link: what lies behind it is elsewhere.
+    /// One of the folders is a symlink: the path behind it is elsewhere.
     BehindSymlink(PathBuf),
 }
 
-/// A path by a handle of its folder: nobody can lead it elsewhere by a link any more.
+/// A path by a handle of its folder, which no symlink can redirect any more.
 #[derive(Debug)]
 pub(super) struct PathHandle {
     folder: OwnedFd,
@@ -49,7 +49,8 @@ pub(super) struct PathHandle {
 }
 
 impl PathHandle {
-    /// Goes from the root to the folder of a path, and opens to the person what is closed on the way.
+    /// Opens the folder of a path, starting from the root, and makes closed folders on the way accessible to the
+    /// user.
     pub(super) fn open_parent(root: &Path, path: &Path) -> io::Result<HandleLookup> {
         let way = path.parent().and_then(|folder| folder.strip_prefix(root).ok());
         let (Some(way), Some(name)) = (way, path.file_name()) else { return Ok(HandleLookup::Missing) };
@@ -80,12 +81,12 @@ impl PathHandle {
         Ok(HandleLookup::Found(Self { folder, name: name.to_owned() }))
     }
 
-    /// The same place, for calls that take no handle.
+    /// Returns an equivalent path, for calls that take no handle.
     pub(super) fn path(&self) -> PathBuf {
         handle_path(&self.folder).join(&self.name)
     }
 
-    /// Whether something is there; also an error other than absence means that.
+    /// Returns true if something exists there; also on any error other than absence.
     pub(super) fn may_exist(&self) -> bool {
         !matches!(rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
     }
@@ -95,16 +96,16 @@ impl PathHandle {
         stat.is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_symlink())
     }
 
-    /// Gives it another name, on the same file system.
+    /// Renames it within its file system.
     pub(super) fn rename(&self, to: &Path) -> io::Result<()> {
-        // A folder that goes elsewhere is itself changed by that.
+        // Moving a folder changes the folder itself.
         if let Ok(folder) = rustix::fs::openat(&self.folder, &self.name, HANDLE, Mode::empty()) {
             grant_owner_access(&folder)?;
         }
         Ok(rustix::fs::renameat(&self.folder, &self.name, CWD, to)?)
     }
 
-    /// Removes it with everything in it, whatever modes that has.
+    /// Removes it recursively, regardless of modes.
     pub(super) fn remove(&self) -> io::Result<()> {
         remove_tree(&self.folder, &self.name, MAX_DEPTH)
     }
@@ -134,7 +135,7 @@ fn handle_path(handle: &impl AsFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", handle.as_fd().as_raw_fd()))
 }
 
-/// Makes a folder of the person's one that they can enter, list and change. One of somebody else's stays as it is.
+/// Makes a folder of the user's accessible, listable and writable for them. Other users' folders stay unchanged.
 fn grant_owner_access(folder: &OwnedFd) -> io::Result<()> {
     let stat = rustix::fs::fstat(folder)?;
     if stat.st_mode & OWNERS != OWNERS && stat.st_uid == rustix::process::geteuid().as_raw() {
@@ -148,14 +149,13 @@ fn set_mode(folder: &OwnedFd, mode: u32) -> io::Result<()> {
     fs::set_permissions(handle_path(folder), fs::Permissions::from_mode(mode & 0o7777))
 }
 
-/// Folders of the person's that even they could not look into, and that are open for now. They are closed again when
-/// this is dropped.
+/// Folders of the user's that were closed even to them, and that are open for now. Dropping this closes them again.
 #[derive(Debug, Default)]
 pub(super) struct UnlockedFolders(Vec<(PathBuf, OwnedFd, u32)>);
 
 impl UnlockedFolders {
-    /// Opens a folder, given by its real path and what is known of it, if it is the person's own and closed to them;
-    /// says whether it did.
+    /// Opens a folder, given by its real path and metadata, if it is the user's own and closed to them; returns true
+    /// if it did.
     pub(super) fn unlock_if_closed(&mut self, path: &Path, metadata: &fs::Metadata) -> bool {
         metadata.is_dir() && metadata.mode() & OWNERS_LOOK != OWNERS_LOOK && self.unlock(path)
     }
@@ -178,7 +178,7 @@ impl UnlockedFolders {
         self.0.iter().map(|(path, ..)| path.clone()).collect()
     }
 
-    /// All others stay open.
+    /// Closes only these folders again; all others stay open.
     pub(super) fn relock_only(&mut self, paths: &[PathBuf]) {
         self.0.retain(|(path, ..)| paths.contains(path));
     }
@@ -186,7 +186,7 @@ impl UnlockedFolders {
 
 impl Drop for UnlockedFolders {
     fn drop(&mut self) {
-        // The inner ones first. One that cannot be closed again is open to the person, and to nobody else.
+        // Inner folders first. One that cannot be closed again stays open to the user, and to no other user.
         for (_, folder, mode) in self.0.drain(..).rev() {
             drop(set_mode(&folder, mode));
         }

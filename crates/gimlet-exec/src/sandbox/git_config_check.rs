@@ -1,5 +1,5 @@
-//! Whether what a command left in a repository that it made can stay: examples of hooks, and a configuration that only
-//! says what every new repository says.
+//! Check of the files that a command left in a repository that it created: sample hooks, and a configuration with
+//! only the entries of a new repository, can stay.
 
 use std::fs;
 use std::path::Path;
@@ -60,7 +60,7 @@ const TAG_OPTIONS: [&str; 2] = ["--no-tags", "--tags"];
 /// A configuration longer than this is not one of a new repository.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// Whether a protected path that is new can stay. What is not there can; what cannot be looked at cannot.
+/// Returns true if a protected path that is new can stay. A missing one can; an unreadable one cannot.
 pub(super) fn is_harmless(path: &Path) -> bool {
     let Ok(metadata) = fs::symlink_metadata(path) else { return !may_exist(path) };
     let name = path.file_name().and_then(|name| name.to_str());
@@ -70,7 +70,7 @@ pub(super) fn is_harmless(path: &Path) -> bool {
             let repository = path.parent().unwrap_or(path);
             bounded_read::read_bounded_text(path, MAX_BYTES).is_ok_and(|text| is_plain_config(&text, repository))
         }
-        // That of a worktree leads to the repository around it, which is guarded itself.
+        // That of a worktree points to the repository around it, which is guarded itself.
         Some("commondir") => {
             let is_worktree = path.ancestors().nth(2).is_some_and(|dir| dir.ends_with("worktrees"));
             is_worktree && bounded_read::read_bounded_text(path, PATH_FILE).is_ok_and(|text| text.trim_end() == "../..")
@@ -90,8 +90,8 @@ fn has_only_sample_hooks(hooks: &Path) -> bool {
     entries.into_iter().all(is_example)
 }
 
-/// Whether a configuration that was replaced names nothing to run, read or reach that it did not name before: what can do
-/// so is word for word the same, and the rest is the same, gone, or about what was not mentioned yet.
+/// Returns true if a replaced configuration names nothing to run, read or reach that it did not name before: entries
+/// that can do so are unchanged word for word, and the others are unchanged, gone, or about a new subject.
 pub(super) fn adds_no_commands(path: &Path, before: &str) -> bool {
     let is_config = matches!(path.file_name().and_then(|name| name.to_str()), Some("config" | "config.worktree"));
     let now = Some(path).filter(|_| is_config).and_then(|path| bounded_read::read_bounded_text(path, MAX_BYTES).ok());
@@ -129,8 +129,8 @@ impl GitConfigEntry<'_> {
         known.is_some() && self.key.is_none_or(|key| is_known(key) && (is_plain_value(self.value) || is_flag(key)))
     }
 
-    /// Whether it names the folder that a repository is checked out in, and the `.git` there says the same: so it is with
-    /// submodules.
+    /// Returns true if it names the folder that a repository is checked out in, and the `.git` there points back: as
+    /// with submodules.
     fn points_back_to(&self, repository: &Path) -> bool {
         let is_worktree = self.section.eq_ignore_ascii_case("core")
             && self.part.is_empty()
@@ -151,8 +151,8 @@ impl GitConfigEntry<'_> {
     }
 }
 
-/// Understands less than git does, and only what it understands to the last letter: one section or one key to a line, no
-/// line that goes on.
+/// Parses a strict subset of git's format: one section or one key per line, no continuation lines. Returns `None` for
+/// anything else.
 fn parse_entries(text: &str) -> Option<Vec<GitConfigEntry<'_>>> {
     let mut entries = Vec::new();
     let mut head = None;
@@ -180,7 +180,7 @@ fn parse_entries(text: &str) -> Option<Vec<GitConfigEntry<'_>>> {
     Some(entries)
 }
 
-/// The name in `name]` or `name "part"]`, which end the line, and the part.
+/// Parses `name]` or `name "part"]`, which end the line, into the name and the part.
 fn parse_section_header(rest: &str) -> Option<(&str, &str)> {
     let inside = rest.strip_suffix(']')?;
     let (name, part) = match inside.split_once(' ') {
@@ -193,8 +193,8 @@ fn parse_section_header(rest: &str) -> Option<(&str, &str)> {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-').then_some((name, part))
 }
 
-/// Nothing escaped, and no address that is a program: `ext::…` and whatever else a helper of git's serves. Also branches
-/// can name an address as their remote.
+/// Returns true if nothing is escaped and it is not an address that runs a program: `ext::…` and others that a git
+/// remote helper serves. Branches, too, can name an address as their remote.
 fn is_plain_value(value: &str) -> bool {
     // Git takes quotes out wherever they are.
     let value: String = value.chars().filter(|c| *c != '"').collect();
@@ -234,7 +234,7 @@ mod tests {
             "[remote \"origin\"]\n\ttagOpt = --upload-pack=evil\n",
             "[core]\n\tworktree = ../x\n",
             "name = before any section\n",
-            // What git reads behind the end of a section's name, and what it reads on one line.
+            // Text that git reads after the end of a section's name, and on one line.
             "[branch \"x\"][core]fsmonitor=touch /tmp/x; #]\n",
             "[branch \"x\"] [core] fsmonitor = evil # \"]\n",
             "[branch \"x\\\"\"]\n",

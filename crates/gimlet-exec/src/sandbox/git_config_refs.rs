@@ -1,20 +1,21 @@
-//! What a configuration of git names that git runs or reads by itself: other folders of hooks, further configuration.
+//! Finds paths in a git configuration that git runs or reads automatically: other hook folders, further
+//! configuration.
 //!
-//! Understands what git understands, unlike the check whether a configuration is plain: what is missed here is not held.
-//! Pure.
+//! Parses everything that git parses, unlike the check for a plain configuration: a missed reference is not
+//! protected. Pure.
 
 use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 use std::str::Chars;
 
-/// A place that a configuration leads to, as it is spelled there.
+/// A path that a configuration refers to, as it is spelled there.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum GitConfigRef {
     Hooks(String),
     Configuration(String),
 }
 
-/// Where a configuration leads. Costs next to nothing for one that has no such key.
+/// Returns the paths that a configuration refers to. Costs next to nothing for one that has no such key.
 pub(super) fn find_config_refs(bytes: &[u8]) -> Vec<GitConfigRef> {
     let has = |word: &[u8]| bytes.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
     if !has(b"hookspath") && !has(b"include") {
@@ -27,7 +28,7 @@ pub(super) fn find_config_refs(bytes: &[u8]) -> Vec<GitConfigRef> {
     reader.found
 }
 
-/// The places that a spelling can mean: from `base`, or in a home folder that these roots lie in, whichever that is.
+/// Returns the paths that a spelling can mean: relative to `base`, or in any home folder that contains these roots.
 pub(super) fn resolve_ref_paths(spelled: &str, base: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
     match spelled.strip_prefix("~/") {
         Some(rest) => {
@@ -41,13 +42,13 @@ pub(super) fn resolve_ref_paths(spelled: &str, base: &Path, roots: &[PathBuf]) -
 
 struct GitConfigReader<'a> {
     ahead: Peekable<Chars<'a>>,
-    /// In small letters, without its part in quotes.
+    /// In lower case, without its quoted part.
     section: String,
     found: Vec<GitConfigRef>,
 }
 
 impl GitConfigReader<'_> {
-    /// One head of a section, one key or one comment; nothing at the end, or where git would give up.
+    /// Parses one section header, one key or one comment; returns `None` at the end, or where git would fail.
     fn parse_line(&mut self) -> Option<()> {
         while self.ahead.next_if(|c| c.is_ascii_whitespace()).is_some() {}
         match self.ahead.next()? {
@@ -103,11 +104,11 @@ impl GitConfigReader<'_> {
         let mut value = String::new();
         match self.ahead.next() {
             Some('=') => {}
-            // A key by itself.
+            // A key without a value.
             Some('\n') | None => return Some(value),
             Some(_) => return None,
         }
-        // Blanks at the end do not belong to it, unless they are in quotes.
+        // Trailing whitespace does not belong to it, unless it is in quotes.
         let (mut is_quoted, mut len) = (false, 0);
         while let Some(c) = self.ahead.next() {
             match c {

@@ -1,7 +1,7 @@
-//! The file, port and signal rules that the kernel holds a command to by itself, whatever the mounts show.
+//! The file, port and signal rules that the kernel enforces on a command, independent of mounts.
 //!
-//! Landlock only allows: what is beneath an allowed folder is allowed too. With walls of mounts one rule for the whole
-//! tree is enough for reading. Without them the closed places are left out by allowing all that lies around them.
+//! Landlock only allows: everything beneath an allowed folder is allowed too. With mounts, one rule for the whole
+//! tree is enough for reading. Without them the closed paths are left out by allowing everything around them.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -24,7 +24,7 @@ const ALL: u64 = (1 << 13) - 1;
 const REFER: u64 = 1 << 13;
 pub(super) const TRUNCATE: u64 = 1 << 14;
 const IOCTL_DEV: u64 = 1 << 15;
-/// Every right over files but that to make devices.
+/// All rights to files except creating devices.
 pub(super) const CHANGE: u64 = (ALL | REFER | TRUNCATE | IOCTL_DEV) & !(MAKE_CHAR | MAKE_BLOCK);
 
 const BIND_TCP: u64 = 1;
@@ -32,10 +32,10 @@ const CONNECT_TCP: u64 = 1 << 1;
 const SCOPE_ABSTRACT_SOCKETS: u64 = 1;
 const SCOPE_SIGNALS: u64 = 1 << 1;
 
-/// Devices that are safe for everybody.
+/// Devices that are safe for every command.
 pub(super) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Everything that this version of Landlock can hold a command to.
+/// Returns all access rights that this version of Landlock can restrict.
 pub(super) fn handled_access(abi: u32, inet: InetAccess, files_open: bool) -> HandledAccess {
     let from = |version: u32, rights: u64| if abi >= version { rights } else { 0 };
     let files = ALL | from(2, REFER) | from(3, TRUNCATE) | from(5, IOCTL_DEV);
@@ -47,7 +47,7 @@ pub(super) fn handled_access(abi: u32, inet: InetAccess, files_open: bool) -> Ha
     }
 }
 
-/// Holds this process to the plan.
+/// Restricts this process to the plan.
 pub(super) fn enforce_plan(plan: &SandboxLaunchPlan) -> io::Result<()> {
     let handled = handled_access(landlock_abi(), plan.sockets.inet, plan.files_open);
     if handled == HandledAccess::default() {
@@ -65,7 +65,7 @@ pub(super) fn enforce_plan(plan: &SandboxLaunchPlan) -> io::Result<()> {
             rules.allow(&path, read)?;
         }
         for path in unreplaced_paths(&plan.allow_read) {
-            // What is closed within what is open stays closed.
+            // Closed paths within open ones stay closed.
             let closed: Vec<PathBuf> = closed.iter().filter(|closed| closed.starts_with(&path)).cloned().collect();
             let open = if closed.is_empty() { vec![path] } else { list_around(&path, &closed).open };
             open.iter().try_for_each(|path| rules.allow_real(path, read))?;
@@ -98,17 +98,17 @@ pub(super) struct LandlockRules {
 }
 
 impl LandlockRules {
-    /// Rules that allow nothing of what is handled.
+    /// Creates rules that allow nothing of the handled access.
     pub(super) fn new(handled: HandledAccess) -> io::Result<Self> {
         Ok(Self { set: LandlockRuleset::new(handled)?, files: handled.files })
     }
 
-    /// Returns the rules as a descriptor, by which other processes can be held to them.
+    /// Returns the rules as a descriptor, with which other processes can be restricted.
     pub(super) fn into_descriptor(self) -> OwnedFd {
         self.set.into_descriptor()
     }
 
-    /// Allows these rights beneath a path; a path that is not there needs none.
+    /// Allows these rights beneath a path; a missing path needs none.
     pub(super) fn allow(&self, path: &Path, rights: u64) -> io::Result<()> {
         match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
             Ok(opened) => self.allow_opened(&opened, rights),
@@ -116,7 +116,7 @@ impl LandlockRules {
         }
     }
 
-    /// The same for a path that has no links in it: one that is there now was put there by somebody else.
+    /// Allows a path that was resolved to have no symlinks: a symlink there now was placed by another process.
     pub(super) fn allow_real(&self, path: &Path, rights: u64) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
@@ -131,25 +131,25 @@ impl LandlockRules {
     }
 }
 
-/// The rights that mean something for this kind of file.
+/// Returns the rights that apply to this kind of file.
 fn applicable_rights(opened: &OwnedFd) -> io::Result<u64> {
     let kind = FileType::from_raw_mode(rustix::fs::fstat(opened)?.st_mode);
     let for_files = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
     Ok(if kind == FileType::Directory { u64::MAX } else { for_files })
 }
 
-/// What lies around closed places.
+/// The paths around closed ones.
 #[derive(Debug, Default)]
 pub(super) struct OpenSurroundings {
-    /// Everything that is neither closed, nor beneath what is, nor on the way to it.
+    /// Everything that is neither closed, nor beneath a closed path, nor an ancestor of one.
     pub(super) open: Vec<PathBuf>,
-    /// The folders on the way, whose entries were looked at.
+    /// The ancestors of closed paths, whose entries were listed.
     pub(super) listed: Vec<PathBuf>,
 }
 
-/// Everything below a folder that is neither one of these paths, nor beneath one, nor on the way to one.
+/// Returns everything below a folder that is neither one of these paths, nor beneath one, nor an ancestor of one.
 ///
-/// What is made beside the way after this was taken is not in it: closed until the next command.
+/// Entries that are created beside those ancestors later are not included: closed until the next command.
 pub(super) fn list_around(folder: &Path, closed: &[PathBuf]) -> OpenSurroundings {
     let mut found = OpenSurroundings::default();
     let mut ways: Vec<PathBuf> = if closed.iter().any(|path| path == folder) { vec![] } else { vec![folder.into()] };
@@ -161,7 +161,7 @@ pub(super) fn list_around(folder: &Path, closed: &[PathBuf]) -> OpenSurroundings
             if closed.contains(&path) {
                 continue;
             }
-            // Links need no right of their own, and following one here could open what is closed.
+            // Symlinks need no right of their own, and following one here could open a closed path.
             if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
                 continue;
             }

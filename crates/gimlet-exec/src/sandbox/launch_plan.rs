@@ -1,6 +1,6 @@
-//! One sandboxed start in full, as the arguments by which gimlet tells its helper. Pure.
+//! One sandboxed start in full, encoded as the arguments that gimlet passes to its helper. Pure.
 //!
-//! Everything travels as words, so that paths that are no text survive and nothing has to be parsed but `name=value`.
+//! Everything is passed as words, so that paths that are not UTF-8 survive and only `name=value` has to be parsed.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -8,22 +8,22 @@ use std::path::{Path, PathBuf};
 
 use super::seccomp::{InetAccess, SocketAccess};
 
-/// Who puts up the walls that mounts and namespaces make.
+/// Program that sets up mounts and namespaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum MountBackend {
     /// Bubblewrap at this path.
     Bubblewrap(PathBuf),
     /// The helper itself.
     OwnNamespaces,
-    /// Nobody can: Landlock and the filter stand alone.
+    /// Not available: only Landlock and the filter apply.
     Absent,
 }
 
-/// What the helper has to do.
+/// Plan of what the helper has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SandboxLaunchPlan {
     pub(super) mount_backend: MountBackend,
-    /// Whether the kernel has Landlock. A layer that is said to be there and then fails is a failed start.
+    /// True if the kernel has Landlock. If a layer that is declared available then fails, the start fails.
     pub(super) landlock: bool,
     /// Files are as open as outside.
     pub(super) files_open: bool,
@@ -97,7 +97,7 @@ impl SandboxLaunchPlan {
         words
     }
 
-    /// The plan in these words; `None` when they are not one.
+    /// Decodes a plan from these words; `None` when they are not one.
     pub(super) fn decode(words: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let mut words = words.into_iter();
         let mut plan = Self::empty();
@@ -159,7 +159,7 @@ fn decode_inet(value: &OsStr) -> Option<InetAccess> {
     }
 }
 
-/// What a place in the file tree becomes.
+/// Access to a path in the file tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PathAccess {
     /// As it is, also where its surroundings are hidden.
@@ -172,14 +172,14 @@ pub(super) enum PathAccess {
     Closed,
 }
 
-/// The paths that are there and are still what they were when they were looked up: one that leads elsewhere by now was
-/// replaced by a link, and what it leads to was never meant.
+/// Returns the paths that exist and have not changed since they were resolved: one that resolves differently by now
+/// was replaced by a symlink, whose target was never meant.
 pub(super) fn unreplaced_paths(paths: &[PathBuf]) -> Vec<PathBuf> {
     paths.iter().filter(|path| path.canonicalize().is_ok_and(|real| real == **path)).cloned().collect()
 }
 
-/// The places of a plan in the order in which they are made: parents before what lies in them, so that the more
-/// specific one holds. Only what exists is in it.
+/// Returns the paths of a plan in mount order: parents before their content, so that the more specific one applies.
+/// Only existing paths are included.
 pub(super) fn mount_places(plan: &SandboxLaunchPlan) -> Vec<(PathBuf, PathAccess)> {
     if plan.files_open {
         return Vec::new();
@@ -192,7 +192,7 @@ pub(super) fn mount_places(plan: &SandboxLaunchPlan) -> Vec<(PathBuf, PathAccess
     let closed = real(&plan.deny_read);
     let held = real(&plan.deny_write);
     for path in held.iter().chain(&closed).filter(|path| is_writable(path)) {
-        // A folder that holds a mount can be renamed and rebuilt without it, unless it is a mount itself.
+        // A folder that contains a mount can be renamed and recreated without it, unless it is a mount itself.
         let between = path.ancestors().skip(1).take_while(|dir| is_writable(dir));
         places.extend(between.map(|dir| (dir.to_owned(), PathAccess::Writable)));
     }
@@ -207,7 +207,7 @@ pub(super) fn mount_places(plan: &SandboxLaunchPlan) -> Vec<(PathBuf, PathAccess
     places.extend(cwd.filter(|cwd| cwd.starts_with("/tmp")).map(|cwd| (cwd, PathAccess::Readable)));
     places.extend(writable.iter().map(|path| (path.clone(), PathAccess::Writable)));
     places.extend(expand_closed_root(closed, plan).into_iter().map(|path| (path, PathAccess::Closed)));
-    // Of several claims to one path the strictest holds.
+    // Of several entries for one path the strictest applies.
     places.sort_by(|(a, first), (b, second)| {
         (a.components().count(), a, std::cmp::Reverse(first)).cmp(&(
             b.components().count(),
@@ -219,15 +219,15 @@ pub(super) fn mount_places(plan: &SandboxLaunchPlan) -> Vec<(PathBuf, PathAccess
     places
 }
 
-/// The same places, with all that lies in the root instead of the root itself: a mount on top of it hides nothing from
-/// those whose root it is. What the walls build anew holds nothing to close, and what is opened by name stays open.
+/// Replaces a closed root by all its entries: a mount on top of the root hides nothing from processes whose root it
+/// is. Paths that the sandbox builds anew contain nothing to close, and paths that are opened by name stay open.
 fn expand_closed_root(closed: Vec<PathBuf>, plan: &SandboxLaunchPlan) -> Vec<PathBuf> {
     let root = Path::new("/");
     if !closed.iter().any(|path| path == root) {
         return closed;
     }
     let inside = std::fs::read_dir(root).into_iter().flatten().flatten();
-    // A link leads to what is closed by its own name, or opened by it.
+    // The target of a symlink is closed or opened by its own name.
     let inside = inside.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
     let inside = inside.map(|entry| entry.path()).filter(|path| {
         let is_new = ["/dev", "/proc", "/tmp"].iter().any(|new| path == Path::new(new));

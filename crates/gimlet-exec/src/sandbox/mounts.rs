@@ -1,7 +1,7 @@
-//! The walls of mounts that the helper puts up itself, where bubblewrap is not there: the whole tree read-only, a small
-//! `/dev`, a `/proc` of the new process namespace, and the places of the plan on top.
+//! The mounts that the helper sets up itself where bubblewrap is not available: the whole tree read-only, a small
+//! `/dev`, a `/proc` of the new process namespace, and the paths of the plan on top.
 //!
-//! Runs as the first process of new namespaces; nothing here is seen outside of them.
+//! Runs as the first process of new namespaces; nothing here is visible outside of them.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,7 +17,7 @@ use super::sandbox_syscalls::{self, MOUNT_NO_DEVICES, MOUNT_NO_SETUID, MOUNT_REA
 /// The most that a command may keep in its private memory folders.
 pub(super) const MEMORY_FOLDER_BYTES: u64 = 1 << 30;
 
-/// What went wrong, and where.
+/// A failed step with its path.
 #[derive(Debug)]
 pub(super) struct MountError {
     pub(super) doing: &'static str,
@@ -25,18 +25,19 @@ pub(super) struct MountError {
     pub(super) source: io::Error,
 }
 
-/// Says what was being done when a call failed.
+/// Returns a mapper that adds the failed step to an error.
 fn mount_error_at<'a, E: Into<io::Error>>(doing: &'static str, path: &'a Path) -> impl FnOnce(E) -> MountError + 'a {
     move |source| MountError { doing, path: path.to_owned(), source: source.into() }
 }
 
-/// The tree as it is, with a `/proc` of its own: without one the processes outside would be seen through it.
+/// Sets up the unchanged tree with a `/proc` of its own: without one the processes outside would be visible through
+/// it.
 pub(super) fn build_open_tree() -> Result<(), MountError> {
     make_mounts_private()?;
     mount_proc()
 }
 
-/// Nothing that is mounted from here on is seen outside.
+/// Makes mounts private, so that later ones are not visible outside.
 fn make_mounts_private() -> Result<(), MountError> {
     let root = Path::new("/");
     rustix::mount::mount_change(root, MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
@@ -48,7 +49,7 @@ fn mount_proc() -> Result<(), MountError> {
     rustix::mount::mount("proc", "/proc", "proc", flags, None).map_err(mount_error_at("mounting", "/proc".as_ref()))
 }
 
-/// Puts up the walls.
+/// Sets up the mounts.
 pub(super) fn build_tree(places: &[(PathBuf, PathAccess)]) -> Result<(), MountError> {
     let root = Path::new("/");
     make_mounts_private()?;
@@ -80,7 +81,7 @@ pub(super) fn build_tree(places: &[(PathBuf, PathAccess)]) -> Result<(), MountEr
             place => mount_place(path, *place, kept)?,
         }
     }
-    // Only now, when everything that lies in them has its place.
+    // Only now that everything inside them is mounted.
     for (path, place) in places {
         if *place == PathAccess::Closed && path.is_dir() {
             remount_read_only(path)?;
@@ -89,7 +90,7 @@ pub(super) fn build_tree(places: &[(PathBuf, PathAccess)]) -> Result<(), MountEr
     Ok(())
 }
 
-/// A closed folder with something open in it can be passed through, but not listed.
+/// Closes a folder. One with something open in it can be traversed, but not listed.
 fn close_folder(path: &Path, places: &[(PathBuf, PathAccess)]) -> Result<(), MountError> {
     let holds_open_places = places.iter().any(|(other, _)| other != path && other.starts_with(path));
     mount_tmpfs(path, if holds_open_places { 0o111 } else { 0 })
@@ -105,7 +106,7 @@ fn mount_place(path: &Path, place: PathAccess, kept: Option<OwnedFd>) -> Result<
         (PathAccess::Readable | PathAccess::Writable | PathAccess::ReadOnly, _) => {
             attach_mount(clone_mount(path)?, path, MOUNT_READ_ONLY | MOUNT_NO_SETUID | MOUNT_NO_DEVICES)
         }
-        // A device that cannot be opened as one, because devices are off here.
+        // A device that cannot be opened as one, because devices are disabled here.
         (PathAccess::Closed, _) => {
             attach_mount(clone_mount("/dev/null".as_ref())?, path, MOUNT_READ_ONLY | MOUNT_NO_DEVICES)
         }
@@ -139,21 +140,21 @@ fn build_dev(devices: Vec<(PathBuf, OwnedFd)>) -> Result<(), MountError> {
     remount_read_only(dev)
 }
 
-/// Paths here are those of real files; a link on the way was put there since by somebody who wants to be followed.
+/// Opens a real path without following symlinks; a symlink on the way was placed there later to redirect the mount.
 fn open_nofollow(path: &Path) -> Result<OwnedFd, MountError> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
         .map_err(mount_error_at("opening", path))
 }
 
-/// A copy of all that is mounted at and below a path, not yet anywhere.
+/// Returns a detached copy of all that is mounted at and below a path.
 fn clone_mount(path: &Path) -> Result<OwnedFd, MountError> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     rustix::mount::open_tree(open_nofollow(path)?, "", flags | OpenTreeFlags::AT_EMPTY_PATH)
         .map_err(mount_error_at("copying", path))
 }
 
-/// Puts a copy at a path, which is made if a private folder has taken its place.
+/// Attaches a copy at a path, which is created if a private folder has replaced it.
 fn attach_mount(mount: OwnedFd, path: &Path, attributes: u64) -> Result<(), MountError> {
     sandbox_syscalls::set_mount_attributes(mount.as_fd(), attributes, MountScope::AllMounts)
         .map_err(mount_error_at("restricting", path))?;

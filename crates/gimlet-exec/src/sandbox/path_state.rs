@@ -1,4 +1,4 @@
-//! How a protected place is: kept, so that it can be put back, or at least told from what it becomes. Blocking.
+//! Saved state of a protected path: full content to restore, or at least a fingerprint to detect changes. Blocking.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,17 +10,17 @@ use std::time::SystemTime;
 use super::bounded_read;
 use super::dir_handle::{is_not_found_error, may_exist};
 
-/// The most that is kept of one protected place. A larger one is known by the marks of all that is in it, and cannot be
-/// put back.
+/// Maximum bytes kept of one protected path. A larger one is known by the fingerprints of its entries, and cannot be
+/// restored.
 const MAX_KEPT_BYTES: u64 = 4 << 20;
-/// The most places in one folder that are put back one by one; where there are more, all of it is.
+/// Maximum number of parts in one folder that are restored individually; with more, the whole folder is.
 const MAX_PARTS: usize = 20;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum PathState {
     #[default]
     Absent,
-    /// Nobody but somebody else can see what is there.
+    /// Content that only another user can read.
     Hidden,
     Link(PathBuf),
     Tree(BTreeMap<PathBuf, TreeNode>),
@@ -36,7 +36,7 @@ pub(super) enum TreeNode {
 }
 
 impl TreeNode {
-    /// Whether a path is this, apart from what is in a folder.
+    /// Returns true if a path has this state, apart from a folder's entries.
     fn matches(&self, path: &Path) -> bool {
         match self {
             // One that cannot be seen into may hold anything.
@@ -51,7 +51,7 @@ impl TreeNode {
     }
 }
 
-/// What tells one state of a file from another: nobody can set the time of its last change.
+/// Fingerprint that distinguishes states of a file: the time of its last change cannot be set.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FileFingerprint {
     inode: u64,
@@ -63,30 +63,30 @@ impl FileFingerprint {
     fn read(path: &Path) -> Option<Self> {
         let metadata = fs::symlink_metadata(path).ok()?;
         let (inode, size, changed) = (metadata.ino(), metadata.len(), (metadata.ctime(), metadata.ctime_nsec()));
-        // A folder is what is in it, where that can be seen; to open it and close it again leaves it the same.
+        // A readable folder is defined by its entries; opening it and closing it again must not count as a change.
         let (size, changed) = if read_visible_dir(path).is_some() { (0, (0, 0)) } else { (size, changed) };
         Some(Self { inode, size, changed })
     }
 }
 
-/// What is in a folder, if it is one that can be seen into.
+/// Returns the entries of a folder, if it is one that can be listed.
 fn read_visible_dir(path: &Path) -> Option<fs::ReadDir> {
     let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     is_folder.then(|| fs::read_dir(path).ok()).flatten()
 }
 
-/// What tells a file or folder from any other that gets its name later.
+/// Identity that distinguishes a file or folder from any other that gets its name later.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FileIdentity {
     device: u64,
     inode: u64,
-    /// Numbers are given again. Where no time of birth is kept, every change makes another one of it.
+    /// Inode numbers are reused. Where no birth time is recorded, every change counts as a new file.
     born: Result<SystemTime, (i64, i64)>,
 }
 
 impl FileIdentity {
-    /// Nothing for what can be reached by another name as well, itself or something in it, or is neither file nor
-    /// folder: a mount holds names, and such a file is written by its other one.
+    /// Returns the identity of a path; `None` if it or something in it has another hard link, or if it is neither
+    /// file nor folder: a mount protects names, and such a file can be written by its other one.
     pub(super) fn for_unaliased(path: &Path) -> Option<Self> {
         let metadata = fs::symlink_metadata(path).ok()?;
         let is_one = match metadata.is_dir() {
@@ -96,7 +96,7 @@ impl FileIdentity {
         is_one.then(|| Self::from(&metadata))
     }
 
-    /// Of anything, whatever other names it or something in it has.
+    /// Returns the identity of any path, regardless of hard links to it or its content.
     pub(super) fn for_path(path: &Path) -> Option<Self> {
         fs::symlink_metadata(path).ok().as_ref().map(Self::from)
     }
@@ -126,18 +126,18 @@ impl PathState {
         })
     }
 
-    /// A file or folder with all that is in it, if it is small and can be read.
+    /// Captures a file or folder with all its content, if it is small and readable.
     fn capture_small(path: &Path) -> Option<Self> {
         Self::capture_within(path, MAX_KEPT_BYTES)
     }
 
-    /// The same, if it takes no more than so many bytes.
+    /// Captures the state, if it takes no more than this many bytes.
     pub(super) fn capture_within(path: &Path, mut most: u64) -> Option<Self> {
         let mut nodes = BTreeMap::new();
         collect_nodes(path, Path::new(""), &mut nodes, &mut most).ok().map(|()| Self::Tree(nodes))
     }
 
-    /// The state of a file with this text, where it is another one than `before` and that was a file or nothing.
+    /// Returns the state of a file with this text, if it differs from `before` and that was a file or nothing.
     pub(super) fn with_file_text(path: &Path, before: &Self, text: Option<&str>) -> Option<Self> {
         let content = |state: &Self| match state {
             Self::Absent => Some((None, 0o600)),
@@ -161,8 +161,8 @@ impl PathState {
         Some(text.map_or(Self::Absent, |text| Self::Tree(BTreeMap::from([(PathBuf::new(), file(text))]))))
     }
 
-    /// The same with another file at a name below it, or none, if this knows what `was` there. What is too large to be kept is
-    /// known by its marks alone, which say nothing of that.
+    /// Returns the state with another file at a name below it, or none, if this state contains what `was` there.
+    /// Content that is too large to be kept is known only by its fingerprints, which cannot confirm that.
     pub(super) fn with_part(&self, part: &Path, was: Option<&[u8]>, now: Option<TreeNode>) -> Option<Self> {
         let mut nodes = match self {
             Self::Absent => BTreeMap::new(),
@@ -188,7 +188,7 @@ impl PathState {
         Some(if nodes.is_empty() { Self::Absent } else { Self::Tree(nodes) })
     }
 
-    /// What is in a file.
+    /// Returns the bytes of a file.
     pub(super) fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Tree(nodes) => match nodes.get(Path::new(""))? {
@@ -199,25 +199,25 @@ impl PathState {
         }
     }
 
-    /// What a file said.
+    /// Returns the text of a file.
     pub(super) fn text(&self) -> Option<&str> {
         self.bytes().and_then(|bytes| std::str::from_utf8(bytes).ok())
     }
 
-    /// The links in a folder, by their names there.
+    /// Returns the symlinks in a folder, by their names there.
     pub(super) fn links(&self) -> impl Iterator<Item = &Path> {
         let nodes = if let Self::Tree(nodes) = self { Some(nodes) } else { None };
         let links = nodes.into_iter().flatten().filter(|(_, node)| matches!(node, TreeNode::Link(_)));
         links.map(|(name, _)| name.as_path())
     }
 
-    /// Whether a path is as it was.
+    /// Returns true if a path is unchanged.
     pub(super) fn is_unchanged(&self, path: &Path) -> bool {
         self.changed_parts(path).is_empty()
     }
 
-    /// Where a path is not as it was: names below it, none of them in another; an empty one stands for all of it. However much
-    /// is there now, no more is read than there was.
+    /// Returns the changed names below a path, none of them inside another; an empty name stands for the whole path.
+    /// Regardless of the current size, no more is read than there was before.
     pub(super) fn changed_parts(&self, path: &Path) -> Vec<PathBuf> {
         let all_unless = |is_still: bool| if is_still { Vec::new() } else { vec![PathBuf::new()] };
         match self {
@@ -231,12 +231,12 @@ impl PathState {
         }
     }
 
-    /// Whether what was there is nowhere but in what is there now.
+    /// Returns true if the earlier content exists nowhere but in the current one.
     pub(super) fn is_unrestorable(&self, part: &Path) -> bool {
         matches!(self, Self::Fingerprints(marks) if marks.contains_key(part))
     }
 
-    /// Makes a path what this was at a name below it, or as a whole where the name is empty.
+    /// Restores a path to this state at a name below it, or as a whole where the name is empty.
     pub(super) fn restore(&self, part: &Path, path: &Path) -> io::Result<()> {
         match self {
             Self::Absent | Self::Hidden => Ok(()),
@@ -262,12 +262,12 @@ impl PathState {
     }
 }
 
-/// A path with a name below it, which may be empty.
+/// Joins a path and a name below it, which may be empty.
 pub(super) fn join_part(path: &Path, name: &Path) -> PathBuf {
     if name.as_os_str().is_empty() { path.to_owned() } else { path.join(name) }
 }
 
-/// Where a path is not what these say of it. What is new is not looked into.
+/// Returns the names at which a path differs from the known state. New folders are not descended into.
 fn find_changes<T>(known: &BTreeMap<PathBuf, T>, root: &Path, is_at: impl Fn(&T, &Path) -> bool) -> Vec<PathBuf> {
     let is_same = |name: &Path| known.get(name).is_some_and(|known| is_at(known, &join_part(root, name)));
     // Parents come before what is in them.
@@ -288,7 +288,7 @@ fn find_changes<T>(known: &BTreeMap<PathBuf, T>, root: &Path, is_at: impl Fn(&T,
             .flatten()
             .map(|entry| entry.map(|entry| entry.file_name()));
         for entry in new {
-            // What cannot be listed to its end may be anything.
+            // A folder that cannot be listed to its end counts as changed.
             let Ok(entry) = entry else { return vec![PathBuf::new()] };
             let inner = name.join(entry);
             if !known.contains_key(&inner) {
@@ -302,7 +302,7 @@ fn find_changes<T>(known: &BTreeMap<PathBuf, T>, root: &Path, is_at: impl Fn(&T,
     found
 }
 
-/// Whether all files in a folder have one name each; not where that cannot be found out.
+/// Returns true if every file in a folder has a single name; false if that cannot be determined.
 fn has_no_hard_links(folder: &Path) -> bool {
     let Ok(mut entries) = fs::read_dir(folder) else { return false };
     entries.all(|entry| {
@@ -314,7 +314,7 @@ fn has_no_hard_links(folder: &Path) -> bool {
     })
 }
 
-/// Everything at and below a path, as long as it is small.
+/// Collects everything at and below a path, as long as it is small.
 fn collect_nodes(root: &Path, name: &Path, nodes: &mut BTreeMap<PathBuf, TreeNode>, left: &mut u64) -> io::Result<()> {
     let path = join_part(root, name);
     let metadata = fs::symlink_metadata(&path)?;
@@ -326,7 +326,7 @@ fn collect_nodes(root: &Path, name: &Path, nodes: &mut BTreeMap<PathBuf, TreeNod
     } else if metadata.is_dir() {
         TreeNode::Folder
     } else if metadata.is_file() {
-        // Whoever still runs can put something else there by now.
+        // A process that still runs may have replaced the content by now.
         let bytes = bounded_read::read_bounded(&path, *left)?;
         *left = left.checked_sub(bytes.len() as u64).ok_or_else(too_large)?;
         TreeNode::File { bytes, mode: metadata.mode() & 0o7777 }
@@ -343,10 +343,10 @@ fn collect_nodes(root: &Path, name: &Path, nodes: &mut BTreeMap<PathBuf, TreeNod
     Ok(())
 }
 
-/// Marks everything at and below a path.
+/// Collects the fingerprints of everything at and below a path.
 fn collect_fingerprints(root: &Path, name: &Path, marks: &mut BTreeMap<PathBuf, FileFingerprint>) {
     let path = join_part(root, name);
-    // What vanishes meanwhile has no mark, and that is a difference.
+    // A file that vanishes meanwhile has no fingerprint, which is a difference.
     let Some(mark_here) = FileFingerprint::read(&path) else { return };
     marks.insert(name.to_owned(), mark_here);
     for entry in read_visible_dir(&path).into_iter().flatten().flatten() {

@@ -1,4 +1,4 @@
-//! What this machine can build walls from, found out by trying.
+//! Detection of the sandbox layers that this machine supports, by trying them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,21 +8,21 @@ use super::sandbox_helper::{ARGUMENT, PROBE};
 use super::sandbox_syscalls;
 use crate::exec::{DirectoryReporter, Exec, SpawnRequest, StdinMode, StreamMode, is_runnable};
 
-/// How long a trial may take.
+/// Timeout of a trial.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The running image, also when its file was replaced.
 pub(super) const OWN_IMAGE: &str = "/proc/self/exe";
-/// Where bubblewrap is looked for. Never in the working directory, which the model writes, nor through `PATH`, which
-/// may lead there.
+/// Paths at which bubblewrap is searched. Never in the working directory, which the model writes, nor through `PATH`,
+/// which may lead there.
 const BUBBLEWRAP_PATHS: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
 
-/// Where bubblewrap may come from, and when it is used.
+/// Source of bubblewrap, and when it is used.
 ///
-/// Namespaces of gimlet's own are preferred: what is mounted is opened by handle and through no link, so that a command
-/// which still runs cannot swap a folder for a link while the walls of the next one are put up. Bubblewrap takes paths.
+/// Namespaces of gimlet's own are preferred: mounts are opened by handle and through no symlink, so that a command
+/// that still runs cannot swap a folder for a symlink while the next sandbox is set up. Bubblewrap takes paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum BubblewrapChoice {
-    /// From the usual places, where gimlet may make no namespaces itself.
+    /// From the usual paths, if gimlet cannot create namespaces itself.
     #[default]
     IfNeeded,
     /// From the usual places, before anything else.
@@ -33,11 +33,11 @@ pub enum BubblewrapChoice {
     Never,
 }
 
-/// Which parts of the system a trial may use. Everything, but for tests and for people who must do with less.
+/// Parts of the system that a trial may use. All by default; fewer for tests and for users who need to restrict it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeOptions {
     pub bubblewrap: BubblewrapChoice,
-    /// Whether the helper may make namespaces of its own.
+    /// True if the helper may create namespaces of its own.
     pub own_namespaces: bool,
 }
 
@@ -47,20 +47,20 @@ impl Default for ProbeOptions {
     }
 }
 
-/// Who puts the walls up.
+/// Program that sets up the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SandboxBackend {
-    /// Bubblewrap makes namespaces and mounts; the helper adds Landlock.
+    /// Bubblewrap creates namespaces and mounts; the helper adds Landlock.
     Bubblewrap { path: PathBuf },
-    /// The helper makes namespaces and mounts itself.
+    /// The helper creates namespaces and mounts itself.
     Namespaces,
     /// Landlock and the filter of system calls alone.
     Landlock,
-    /// Nobody can.
+    /// Not available, with the reason.
     None { why: String },
 }
 
-/// One of the walls.
+/// One layer of the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxLayer {
     /// A file tree of its own: read-only, with closed places and a small `/dev`.
@@ -78,7 +78,7 @@ pub enum SandboxLayer {
 impl SandboxLayer {
     pub const ALL: [Self; 5] = [Self::Mounts, Self::Processes, Self::Network, Self::Landlock, Self::SystemCalls];
 
-    /// A short name for people and programs.
+    /// Returns a short name for display and for programs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mounts => "mounts",
@@ -90,23 +90,23 @@ impl SandboxLayer {
     }
 }
 
-/// What can be had here.
+/// Sandbox support of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxSupport {
     pub backend: SandboxBackend,
     /// The version of Landlock; zero without it.
     pub landlock_abi: u32,
-    /// Why a better backend is not used, if one is not.
+    /// Reasons why a better backend is not used.
     pub notes: Vec<String>,
 }
 
 impl SandboxSupport {
-    /// Whether commands can be put into a sandbox at all.
+    /// Returns true if commands can be sandboxed at all.
     pub fn is_available(&self) -> bool {
         !matches!(self.backend, SandboxBackend::None { .. })
     }
 
-    /// The walls that would stand.
+    /// Returns the available layers.
     pub fn layers(&self) -> Vec<SandboxLayer> {
         let namespaces = matches!(self.backend, SandboxBackend::Bubblewrap { .. } | SandboxBackend::Namespaces);
         let stands = |layer: &SandboxLayer| match layer {
@@ -117,14 +117,15 @@ impl SandboxSupport {
         SandboxLayer::ALL.into_iter().filter(stands).collect()
     }
 
-    /// The walls that would not. While one is missing, being in the sandbox is no reason to allow a command unasked.
+    /// Returns the missing layers. While one is missing, being in the sandbox is no reason to allow a command without
+    /// asking.
     pub fn missing_layers(&self) -> Vec<SandboxLayer> {
         let layers = self.layers();
         SandboxLayer::ALL.into_iter().filter(|layer| !layers.contains(layer)).collect()
     }
 }
 
-/// Finds out what can be had, by trying it under custody. Costs a few processes; ask once.
+/// Detects the available layers by trying them under custody. Costs a few processes; call it once.
 pub async fn probe_sandbox(exec: &Exec, options: &ProbeOptions) -> SandboxSupport {
     let landlock_abi = sandbox_syscalls::landlock_abi();
     let mut notes = Vec::new();
@@ -148,7 +149,7 @@ pub async fn probe_sandbox(exec: &Exec, options: &ProbeOptions) -> SandboxSuppor
     found(SandboxBackend::None { why: notes.join("; ") }, notes)
 }
 
-/// Each of these says why it cannot be had, unless nobody wanted it.
+/// Returns the backend. The error is the reason why it is not available, or `None` if it was not requested.
 async fn probe_own_namespaces(exec: &Exec, options: &ProbeOptions) -> Result<SandboxBackend, Option<String>> {
     if !options.own_namespaces {
         return Err(None);
@@ -179,7 +180,7 @@ fn find_bubblewrap(wanted: &BubblewrapChoice) -> Option<PathBuf> {
     paths.into_iter().find(|path| is_runnable(path))
 }
 
-/// Only the command that is tried ends with this: a program that runs nothing is no bubblewrap.
+/// Exit code of the trial command: a program that does not run it is not bubblewrap.
 const TRIAL_CODE: i32 = 73;
 
 fn bubblewrap_trial_args() -> Vec<OsString> {
@@ -204,7 +205,7 @@ async fn trial_succeeds(exec: &Exec, program: OsString, args: Vec<OsString>, cod
     matches!(tokio::time::timeout(PATIENCE, running.wait()).await, Ok(Ok(exit)) if exit.code == Some(code))
 }
 
-/// The switch that most likely forbids user namespaces, by what the system says about itself.
+/// Returns the setting that most likely forbids user namespaces, judged by the system's own files.
 fn explain_missing_namespaces() -> &'static str {
     let says = |file: &str, value: &str| {
         std::fs::read_to_string(Path::new("/proc/sys").join(file)).is_ok_and(|text| text.trim() == value)

@@ -16,60 +16,61 @@ use super::git_config_check::{adds_no_commands, is_harmless};
 use super::path_state::{FileIdentity, PathState, TreeNode, join_part};
 use super::restore_log::RestoredPaths;
 
-/// The most that is copied to a quarantine on another file system; what is larger is removed.
+/// Maximum size that is copied to a quarantine on another file system; larger files are removed.
 const MAX_COPIED_BYTES: u64 = 64 << 20;
 
 #[derive(Debug)]
 pub(super) struct ProtectedPath {
-    /// The writable folder that it lies in.
+    /// The writable folder that contains it.
     root: PathBuf,
     path: PathBuf,
-    /// The first link among the folders on the way there, if one was there already.
+    /// The first symlink among its parent folders, if one existed already.
     link: Option<PathBuf>,
     before: Arc<PathState>,
-    /// What a mount keeps as it is, for as long as it is there.
+    /// File that a mount keeps unchanged, for as long as it exists.
     mounted: Option<FileIdentity>,
     source: StateSource,
     allowed_change: AllowedChange,
 }
 
-/// What the command may make of a place.
+/// Changes that the command may make to a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum AllowedChange {
     Unchanged,
-    /// Whatever a new repository could have there: nothing that others would run, or what lies at one of these places.
+    /// Anything that a new repository could have there: nothing that other programs would run, or what is at one of
+    /// these paths.
     Plain {
         twins: Vec<PathBuf>,
     },
 }
 
-/// How it is known what a place is without the command.
+/// Source of the knowledge about a path's state without the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StateSource {
-    /// It was so when the command began.
+    /// Observed when the command began.
     Seen,
-    /// Settings are on record.
+    /// Recorded settings.
     Recorded,
-    /// gimlet wrote them itself meanwhile.
+    /// Written by gimlet itself meanwhile.
     Rewritten,
 }
 
 impl ProtectedPath {
-    /// Notes how a place is. A mount holds it if it `may_be_mounted` and is there.
+    /// Captures the state of a path. A mount protects it if it `may_be_mounted` and exists.
     pub(super) fn capture(root: &Path, path: &Path, may_be_mounted: bool) -> Self {
-        // First: what comes in its place from here on is another one.
+        // First: a file that replaces it from here on has another identity.
         let mounted = Some(path).filter(|_| may_be_mounted).and_then(FileIdentity::for_unaliased);
         let (before, link) = (Arc::new(PathState::capture(path)), find_symlink_ancestor(root, path));
         let (root, path) = (root.to_owned(), path.to_owned());
         Self { root, path, link, before, mounted, source: StateSource::Seen, allowed_change: AllowedChange::Unchanged }
     }
 
-    /// Notes a place of a repository that an earlier command made.
+    /// Captures a path of a repository that an earlier command created.
     pub(super) fn capture_plain(root: &Path, path: &Path, twins: Vec<PathBuf>) -> Self {
         Self { allowed_change: AllowedChange::Plain { twins }, ..Self::capture(root, path, false) }
     }
 
-    /// A settings file that gimlet wrote, and that nobody noted.
+    /// Creates an entry for a settings file that gimlet wrote and that was not captured.
     pub(super) fn from_own_write(root: &Path, path: &Path, text: Option<&str>) -> Option<Self> {
         let before = Arc::new(PathState::with_file_text(path, &PathState::Absent, text)?);
         let (root, path) = (root.to_owned(), path.to_owned());
@@ -93,12 +94,12 @@ impl ProtectedPath {
         &self.before
     }
 
-    /// Whether it is a link, or lies behind one.
+    /// Returns true if it is a symlink, or lies behind one.
     pub(super) fn has_symlink(&self) -> bool {
         self.link.is_some() || matches!(*self.before, PathState::Link(_))
     }
 
-    /// Takes this for what a settings file says. One that was rewritten is no longer the one that a mount holds.
+    /// Sets the expected text of a settings file. A rewritten file is no longer the one that a mount protects.
     pub(super) fn expect_text(&mut self, text: Option<&str>, rewritten: bool) {
         if let Some(known) = PathState::with_file_text(&self.path, &self.before, text) {
             self.before = Arc::new(known);
@@ -107,19 +108,19 @@ impl ProtectedPath {
         self.mounted = self.mounted.take().filter(|_| !rewritten);
     }
 
-    /// Takes over what gimlet itself made of a file here, or of one in it.
+    /// Records gimlet's own change of this file, or of one in this folder.
     pub(super) fn record_own_write(&mut self, path: &Path, was: Option<&[u8]>, now: Option<&[u8]>) {
         let Ok(part) = path.strip_prefix(&self.path) else { return };
         let mode = fs::symlink_metadata(path).map_or(0o600, |metadata| metadata.mode() & 0o7777);
         let file = now.map(|bytes| TreeNode::File { bytes: bytes.to_owned(), mode });
         if let Some(state) = self.before.with_part(part, was, file) {
             self.before = Arc::new(state);
-            // A file that takes another's place is not the one that a mount holds; a folder stays the same.
+            // A file that replaces another is not the one that a mount protects; a folder keeps its identity.
             self.mounted = self.mounted.take().filter(|_| !part.as_os_str().is_empty());
         }
     }
 
-    /// Takes over what older guards put back since: what was noted here may be what another command had made.
+    /// Applies restores by older guards: the state captured here may be what another command had made.
     pub(super) fn apply_restores(&mut self, told: &BTreeMap<PathBuf, Arc<PathState>>) {
         let is_link = |state: &Arc<PathState>| matches!(**state, PathState::Link(_));
         let lost_link = self.link.as_ref().and_then(|link| told.get(link)).is_some_and(|state| !is_link(state));
@@ -134,20 +135,20 @@ impl ProtectedPath {
         }
     }
 
-    /// Makes it what it was, and says what that took.
+    /// Restores the path and returns the violations found.
     pub(super) fn restore(&self, quarantine: &Path, mended: &mut RestoredPaths) -> Vec<SandboxViolation> {
         let Self { root, path, link, before, .. } = self;
         let new_link = find_symlink_ancestor(root, path).filter(|new| link.as_ref() != Some(new));
         let wrong = match new_link {
             Some(new) => new,
             None if self.is_acceptable() => return Vec::new(),
-            // Also a link that could not be seen so far.
+            // Including a symlink that was not visible so far.
             None => match PathHandle::open_parent(root, path) {
                 Ok(HandleLookup::BehindSymlink(new)) if link.as_ref() != Some(&new) => new,
                 _ => path.clone(),
             },
         };
-        // Of a folder only what is another one goes: the rest is the person's.
+        // Within a folder only the changed parts are removed: the rest is the user's.
         let parts = if wrong == *path { before.changed_parts(path) } else { vec![PathBuf::new()] };
         let (mut found, mut is_whole) = (Vec::new(), true);
         for part in parts {
@@ -176,7 +177,7 @@ impl ProtectedPath {
         is_held() || before.is_unchanged(path) || self.may_be_new_content(path)
     }
 
-    /// Whether what is there now may be there in a repository that a command made.
+    /// Returns true if the current content may exist in a repository that a command created.
     fn may_be_new_content(&self, path: &Path) -> bool {
         match &self.allowed_change {
             AllowedChange::Unchanged => *self.before == PathState::Absent && is_harmless(path),
@@ -184,25 +185,27 @@ impl ProtectedPath {
         }
     }
 
-    /// A mount comes off what somebody outside replaces, and then the command can write what is there instead.
+    /// Returns true if the current content of a mounted path can stay. A mount is detached from a path that is
+    /// replaced from outside the sandbox, and then the command can write the replacement.
     fn may_keep_replacement(&self, held: &FileIdentity) -> bool {
         let Self { path, before, source: known, .. } = self;
         if FileIdentity::for_unaliased(path).as_ref() == Some(held) {
             return true;
         }
-        // Somebody outside removed it, maybe another gimlet that knows why; nothing is there that anybody would run.
+        // It was removed from outside, perhaps by another gimlet that has a reason; nothing is left that a program
+        // would run.
         let is_gone = *known == StateSource::Seen && !may_exist(path);
         is_gone || before.text().is_some_and(|before| adds_no_commands(path, before))
     }
 }
 
-/// Whether the same lies at one of these places.
+/// Returns true if identical content is at one of these paths.
 pub(super) fn matches_any(path: &Path, twins: &[PathBuf]) -> bool {
     let is_same = |known: PathState| matches!(known, PathState::Tree(_)) && known.is_unchanged(path);
     twins.iter().filter(|twin| *twin != path).any(|twin| is_same(PathState::capture(twin)))
 }
 
-/// Of what a mount held, it cannot be told who replaced it.
+/// Reports it as replaced: for a mounted path, it is not known who replaced it.
 fn as_replaced(found: SandboxViolation) -> SandboxViolation {
     match found {
         SandboxViolation::Tampered { path, moved_to: Some(moved_to) } => SandboxViolation::Replaced { path, moved_to },
@@ -210,14 +213,14 @@ fn as_replaced(found: SandboxViolation) -> SandboxViolation {
     }
 }
 
-/// What becomes of something that cannot be moved away.
+/// Action for a path that cannot be moved away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IfImmovable {
     Remove,
     Leave,
 }
 
-/// Moves something away under a new name; nothing when it is not there. Whatever comes of it is told.
+/// Moves a path away under a new name and returns the outcome; `None` when it does not exist.
 pub(super) fn quarantine_path(
     root: &Path,
     path: &Path,
@@ -227,7 +230,7 @@ pub(super) fn quarantine_path(
     let left = |error: io::Error| Some(SandboxViolation::Left { path: path.to_owned(), why: error.to_string() });
     let held = match PathHandle::open_parent(root, path) {
         Ok(HandleLookup::Found(held)) => held,
-        // A link that was there before leads to what is not the command's.
+        // A symlink that existed before points to files that are not the command's.
         Ok(HandleLookup::Missing | HandleLookup::BehindSymlink(_)) => return None,
         Err(error) => return left(error),
     };
@@ -244,10 +247,10 @@ pub(super) fn quarantine_path(
     }
 }
 
-/// Where it went. On an error it is still there.
+/// Returns the path that it was moved to. On an error it has not been moved.
 fn move_to_quarantine(held: &PathHandle, path: &Path, quarantine: &Path) -> io::Result<PathBuf> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    // Neither it nor a folder on the way to it is for others, whatever the mask says.
+    // Private to the user, as are the folders on the way to it, regardless of the umask.
     fs::DirBuilder::new().recursive(true).mode(0o700).create(quarantine)?;
     let name: String = path.file_name().unwrap_or_default().to_string_lossy().chars().take(50).collect();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
@@ -266,7 +269,7 @@ fn move_to_quarantine(held: &PathHandle, path: &Path, quarantine: &Path) -> io::
     Ok(moved_to)
 }
 
-/// Makes a path what a part of another was, below its root and through no link.
+/// Restores a path to the state of a part of another, below its root and through no symlink.
 fn restore_at(before: &PathState, part: &Path, root: &Path, path: &Path) -> io::Result<()> {
     if matches!(before, PathState::Absent | PathState::Hidden) {
         return Ok(());
@@ -275,7 +278,7 @@ fn restore_at(before: &PathState, part: &Path, root: &Path, path: &Path) -> io::
         let mut folder = root.to_owned();
         for name in way {
             folder.push(name);
-            // It is there already, or the next step finds that it is not.
+            // It exists already, or the next step fails.
             drop(fs::create_dir(open_handle(root, &folder)?.path()));
         }
     }
@@ -289,7 +292,7 @@ fn open_handle(root: &Path, path: &Path) -> io::Result<PathHandle> {
     }
 }
 
-/// A link among the folders between a root and a path: what lies behind it is not this command's.
+/// Returns the first symlink among the folders between a root and a path: files behind it are not this command's.
 fn find_symlink_ancestor(root: &Path, path: &Path) -> Option<PathBuf> {
     let mut way: Vec<&Path> = path.ancestors().skip(1).take_while(|dir| *dir != root).collect();
     way.reverse();

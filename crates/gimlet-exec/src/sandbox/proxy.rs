@@ -1,7 +1,8 @@
-//! The one way out of a sandbox: a proxy that knows which hosts a command may reach, and says which it refused.
+//! The only network access of a sandbox: a proxy that knows which hosts a command may reach, and reports those that
+//! it refused.
 //!
-//! It listens on a Unix socket and speaks HTTP (tunnels and single requests) and SOCKS 5. Names are resolved here, the
-//! addresses are judged after that, and the connection goes to the very address that was judged.
+//! It listens on a Unix socket and speaks HTTP (tunnels and single requests) and SOCKS 5. Names are resolved here,
+//! the addresses are checked after that, and the connection goes to the very address that was checked.
 
 mod client_handshake;
 mod host_questions;
@@ -32,10 +33,10 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_GREETING_BYTES: usize = 5 + 16 * 1024 + 256;
 const HEAD_PATIENCE: Duration = Duration::from_secs(15);
 const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
-/// Refusals beyond these are repetitions.
+/// Maximum number of recorded refusals; more are repetitions.
 const MAX_REFUSALS: usize = 1_000;
 
-/// A connection that was not made.
+/// A refused connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyRefusal {
     pub host: String,
@@ -43,7 +44,7 @@ pub struct ProxyRefusal {
     pub reason: RefusalReason,
 }
 
-/// Why.
+/// Reason of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RefusalReason {
     #[error("the host is not in the list of allowed ones")]
@@ -63,28 +64,28 @@ pub enum RefusalReason {
 /// Turns a name and a port into addresses.
 pub type HostResolver = Arc<dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
-/// Who may be reached, and where commands find the proxy.
+/// Allowed hosts, and the proxy's socket.
 #[derive(Default)]
 pub struct ProxyConfig {
     /// A path in a folder that only this user can enter.
     pub socket: PathBuf,
     pub allow: Vec<String>,
     pub deny: Vec<String>,
-    /// How names become addresses; the system's way without it.
+    /// Resolver of host names; the system's if unset.
     pub resolver: Option<HostResolver>,
-    /// How long a connection waits for an answer about its host; some minutes without it.
+    /// Timeout of a connection that waits for an answer about its host; some minutes if unset.
     pub patience: Option<Duration>,
     pub upstream: UpstreamProxies,
 }
 
-/// Ports of this machine where the person's own proxies listen. What speaks their tongue is handed to them unjudged.
+/// Local ports on which the user's own proxies listen. Connections in their protocol are forwarded to them unchecked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UpstreamProxies {
     pub http: Option<u16>,
     pub socks: Option<u16>,
 }
 
-/// Why a proxy did not start.
+/// Reason why a proxy did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
     #[error("'{pattern}' is not a host, a host pattern or an address")]
@@ -139,24 +140,24 @@ impl SandboxProxy {
         Ok(Self { socket: config.socket, shared, _tasks: tasks })
     }
 
-    /// Where commands find it.
+    /// Returns the path of the proxy's socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Allows one more host from now on, as when a person said yes.
+    /// Allows one more host from now on, as when the user has approved it.
     pub fn allow(&self, pattern: &str) -> Result<(), ProxyError> {
         let pattern = parse_pattern(pattern)?;
         self.shared.allow.write().unwrap_or_else(PoisonError::into_inner).push(pattern);
         Ok(())
     }
 
-    /// Has this judge asked about hosts that are on no list. Without one they are refused.
+    /// Sets the judge that is asked about hosts on no list. Without one they are refused.
     pub fn set_host_judge(&self, judge: Arc<dyn HostJudge>) {
         self.shared.questions.set_judge(judge);
     }
 
-    /// What was refused since the last call.
+    /// Returns the refusals since the last call.
     pub fn take_refusals(&self) -> Vec<ProxyRefusal> {
         std::mem::take(&mut *self.shared.refusals.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -169,7 +170,7 @@ impl Drop for SandboxProxy {
     }
 }
 
-/// Whether a text can stand in a list of hosts.
+/// Returns true if a text is valid in a list of hosts.
 pub fn is_host_pattern(text: &str) -> bool {
     HostRule::parse(text).is_some()
 }
@@ -192,7 +193,7 @@ async fn accept_clients(listener: UnixListener, shared: Arc<ProxyState>) {
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
-            // The folder of the socket keeps others out; this holds where it does not.
+            // The folder of the socket keeps other users out; this check applies where it does not.
             Ok((client, _)) if !is_same_user(&client, rustix::process::geteuid().as_raw()) => {}
             Ok((client, _)) => {
                 let shared = Arc::clone(&shared);
@@ -208,12 +209,12 @@ async fn accept_clients(listener: UnixListener, shared: Arc<ProxyState>) {
     }
 }
 
-/// Whether it is this user that connects.
+/// Returns true if the client belongs to this user.
 fn is_same_user(client: &UnixStream, user: u32) -> bool {
     client.peer_cred().is_ok_and(|peer| peer.uid() == user)
 }
 
-/// How a client wants to hear whether it was let through.
+/// Protocol in which a client expects the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientProtocol {
     Http,
@@ -265,7 +266,7 @@ async fn serve_client(mut client: UnixStream, shared: &ProxyState) -> io::Result
         }
         to_server.shutdown().await
     };
-    // Some clients wait for the server to speak first; nothing of their own passes unseen because of that.
+    // Some clients wait for the server to send first; their own data is still checked in that case.
     let down = async {
         tokio::io::copy(&mut from_server, &mut to_client).await?;
         to_client.shutdown().await
@@ -273,7 +274,7 @@ async fn serve_client(mut client: UnixStream, shared: &ProxyState) -> io::Result
     tokio::try_join!(up, down).map(drop)
 }
 
-/// Passes the body of a request and nothing behind it, until the client has no more to say.
+/// Forwards the body of a request and nothing behind it, until the client ends.
 async fn forward_body(
     client: &mut (impl AsyncRead + Unpin),
     server: &mut (impl AsyncWrite + Unpin),
@@ -291,7 +292,7 @@ async fn forward_body(
     }
 }
 
-/// Leaves a connection to a proxy of the person's own, from its first byte on.
+/// Forwards a connection to the user's own proxy, from its first byte on.
 async fn forward_to_upstream(mut client: UnixStream, seen: &[u8], port: u16) -> io::Result<()> {
     let mut server = TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).await?;
     server.write_all(seen).await?;
@@ -314,7 +315,7 @@ async fn read_more(client: &mut (impl AsyncRead + Unpin), seen: &mut Vec<u8>, li
     if client.read_buf(seen).await? == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
 }
 
-/// `None` for a request that is not understood. What follows the request stays in `seen`.
+/// Reads a request; returns `None` for one that is not understood. Data after the request stays in `seen`.
 async fn read_http(client: &mut UnixStream, seen: &mut Vec<u8>) -> io::Result<Option<ProxyRequest>> {
     let end = loop {
         if let Some(end) = client_handshake::find_head_end(seen) {
@@ -358,8 +359,8 @@ async fn read_socks(client: &mut UnixStream, seen: &mut Vec<u8>) -> io::Result<O
     }
 }
 
-/// Looks at the first bytes of a tunnel, whenever they come: TLS must ask for the host that the tunnel was allowed for, or
-/// for none.
+/// Checks the first bytes of a tunnel, whenever they arrive: TLS must request the host that the tunnel was allowed
+/// for, or none.
 async fn is_tls_host_allowed(
     client: &mut (impl AsyncRead + Unpin),
     seen: &mut Vec<u8>,
@@ -389,7 +390,7 @@ enum HostRejection {
 }
 
 impl ProxyState {
-    /// The addresses to connect to, all of them judged.
+    /// Returns the addresses to connect to, all of them checked.
     async fn resolve_allowed(&self, host: &ProxyHost, port: u16) -> Result<Vec<SocketAddr>, HostRejection> {
         if self.deny.iter().any(|pattern| pattern.matches(host, port, HostList::Deny)) {
             return Err(HostRejection::Refused(RefusalReason::Denied));
@@ -420,7 +421,7 @@ impl ProxyState {
         }
     }
 
-    /// Asks about a host that is on no list. One that could not be reached anyway is nothing to ask about.
+    /// Asks about a host that is on no list. Does not ask about one that could not be reached anyway.
     async fn ask_about_host(&self, host: &ProxyHost, port: u16) -> Result<(), RefusalReason> {
         match host {
             ProxyHost::Address(address) if !is_public_address(*address) => Err(RefusalReason::NotAllowed),
@@ -428,7 +429,7 @@ impl ProxyState {
         }
     }
 
-    /// A denied address stays denied by whatever name it is reached.
+    /// Returns true if an address is denied, under any name that resolves to it.
     fn is_denied_address(&self, address: &SocketAddr) -> bool {
         self.deny
             .iter()

@@ -13,12 +13,12 @@ use rustix::fs::{Mode, OFlags};
 /// The most connections at one time. A command that opens more waits.
 const MAX_CONNECTIONS: usize = 256;
 
-/// A socket in the file system, held by handle: its path may be hidden by now.
+/// Opens a handle of a socket in the file system: its path may be hidden later.
 pub(super) fn open_socket_handle(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// The port that the command will be told.
+/// Opens the listener and returns it with the port that is passed to the command.
 pub(super) fn listen() -> io::Result<(TcpListener, u16)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = listener.local_addr()?.port();
@@ -50,7 +50,7 @@ fn copy_both_ways(near: &TcpStream, far: &UnixStream) -> io::Result<()> {
     });
     let copied = io::copy(&mut &*near, &mut &*far);
     drop(far.shutdown(if copied.is_ok() { Shutdown::Write } else { Shutdown::Both }));
-    // A thread that copies does not panic; if it did, its connection is over all the same.
+    // A copying thread does not panic; if it did, its connection would be over anyway.
     drop(back.join());
     copied.map(drop)
 }

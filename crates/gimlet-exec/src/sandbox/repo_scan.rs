@@ -1,9 +1,8 @@
-//! The repositories in the folders that commands may write, at any depth.
+//! Finds the repositories in the folders that commands may write, at any depth.
 //!
-//! A repository brings configuration that git runs later, outside. So before and after every command it is looked where
-//! repositories are. What was seen is kept: a folder whose time of last change is the same has the same entries, and
-//! nobody can set that time. Only folders that changed are read again; the others cost one question to the kernel each.
-//! Blocking.
+//! A repository brings configuration that git runs later, outside the sandbox. So repositories are searched before
+//! and after every command. Results are cached: a folder with an unchanged time of last change has unchanged entries,
+//! and that time cannot be set. Only changed folders are read again; the others cost one system call each. Blocking.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -17,20 +16,21 @@ use super::dir_handle::{UnlockedFolders, is_not_found_error};
 use super::path_state::FileIdentity;
 use super::restore_log::RestoreLog;
 
-/// The most folders that are kept in sight, the shallow ones first.
+/// Maximum number of scanned folders, the shallow ones first.
 const MAX_FOLDERS: usize = 100_000;
-/// A folder that changed so shortly before it was read may have changed again within one tick of the kernel's clock.
+/// Time within which a folder that changed shortly before it was read may have changed again unnoticed, within one
+/// tick of the kernel's clock.
 const TICK_SECONDS: i64 = 2;
 const DOT_GIT: &str = ".git";
 const DOT_CLAUDE: &str = ".claude";
 
-/// What was seen of the folders so far, and what was put back in them.
+/// Cached state of the folders, and the log of restores in them.
 #[derive(Debug)]
 pub struct RepoScanner {
     folders: HashMap<PathBuf, ScannedFolder>,
     most: usize,
     pub(super) restore_log: RestoreLog,
-    /// Repositories, and `.git` that lead to one, which commands made.
+    /// Repositories, and `.git` files or symlinks to one, that commands created.
     created: HashMap<PathBuf, FileIdentity>,
 }
 
@@ -47,42 +47,43 @@ struct ScannedFolder {
     /// Seconds since the epoch.
     read_at: i64,
     folders: Vec<OsString>,
-    /// It is a repository by itself, bare or the inside of one.
+    /// True if it is a repository itself, bare or the inside of one.
     is_repository: bool,
-    /// It has a `.git` that is no folder but leads to one.
+    /// True if it has a `.git` that is not a folder but points to one.
     has_link: bool,
-    /// It says where the rest of the repository is.
+    /// True if it names the location of the rest of the repository.
     has_common: bool,
 }
 
-/// The repositories that there are.
+/// The existing repositories.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct RepositorySet {
     /// The folders that git calls the repository: `.git`, bare ones, those of submodules and worktrees.
     pub(super) folders: BTreeSet<PathBuf>,
-    /// `.git` that is a file or a link and says where the repository is.
+    /// Each `.git` that is a file or a symlink and names the repository's location.
     pub(super) links: BTreeSet<PathBuf>,
-    /// Folders named `.claude`, wherever they are: gimlet reads settings in the one of the folder that it is started in.
+    /// Folders named `.claude`, wherever they are: gimlet reads settings in the one of the folder that it is started
+    /// in.
     pub(super) configured: BTreeSet<PathBuf>,
-    /// There are more folders, or some that cannot be reached.
+    /// True if there are more folders, or some that cannot be read.
     pub(super) is_partial: bool,
 }
 
 impl RepositorySet {
-    /// All of them, and whether each is a `.git` that leads to one.
+    /// Returns all of them, each with a flag that is true for a `.git` that points to one.
     pub(super) fn iter_with_link_flag(&self) -> impl Iterator<Item = (&PathBuf, bool)> {
         self.folders.iter().map(|folder| (folder, false)).chain(self.links.iter().map(|link| (link, true)))
     }
 }
 
 impl RepoScanner {
-    /// One that sees fewer folders.
+    /// Creates a scanner with a lower limit of folders.
     #[cfg(test)]
     pub(super) fn with_max_folders(most: usize) -> Self {
         Self { most, ..Self::default() }
     }
 
-    /// Looks at all folders below these, which are real paths. Those that are closed to the person are opened for it.
+    /// Scans all folders below these, which are real paths. Those that are closed to the user are opened for it.
     pub(super) fn scan(&mut self, roots: &[PathBuf], opened: &mut UnlockedFolders) -> RepositorySet {
         let mut found = RepositorySet::default();
         let mut seen = HashMap::with_capacity(self.folders.len());
@@ -100,7 +101,7 @@ impl RepoScanner {
                 }
                 let folder = match self.scan_folder(&path, opened) {
                     Ok(Some(folder)) => folder,
-                    // Somebody else's, which commands cannot look into either.
+                    // Another user's folder, which commands cannot read either.
                     Ok(None) => continue,
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
                     Err(_) => {
@@ -114,7 +115,7 @@ impl RepoScanner {
                 if path.file_name() == Some(OsStr::new(DOT_CLAUDE)) {
                     found.configured.insert(path.clone());
                 }
-                // Git takes the configuration of a worktree from there, whatever else that lacks.
+                // Git takes the configuration of a worktree from there, even if the folder is otherwise incomplete.
                 let worktrees = path.parent().filter(|parent| folder.has_common && parent.ends_with("worktrees"));
                 found.folders.extend(worktrees.and_then(Path::parent).map(Path::to_owned));
                 if folder.has_link {
@@ -129,19 +130,19 @@ impl RepoScanner {
         found
     }
 
-    /// Remembers what a command made of repositories.
+    /// Records the repositories that a command created.
     pub(super) fn record_created(&mut self, before: &RepositorySet, now: &RepositorySet) {
         self.created.retain(|path, _| now.folders.contains(path) || now.links.contains(path));
         let new = now.folders.difference(&before.folders).chain(now.links.difference(&before.links));
         self.created.extend(new.filter_map(|path| Some((path.clone(), FileIdentity::for_path(path)?))));
     }
 
-    /// Whether a repository is one that a command made.
+    /// Returns true if a command created the repository.
     pub(super) fn was_created_by_command(&self, repository: &Path) -> bool {
         self.created.get(repository).is_some_and(|made| FileIdentity::for_path(repository).as_ref() == Some(made))
     }
 
-    /// One folder, from memory if it cannot have changed. Links to folders are none, and what is gone is none.
+    /// Scans one folder, from the cache if it cannot have changed. Returns `None` for symlinks and missing folders.
     fn scan_folder(&mut self, path: &Path, opened: &mut UnlockedFolders) -> io::Result<Option<ScannedFolder>> {
         let mut metadata = match fs::symlink_metadata(path) {
             Ok(metadata) if metadata.is_dir() => metadata,
@@ -190,14 +191,14 @@ impl ScannedFolder {
                 (false, false) => {}
             }
         }
-        // Nothing is left out, not even the inside of repositories: whatever is, somebody hides something there.
+        // Nothing is skipped, not even the inside of repositories: a skipped folder could hide something.
         folder.is_repository = marks.are_complete();
         folder.has_common = marks.common;
         Ok(folder)
     }
 }
 
-/// What git takes a folder for a repository by.
+/// Markers by which git recognises a repository.
 #[derive(Debug, Default)]
 struct RepositoryMarkers {
     head: bool,
@@ -222,7 +223,7 @@ impl RepositoryMarkers {
     }
 }
 
-/// Whether git would take a folder for a repository.
+/// Returns true if git would recognise a folder as a repository.
 pub(super) fn is_repository(folder: &Path) -> bool {
     let has = |name: &str| folder.join(name).symlink_metadata().is_ok();
     let marks =
@@ -276,7 +277,7 @@ mod tests {
         create_repository(&root.join("a/x/.git"));
         fs::create_dir_all(root.join("b/x")).unwrap();
         let mut census = RepoScanner::default();
-        // As if all of it had been read long after it was made.
+        // As if all of it had been read long after it was created.
         assert_eq!(scan_all(&mut census, std::slice::from_ref(&root)).folders.len(), 1);
         census.folders.values_mut().for_each(|folder| folder.read_at += 100);
         for (from, to) in [("a", "c"), ("b", "a"), ("c", "b")] {
@@ -292,7 +293,7 @@ mod tests {
         fs::create_dir_all(root.join("a")).unwrap();
         let mut census = RepoScanner::default();
         scan_all(&mut census, std::slice::from_ref(&root));
-        // Only memory knows this folder, which lies in one that did not change.
+        // Only the cache knows this folder, whose parent did not change.
         let known = census.folders.get_mut(&root).unwrap();
         known.read_at += 100;
         known.has_link = true;

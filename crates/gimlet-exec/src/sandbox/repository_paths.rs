@@ -19,7 +19,7 @@ pub(super) struct RepositoryPaths {
 }
 
 impl RepositoryPaths {
-    /// Finds the repository that a folder belongs to. One that holds the whole home folder does not count.
+    /// Finds the repository that a folder belongs to. One that contains the whole home folder does not count.
     pub(super) fn for_folder(folder: &Path, home: Option<&Path>) -> Self {
         let Some(top) = folder.ancestors().find(|folder| folder.join(".git").symlink_metadata().is_ok()) else {
             return Self::default();
@@ -45,7 +45,7 @@ impl RepositoryPaths {
     }
 }
 
-/// Whether a git directory is that of a submodule of a repository around this folder.
+/// Returns true if a git directory is that of a submodule of a repository around this folder.
 fn is_submodule(git_dir: &Path, folder: &Path) -> bool {
     folder.ancestors().skip(1).any(|outer| git_dir.starts_with(outer.join(".git/modules")))
 }

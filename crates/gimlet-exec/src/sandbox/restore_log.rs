@@ -1,7 +1,7 @@
-//! What the guards of commands that run at the same time know of each other.
+//! Shared state of the guards of commands that run concurrently.
 //!
-//! One that began while another command was running may have noted what that command had planted. What the older guard
-//! puts back is the truth for the younger one; never the other way round.
+//! A guard that began while another command was running may have captured files that the command had planted.
+//! Restores by the older guard override the younger one's capture; never the other way round.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use super::path_state::PathState;
 
-/// Places that were put back, and how they are now.
+/// Restored paths with their current state.
 pub(super) type RestoredPaths = Vec<(PathBuf, Arc<PathState>)>;
 
 /// A guard's place in the order in which they began.
@@ -45,7 +45,7 @@ impl RestoreLog {
         began
     }
 
-    /// What older guards put back since this one began.
+    /// Returns the paths that older guards restored since this one began.
     pub(super) fn restores_since(&self, began: &GuardSeq) -> BTreeMap<PathBuf, Arc<PathState>> {
         let told = self.restores.iter().filter(|mend| mend.applies_to(**began));
         told.map(|mend| (mend.path.clone(), mend.state.clone())).collect()

@@ -6,20 +6,20 @@ use gimlet_proto::SandboxSpec;
 
 use crate::shell::is_credential_name;
 
-/// Where agents and buses listen that act in the user's name.
+/// Variables naming the sockets of agents and buses that act on the user's behalf.
 const AGENTS: [&str; 6] =
     ["SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "XAUTHORITY"];
-/// How programs are told where to put temporary files.
+/// Variables naming the folder for temporary files.
 const TEMP_NAMES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
-/// The environment split in two: what the helper may have, and what only the command gets.
+/// The environment split in two: the helper's variables, and those that only the command gets.
 pub(super) struct SplitEnvironment {
     pub(super) env: Vec<(OsString, OsString)>,
     /// Each `NAME=VALUE`.
     pub(super) held_back: Vec<OsString>,
 }
 
-/// What a command sees in place of a masked value.
+/// Replacement for a masked value.
 const MASK: &str = "masked-by-the-sandbox";
 
 /// Removes what a sandboxed command must not know, and names its temp folder.
@@ -60,19 +60,19 @@ pub(super) fn split_environment(env: Vec<(OsString, OsString)>, spec: &SandboxSp
     split
 }
 
-/// An address with a password in it, such as that of a database.
+/// Returns true for an address with a password in it, such as that of a database.
 pub(crate) fn has_credentials(value: &str) -> bool {
     let authority = value.split_once("://").map(|(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
     let user = authority.and_then(|authority| authority.rsplit_once('@')).map(|(user, _)| user);
     user.is_some_and(|user| user.split_once(':').is_some_and(|(_, password)| !password.is_empty()))
 }
 
-/// Read by the loader of every program, the helper included.
+/// Returns true for variables that the loader of every program reads, the helper's included.
 fn affects_loader(name: &str) -> bool {
     name.starts_with("LD_") || name == "GLIBC_TUNABLES"
 }
 
-/// How programs are told about the proxy, each `NAME=VALUE`.
+/// Returns the variables that configure the proxy for programs, each `NAME=VALUE`.
 pub(super) fn proxy_variables(port: u16) -> Vec<String> {
     let http = ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"];
     let all = ["ALL_PROXY", "all_proxy"];
@@ -80,11 +80,11 @@ pub(super) fn proxy_variables(port: u16) -> Vec<String> {
     let http = http.iter().map(|name| format!("{name}=http://127.0.0.1:{port}"));
     let all = all.iter().map(|name| format!("{name}=socks5h://127.0.0.1:{port}"));
     let local = local.iter().map(|name| format!("{name}=localhost,127.0.0.1,::1"));
-    // Node's own client reads the variables only when told to.
+    // Node's own client reads the variables only with this setting.
     http.chain(all).chain(local).chain(["NODE_USE_ENV_PROXY=1".to_owned()]).collect()
 }
 
-/// The names that [`proxy_variables`] sets; what the user's own network uses does not lead anywhere in a sandbox.
+/// Returns true for the names that [`proxy_variables`] sets; the user's own proxies are not reachable in a sandbox.
 pub(super) fn is_proxy_name(name: &OsStr) -> bool {
     let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "FTP_PROXY"];
     name.to_str().is_some_and(|name| names.iter().any(|known| name.eq_ignore_ascii_case(known)))

@@ -1,9 +1,10 @@
-//! The helper: gimlet's own binary between a keeper and a sandboxed command. It puts up the walls and becomes the
-//! command, or leaves with [`SETUP_FAILED`]; it never runs the command with a wall missing.
+//! The helper: gimlet's own binary between a keeper and a sandboxed command. It sets up the sandbox and becomes the
+//! command, or exits with [`SETUP_FAILED`]; it never runs the command with a layer missing.
 //!
 //! The command is its child and shares its working directory, so that the helper can report where the command ended.
-//! With walls of its own there is one more process, which waits outside and ends as the command ended. With bubblewrap
-//! it becomes bubblewrap, which runs it again inside. All of them die with the one that the keeper knows.
+//! With namespaces of its own there is one more process, which waits outside and exits as the command did. With
+//! bubblewrap it becomes bubblewrap, which runs it again inside. All of them die with the process that the keeper
+//! knows.
 
 use std::ffi::{CStr, CString, OsString};
 use std::io::{self, Write};
@@ -25,9 +26,9 @@ use crate::sys::{self, ForkSide};
 
 /// The first argument that makes the binary a helper.
 pub(crate) const ARGUMENT: &str = "__sandbox";
-/// The exit code when the walls could not be put up. The command has not run.
+/// Exit code when the sandbox could not be set up. The command has not run.
 pub const SETUP_FAILED: i32 = 125;
-/// What a shell says of a command that cannot be run, and of one that is not there.
+/// Exit codes of a shell for a command that cannot be run, and for one that does not exist.
 const NOT_RUNNABLE: i32 = 126;
 const NOT_FOUND: i32 = 127;
 /// The second argument, for each of the things that a helper can be.
@@ -36,7 +37,7 @@ const INNER: &str = "inner";
 pub(super) const PROBE: &str = "probe";
 
 const NAME: &CStr = c"cmd-sandbox";
-/// Descriptors for a helper inside bubblewrap have numbers that no command is given.
+/// First descriptor number for a helper inside bubblewrap, which no command is given.
 const FIRST_HANDED_ON: RawFd = 20;
 const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
@@ -46,7 +47,7 @@ const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
 
-/// Why a wall could not be put up.
+/// Reason why the sandbox could not be set up.
 #[derive(Debug, thiserror::Error)]
 enum SandboxSetupError {
     #[error("its plan is not understood")]
@@ -57,21 +58,21 @@ enum SandboxSetupError {
     Mount { doing: &'static str, path: PathBuf, source: io::Error },
     #[error("{program} cannot be run: {source}", program = program.display())]
     Program { program: PathBuf, source: io::Error },
-    /// The walls stand; it is the command that there is none of.
+    /// The sandbox was set up, but the command could not be run.
     #[error("{program} cannot be run: {source}", program = program.display())]
     Command { program: PathBuf, source: io::Error },
 }
 
 impl SandboxSetupError {
-    /// The last words of a helper that does not become the command, and how it ends then: as a shell would, where it is the
-    /// command's fault.
+    /// Prints the error of a helper that does not become the command, and exits: as a shell would, if the command is
+    /// at fault.
     fn exit_with_message(&self) -> ! {
         let (blame, code) = match self {
             Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => ("", NOT_FOUND),
             Self::Command { .. } => ("", NOT_RUNNABLE),
             _ => ("the sandbox was not set up: ", SETUP_FAILED),
         };
-        // Standard error is the command's; there is nobody else to tell.
+        // Standard error is the command's; there is no other channel for the message.
         drop(writeln!(io::stderr(), "gimlet: {blame}{self}"));
         sys::exit_now(code)
     }
@@ -104,7 +105,7 @@ pub(crate) fn run_sandbox_helper_if_asked() {
     failed.exit_with_message()
 }
 
-/// Each of these returns only why it failed.
+/// Runs the outer helper. Returns only on failure, with the reason.
 fn run_outer(words: Vec<OsString>) -> SandboxSetupError {
     let Some(plan) = SandboxLaunchPlan::decode(words.iter().cloned()) else { return SandboxSetupError::Plan };
     let outcome = match &plan.mount_backend {
@@ -118,7 +119,7 @@ fn run_outer(words: Vec<OsString>) -> SandboxSetupError {
     }
 }
 
-/// Something that does not come back.
+/// Type of a function that never returns.
 enum NeverReturns {}
 
 fn exec_bubblewrap(
@@ -146,7 +147,7 @@ fn exec_bubblewrap(
         .map_err(setup_error_at("opening the proxy"))?;
     args.push(proxy.as_ref().map(keep_across_exec).transpose()?.map_or_else(String::new, |fd| fd.to_string()).into());
     args.extend(words);
-    // Whoever ends the command ends bubblewrap with it; asked politely, it leaves that to the command.
+    // Killing the command ends bubblewrap with it; on SIGTERM, bubblewrap leaves the reaction to the command.
     sandbox_syscalls::set_termination_disposition(SignalDisposition::Ignore);
     let env = inherited_variables().collect::<Option<Vec<_>>>();
     let (Some(args), Some(env)) = (args.into_iter().map(to_c_string).collect::<Option<Vec<_>>>(), env) else {
@@ -159,12 +160,13 @@ fn exec_bubblewrap(
     })
 }
 
-/// Bubblewrap's filter is for the relay too, which needs a Unix socket; the command gets one of its own on top.
+/// Returns the socket access of bubblewrap's filter, which applies to the relay too, which needs a Unix socket; the
+/// command gets a filter of its own on top.
 fn bubblewrap_filter(plan: &SandboxLaunchPlan) -> seccomp::SocketAccess {
     seccomp::SocketAccess { unix: plan.sockets.unix || plan.proxy.is_some(), ..plan.sockets }
 }
 
-/// Gives a descriptor a number that survives into the next program.
+/// Returns a descriptor number that survives into the next program.
 fn keep_across_exec(descriptor: &OwnedFd) -> Result<RawFd, SandboxSetupError> {
     let copy = rustix::io::fcntl_dupfd_cloexec(descriptor, FIRST_HANDED_ON)
         .map_err(setup_error_at("handing on a descriptor"))?;
@@ -172,7 +174,7 @@ fn keep_across_exec(descriptor: &OwnedFd) -> Result<RawFd, SandboxSetupError> {
     Ok(std::os::fd::IntoRawFd::into_raw_fd(copy))
 }
 
-/// Inside bubblewrap, which has put up the mounts, the namespaces and the filter.
+/// Runs inside bubblewrap, which has set up the mounts, the namespaces and the filter.
 fn run_inner(mut words: impl Iterator<Item = OsString>) -> SandboxSetupError {
     let proxy = words.next().and_then(|number| number.to_str()?.parse().ok());
     let Some(plan) = SandboxLaunchPlan::decode(words) else { return SandboxSetupError::Plan };
@@ -193,7 +195,7 @@ fn take_passed_descriptor(number: RawFd) -> Result<OwnedFd, SandboxSetupError> {
     sandbox_syscalls::take_descriptor(number).map_err(setup_error_at("taking the proxy"))
 }
 
-/// Starts the relay as nobody's child, so that the command, which this process becomes, does not inherit one.
+/// Starts the relay detached, so that the command, which this process becomes, does not inherit a child.
 fn start_detached_relay(proxy: OwnedFd) -> Result<u16, SandboxSetupError> {
     let (listener, port) = proxy_relay::listen().map_err(setup_error_at("opening the port of the proxy"))?;
     match sys::fork().map_err(setup_error_at("starting the relay"))? {
@@ -218,7 +220,7 @@ fn run_in_own_namespaces(plan: &SandboxLaunchPlan) -> Result<NeverReturns, Sandb
         .map(proxy_relay::open_socket_handle)
         .transpose()
         .map_err(setup_error_at("opening the proxy"))?;
-    // Looked up before anything is hidden.
+    // Resolved before anything is hidden.
     let places = mount_places(plan);
     enter_own_namespaces()?;
     sandbox_syscalls::set_termination_disposition(SignalDisposition::Ignore);
@@ -252,7 +254,7 @@ fn run_in_own_namespaces(plan: &SandboxLaunchPlan) -> Result<NeverReturns, Sandb
     }
 }
 
-/// The namespaces, with this user as the only one in them.
+/// Enters new namespaces, with this user as the only one in them.
 fn enter_own_namespaces() -> Result<(), SandboxSetupError> {
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     sandbox_syscalls::enter_namespaces(NAMESPACES).map_err(setup_error_at("making namespaces"))?;
@@ -262,8 +264,8 @@ fn enter_own_namespaces() -> Result<(), SandboxSetupError> {
     write("/proc/self/gid_map", format!("{group} {group} 1"))
 }
 
-/// Starts the relay, if there is a proxy, and the command; waits for the command, reports the directory that it ended in and
-/// gives its raw status.
+/// Starts the relay, if there is a proxy, and the command; waits for the command, reports the directory that it ended
+/// in and returns its raw status.
 fn run_and_wait(plan: &SandboxLaunchPlan, proxy: Option<&OwnedFd>) -> Result<i32, SandboxSetupError> {
     let relay = proxy.map(start_relay).transpose()?;
     let status = run_and_report(plan, relay.as_ref().map(|(port, _)| *port))?;
@@ -279,8 +281,8 @@ fn run_as_parent(plan: &SandboxLaunchPlan, proxy_port: Option<u16>) -> Result<Ne
     exit_like(run_and_report(plan, proxy_port)?)
 }
 
-/// Starts the command as a child that shares its working directory, waits for it and reports where it ended. The command
-/// itself has no part in that: it has neither the descriptor nor a way to this process.
+/// Starts the command as a child that shares its working directory, waits for it and reports where it ended. The
+/// command itself has no part in that: it has neither the descriptor nor a way to this process.
 fn run_and_report(plan: &SandboxLaunchPlan, proxy_port: Option<u16>) -> Result<i32, SandboxSetupError> {
     make_undumpable();
     let command = match sys::fork_sharing_directory().map_err(setup_error_at("starting the command"))? {
@@ -307,7 +309,7 @@ fn run_and_report(plan: &SandboxLaunchPlan, proxy_port: Option<u16>) -> Result<i
     }
 }
 
-/// Says where the command, whose directory is this process's, has ended.
+/// Reports the directory in which the command ended, which it shares with this process.
 fn report_directory() {
     let Ok(directory) = rustix::process::getcwd(Vec::new()) else { return };
     let Ok(report) = sandbox_syscalls::take_descriptor(REPORT_DESCRIPTOR) else { return };
@@ -328,12 +330,13 @@ fn start_relay(proxy: &OwnedFd) -> Result<(u16, i32), SandboxSetupError> {
     }
 }
 
-/// Nobody but root may look into this process from here on.
+/// Prevents all users but root from inspecting this process from here on.
 fn make_undumpable() {
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
-/// A process that only waits must not hold the command's pipes: their end is the end of its output.
+/// Redirects the streams of a process that only waits, which must not hold the command's pipes: their end is the end
+/// of its output.
 fn redirect_streams_to_null() {
     let Ok(null) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null") else { return };
     let _ = rustix::stdio::dup2_stdin(&null);
@@ -341,7 +344,7 @@ fn redirect_streams_to_null() {
     let _ = rustix::stdio::dup2_stderr(&null);
 }
 
-/// Ends this process the way another ended.
+/// Exits with the status of another process.
 fn exit_like(status: i32) -> ! {
     let status = <std::process::ExitStatus as std::os::unix::process::ExitStatusExt>::from_raw(status);
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
@@ -350,7 +353,7 @@ fn exit_like(status: i32) -> ! {
     sys::exit_now(status.code().unwrap_or(SETUP_FAILED))
 }
 
-/// The last steps, each of which also takes away the means to undo the ones before; then the command.
+/// Performs the last steps, each of which also removes the means to undo the ones before; then runs the command.
 fn confine_and_run(plan: &SandboxLaunchPlan, proxy_port: Option<u16>) -> Result<NeverReturns, SandboxSetupError> {
     let program = to_c_string(plan.program.clone().into_os_string()).ok_or(SandboxSetupError::Plan)?;
     let args = plan.args.iter().cloned().map(to_c_string).collect::<Option<Vec<_>>>().ok_or(SandboxSetupError::Plan)?;
@@ -410,7 +413,7 @@ fn command_environment(plan: &SandboxLaunchPlan, proxy_port: Option<u16>) -> Opt
     inherited_variables().chain(held_back).chain(proxy).collect()
 }
 
-/// What this process was given for the command whose walls it builds.
+/// Returns the variables that this process inherited for the command.
 #[allow(clippy::disallowed_methods, reason = "it was made for this command, and nothing here goes by it")]
 fn inherited_variables() -> impl Iterator<Item = Option<CString>> {
     std::env::vars_os().map(|(name, value)| env_string(&name, &value))
@@ -424,7 +427,7 @@ fn to_c_string(word: OsString) -> Option<CString> {
     CString::new(word.into_vec()).ok()
 }
 
-/// Tries what the helper would have to do; the exit code says how far it came: nothing, or all of it.
+/// Tries the steps of the helper's setup; returns the exit code, which is zero only if all of them succeeded.
 fn run_probe() -> i32 {
     let tried = || -> Result<(), SandboxSetupError> {
         enter_own_namespaces()?;

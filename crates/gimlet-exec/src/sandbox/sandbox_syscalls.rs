@@ -1,6 +1,7 @@
-//! The system calls of the sandbox that no library wraps: Landlock, seccomp, mount attributes, the loopback interface.
+//! The system calls of the sandbox that no library wraps: Landlock, seccomp, mount attributes, the loopback
+//! interface.
 //!
-//! Each is wrapped so that its callers stay safe code. Nothing here knows what a sandbox is.
+//! Each is wrapped so that its callers stay safe code. Nothing here knows the concept of a sandbox.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long};
@@ -16,7 +17,7 @@ pub(super) type FilterInstruction = libc::sock_filter;
 const LANDLOCK_CREATE_RULESET_VERSION: u32 = 1;
 const LANDLOCK_RULE_PATH_BENEATH: c_int = 1;
 
-/// What a Landlock rule set governs; the fields and their order are the kernel's.
+/// Access rights that a Landlock rule set governs; the fields and their order are the kernel's.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct HandledAccess {
@@ -31,7 +32,7 @@ struct PathBeneath {
     parent: i32,
 }
 
-/// The version of Landlock that the kernel speaks; zero without it.
+/// Returns the kernel's version of Landlock; zero without it.
 pub(super) fn landlock_abi() -> u32 {
     // SAFETY: with the version flag the call takes no attribute and only answers a number.
     let answer = unsafe {
@@ -74,7 +75,7 @@ impl LandlockRuleset {
         check_syscall(answer).map(drop)
     }
 
-    /// Binds this thread, and whatever it starts, to the rules for ever.
+    /// Restricts this thread, and all it starts, to the rules permanently.
     pub(super) fn enforce(self) -> io::Result<()> {
         enforce_rules(&self.0)
     }
@@ -84,13 +85,14 @@ impl LandlockRuleset {
     }
 }
 
-/// Binds this thread, and whatever it starts, to a set of Landlock rules for ever. Fails when the descriptor is none.
+/// Restricts this thread, and all it starts, to a set of Landlock rules permanently. Fails when the descriptor is not
+/// one.
 pub(super) fn enforce_rules(rules: &OwnedFd) -> io::Result<()> {
-    // SAFETY: the call looks at the descriptor and changes only the rights of this thread.
+    // SAFETY: the call reads the descriptor and changes only the rights of this thread.
     check_syscall(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0_u32) }).map(drop)
 }
 
-/// Binds this thread, and whatever it starts, to a filter of system calls for ever.
+/// Restricts this thread, and all it starts, to a filter of system calls permanently.
 pub(super) fn enforce_filter(instructions: &mut [FilterInstruction]) -> io::Result<()> {
     let program = libc::sock_fprog {
         len: u16::try_from(instructions.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
@@ -101,7 +103,7 @@ pub(super) fn enforce_filter(instructions: &mut [FilterInstruction]) -> io::Resu
     check_syscall(answer).map(drop)
 }
 
-/// A filter as the bytes that another program loads.
+/// Returns a filter as the bytes that another program loads.
 pub(super) fn filter_bytes(instructions: &[FilterInstruction]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(size_of_val(instructions));
     for FilterInstruction { code, jt, jf, k } in instructions {
@@ -116,7 +118,7 @@ pub(super) const MOUNT_READ_ONLY: u64 = 0x1;
 pub(super) const MOUNT_NO_SETUID: u64 = 0x2;
 pub(super) const MOUNT_NO_DEVICES: u64 = 0x4;
 
-/// Which mounts an attribute is set on.
+/// Mounts on which an attribute is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MountScope {
     ThisMount,
@@ -163,14 +165,14 @@ pub(super) fn bring_up_loopback() -> io::Result<()> {
     }
 }
 
-/// Becomes another program. Returns only when that failed.
+/// Executes another program. Returns only on failure.
 pub(super) fn exec_program(program: &CStr, args: &[CString], env: &[CString]) -> io::Error {
     let pointers = |words: &[CString]| -> Vec<*const c_char> {
         words.iter().map(|word| word.as_ptr()).chain([ptr::null()]).collect()
     };
     let (args, env) = (pointers(args), pointers(env));
-    // SAFETY: all three are terminated and live until the call returns. A Rust program ignores this signal, and what is
-    // ignored stays so: without it, whoever writes into a pipe that nobody reads goes on for ever.
+    // SAFETY: all three are terminated and live until the call returns. A Rust program ignores SIGPIPE, and ignored
+    // signals stay ignored: without the reset, a program that writes into a pipe without a reader never ends.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         libc::execve(program.as_ptr(), args.as_ptr(), env.as_ptr());
@@ -178,14 +180,15 @@ pub(super) fn exec_program(program: &CStr, args: &[CString], env: &[CString]) ->
     io::Error::last_os_error()
 }
 
-/// What to do about a signal.
+/// Disposition of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignalDisposition {
     Default,
     Ignore,
 }
 
-/// Signals that ask a command to end. A process that only waits for the command must not take them for itself.
+/// Sets the disposition of signals that ask a command to end. A process that only waits for the command must not
+/// react to them.
 pub(super) fn set_termination_disposition(disposition: SignalDisposition) {
     let handler = match disposition {
         SignalDisposition::Default => libc::SIG_DFL,
@@ -226,7 +229,7 @@ pub(super) fn close_from(first: u32) -> io::Result<()> {
 
 /// Takes a descriptor that another program left open for this one. Must be called once for a number.
 pub(super) fn take_descriptor(number: c_int) -> io::Result<OwnedFd> {
-    // SAFETY: the call fails unless the number is open; the program that left it open named it to nobody else, and
+    // SAFETY: the call fails unless the number is open; the program that left it open passed it only to this one, and
     // close-on-exec keeps it from going further.
     unsafe {
         check_syscall(c_long::from(libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC)))?;

@@ -1,7 +1,7 @@
 //! The filter of system calls that every sandboxed command runs under. Pure: makes instructions, loads nothing.
 //!
-//! It closes what reaches past the other walls: other processes' memory, new namespaces and mounts, kernel facilities
-//! with a history of holes, and sockets beyond those that the sandbox means to give.
+//! It blocks ways around the other layers: other processes' memory, new namespaces and mounts, kernel facilities with
+//! a history of vulnerabilities, and sockets beyond those that the sandbox allows.
 
 mod confined;
 
@@ -10,7 +10,7 @@ use libc::c_long;
 use super::sandbox_syscalls::FilterInstruction;
 pub(super) use confined::confined_filter;
 
-/// Which internet sockets a command may make.
+/// Internet sockets that a command may create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InetAccess {
     None,
@@ -18,7 +18,7 @@ pub(super) enum InetAccess {
     Any,
 }
 
-/// Whether processes of others are within reach.
+/// Visibility of processes outside the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProcessVisibility {
     /// A namespace hides them.
@@ -30,16 +30,16 @@ pub(super) enum ProcessVisibility {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SocketAccess {
     pub(super) inet: InetAccess,
-    /// Unix sockets by name. Pairs are always there: programs talk to their own children through them.
+    /// Unix sockets by name. Pairs are always allowed: programs talk to their own children through them.
     pub(super) unix: bool,
 }
 
-/// Newer than the library's list; the same number on every architecture.
+/// Newer than the library's list; one number on every architecture.
 const QUOTACTL_FD: c_long = 443;
 const FCHMODAT2: c_long = 452;
 const OPEN_TREE_ATTR: c_long = 467;
 
-/// Calls that no command in a sandbox makes for an honest reason, or that would open it.
+/// Calls that no command in a sandbox legitimately makes, or that would open it.
 const CLOSED: &[c_long] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -95,12 +95,12 @@ const CLOSED: &[c_long] = &[
     libc::SYS_modify_ldt,
 ];
 
-/// Calls that programs try first and do without: told that the kernel does not have them, they take the old way. The
-/// flags of `clone3` lie in memory, where a filter cannot see them.
+/// Calls that programs try first and can do without: when the filter reports them as unsupported, programs fall back.
+/// The flags of `clone3` lie in memory, where a filter cannot see them.
 const UNKNOWN: &[c_long] =
     &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 
-/// Calls that give a file its mode, and the argument that says which.
+/// Calls that set a file's mode, and the index of the mode argument.
 const MODES: &[(c_long, u32)] = &[
     (libc::SYS_fchmod, 1),
     (libc::SYS_fchmodat, 2),
@@ -113,19 +113,19 @@ const MODES: &[(c_long, u32)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_mknod, 1),
 ];
-/// Those that do so only where they make one, which the argument before the mode says.
+/// Calls that do so only when they create a file, which the argument before the mode determines.
 const MAKERS: &[(c_long, u32)] = &[
     (libc::SYS_openat, 3),
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_open, 2),
 ];
-/// Whoever runs such a file becomes its owner: the person, with no walls around.
+/// Running such a file gives its owner's rights: the user's, outside any sandbox.
 const SET_USER: u32 = libc::S_ISUID;
-/// One bit of each flag that makes a file.
+/// One bit of each flag that creates a file.
 const MAKES: u32 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u32;
 
-/// Memory, messages and locks that whoever has the same user shares, wherever it runs. Closed where there is no
-/// namespace of one's own for them.
+/// Memory, messages and locks that all processes of a user share. Closed where the command has no IPC namespace of
+/// its own.
 const SHARED: &[c_long] = &[
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
@@ -151,7 +151,7 @@ const ON_PROCESS: &[c_long] = &[
     libc::SYS_sched_setparam,
     libc::SYS_sched_setscheduler,
 ];
-/// The same with a kind before the number; the kind that means a process.
+/// Such calls with a kind before the number; the value is the kind that means a process.
 const ON_KIND: [(c_long, u32); 2] = [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)];
 
 const NEW_NAMESPACES: u32 = (libc::CLONE_NEWNS
@@ -169,7 +169,7 @@ const TERMINAL_INPUT: [u32; 2] = [0x5412, 0x541C];
 const ARCHITECTURE: u32 = 0xC000_003E;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xC000_00B7;
-/// Call numbers from here on are those of another calling convention on the same processor.
+/// Call numbers from here on belong to another calling convention of the processor.
 #[cfg(target_arch = "x86_64")]
 const FOREIGN_CALLS: Option<u32> = Some(0x4000_0000);
 #[cfg(target_arch = "aarch64")]
@@ -181,22 +181,22 @@ const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 const NOT_THERE: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 const NO_FAMILY: u32 = libc::SECCOMP_RET_ERRNO | libc::EACCES as u32;
 
-/// Offsets into what a filter looks at.
+/// Offsets into the data that a filter reads.
 const CALL_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
-/// The lower half of an argument, on the little-endian machines that gimlet runs on. The kernel takes all arguments
-/// that are looked at here as 32-bit numbers.
+/// Returns the offset of an argument's lower half, on the little-endian machines that gimlet runs on. The kernel
+/// treats all arguments that are checked here as 32-bit numbers.
 const fn argument_at(index: u32) -> u32 {
     16 + 8 * index
 }
 
-/// The whole filter.
+/// Returns the whole filter.
 pub(super) fn build_filter(sockets: SocketAccess, neighbours: ProcessVisibility) -> Vec<FilterInstruction> {
-    // As of `clone3`: the mode that it gives a file cannot be seen.
+    // As with `clone3`, the arguments lie in memory: a filter cannot see the mode that the call sets.
     build_filter_without(&[UNKNOWN, &[libc::SYS_openat2]].concat(), sockets, neighbours)
 }
 
-/// The filter for a helper that has walls to put up before the command gets the whole one.
+/// Returns the filter for a helper that still has to set up the sandbox before the command gets the full filter.
 pub(super) fn build_early_filter(sockets: SocketAccess) -> Vec<FilterInstruction> {
     build_filter_without(UNKNOWN, sockets, ProcessVisibility::Hidden)
 }
@@ -220,7 +220,7 @@ fn build_filter_closing(
     code
 }
 
-/// The part of a filter that looks at nothing but the number of a call.
+/// Returns the part of a filter that reads only the number of a call.
 fn filter_start(closed: &[c_long], unknown: &[c_long]) -> Vec<FilterInstruction> {
     let mut code = vec![
         load_word(ARCHITECTURE_AT),
@@ -240,7 +240,7 @@ fn filter_start(closed: &[c_long], unknown: &[c_long]) -> Vec<FilterInstruction>
     code
 }
 
-/// The part that looks at arguments. What an earlier part said about a call holds.
+/// Adds the part that reads arguments. Decisions of an earlier part take precedence.
 fn filter_end(code: &mut Vec<FilterInstruction>, sockets: SocketAccess, neighbours: ProcessVisibility) {
     if neighbours == ProcessVisibility::Visible {
         block_other_processes(code);
@@ -287,7 +287,7 @@ fn block_other_processes(code: &mut Vec<FilterInstruction>) {
     }
 }
 
-/// What follows is for one call only and ends in allowing it.
+/// Adds rules for one call only, which end in allowing it.
 fn add_call_rules(code: &mut Vec<FilterInstruction>, call: c_long, rules: &[FilterInstruction]) {
     // The longest of these is a dozen instructions.
     code.push(jump(libc::BPF_JEQ, call as u32, 0, rules.len() as u8 + 1));
@@ -299,7 +299,8 @@ fn mode_rules(argument: u32) -> [FilterInstruction; 3] {
     [load_word(argument_at(argument)), jump(libc::BPF_JSET, SET_USER, 0, 1), return_verdict(REFUSE)]
 }
 
-/// Half of a pair of datagram sockets can be sent or connected anywhere, which is what `socket` is closed for.
+/// Returns the rules for socket pairs. Half of a pair of datagram sockets can send or connect anywhere, for which
+/// `socket` is closed.
 fn socketpair_rules(sockets: SocketAccess) -> Vec<FilterInstruction> {
     let mut rules =
         vec![load_word(argument_at(0)), jump(libc::BPF_JEQ, libc::AF_UNIX as u32, 1, 0), return_verdict(NO_FAMILY)];
@@ -460,7 +461,7 @@ mod tests {
             (libc::SYS_openat, [0, 0, made, 0o4755], REFUSE),
             (libc::SYS_openat, [0, 0, new, 0o4755], REFUSE),
             (libc::SYS_openat, [0, 0, made, 0o666], ALLOW),
-            // Nobody reads the mode then.
+            // The mode is not used then.
             (libc::SYS_openat, [0, 0, libc::O_DIRECTORY as u32, 0o4755], ALLOW),
             (libc::SYS_openat2, [0, 0, 0, 0], NOT_THERE),
         ] {

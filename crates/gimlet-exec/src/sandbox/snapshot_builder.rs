@@ -1,4 +1,4 @@
-//! Gathers the protected places as they are before a command, with all that they lead to. Blocking.
+//! Captures the protected paths before a command, with all their targets. Blocking.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -9,30 +9,31 @@ use super::protected_path::ProtectedPath;
 use super::repo_scan::is_repository;
 use super::symlinks::ResolvedPath;
 
-/// How deep configurations that include others are followed, as far as git does.
+/// Maximum depth to which included configurations are followed; git's own limit.
 const MAX_INCLUDES: usize = 10;
-/// The most that is read of one that lies outside.
+/// Maximum bytes read from a configuration outside the repository.
 const MAX_CONFIG_BYTES: u64 = 256 * 1024;
 
-/// Who keeps a place as it is while the command runs.
+/// Mechanism that protects a path while the command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProtectedBy<'a> {
     /// A mount that the spec asks for.
     SpecMount,
     /// A mount that this guard asks for.
     GuardMount,
-    /// Nobody; it is put back afterwards.
+    /// None; it is restored afterwards.
     RestoreOnly,
-    /// Nobody, and it may change as long as it says nothing that others would run, or what lies at one of these tops.
+    /// None; it may change as long as it contains nothing that other programs would run, or only what is at one of
+    /// these tops.
     PlainOnly { folder: Option<&'a Path> },
 }
 
-/// The places that were noted.
+/// The captured paths.
 #[derive(Debug, Default)]
 pub(super) struct ProtectedSnapshot {
     pub(super) paths: Vec<ProtectedPath>,
     by_path: HashMap<PathBuf, usize>,
-    /// What mounts have to hold besides what the spec names.
+    /// Paths that have to be mounted besides those that the spec names.
     pub(super) mounted_paths: Vec<PathBuf>,
 }
 
@@ -67,7 +68,7 @@ impl<'a> SnapshotBuilder<'a> {
         Self { roots, closed, has_mounts, seen: HashSet::new(), snapshot: ProtectedSnapshot::default() }
     }
 
-    /// Notes a place, if it lies in a writable folder, and what it leads to there.
+    /// Captures a path, if it lies in a writable folder, and its targets there.
     pub(super) fn add_path(&mut self, path: &Path, by: ProtectedBy<'_>) {
         let Some(root) = containing_root(path, self.roots) else { return };
         if !self.seen.insert(path.to_owned()) {
@@ -84,7 +85,7 @@ impl<'a> SnapshotBuilder<'a> {
             }
             ProtectedBy::RestoreOnly => ProtectedPath::capture(root, path, false),
         };
-        // First, so that they lead there again before what lies behind them is looked at.
+        // First, so that symlinks are restored before the paths behind them are checked.
         if watched.has_symlink() {
             self.add_symlink_chain(path, by);
         }
@@ -100,17 +101,18 @@ impl<'a> SnapshotBuilder<'a> {
         self.snapshot.push(watched);
     }
 
-    /// Notes every link on the way to a path, and its end.
+    /// Captures every symlink on the way to a path, and its target.
     fn add_symlink_chain(&mut self, path: &Path, by: ProtectedBy<'_>) {
         let Some(way) = ResolvedPath::resolve(path) else { return };
-        // The spec names the link only, and a mount that holds what it leads to is made all the same.
+        // The spec names only the symlink; the mount that protects its target is still made by the guard.
         let by = if by == ProtectedBy::SpecMount { ProtectedBy::GuardMount } else { by };
-        // A repository is guarded by itself, and git has to write it.
+        // A repository is guarded separately, and git has to write it.
         let end = Some(&way.target).filter(|end| !is_repository(end));
         way.links.iter().chain(end).for_each(|place| self.add_path(place, by));
     }
 
-    /// Notes what the configuration of a repository leads to. `tops` are the folders that it is checked out in.
+    /// Captures the paths that a repository's configuration refers to. `tops` are the folders that it is checked out
+    /// in.
     pub(super) fn add_config_refs(&mut self, repository: &Path, tops: &dyn Fn() -> Vec<PathBuf>, by: ProtectedBy<'_>) {
         for name in ["config", "config.worktree"] {
             self.follow_config(repository, &repository.join(name), tops, by, MAX_INCLUDES);
@@ -130,7 +132,7 @@ impl<'a> SnapshotBuilder<'a> {
             match lead {
                 GitConfigRef::Hooks(spelled) => {
                     let hooks = tops().into_iter().flat_map(|top| resolve_ref_paths(&spelled, &top, self.roots));
-                    // Not everything that a person works at.
+                    // Not a folder that contains the whole repository in which the user works.
                     for hooks in hooks.filter(|hooks| !repository.starts_with(hooks)).collect::<Vec<_>>() {
                         self.add_symlink_chain(&hooks, by);
                     }
@@ -145,7 +147,7 @@ impl<'a> SnapshotBuilder<'a> {
         }
     }
 
-    /// Where one configuration leads.
+    /// Returns the paths that one configuration refers to.
     fn config_refs_in(&self, path: &Path) -> Vec<GitConfigRef> {
         match self.snapshot.get(path) {
             Some(watched) if !watched.has_symlink() => {
@@ -160,12 +162,12 @@ impl<'a> SnapshotBuilder<'a> {
     }
 }
 
-/// The folder that a path lies in.
+/// Returns the folder that contains a path.
 pub(super) fn containing_root<'a>(path: &Path, roots: &'a [PathBuf]) -> Option<&'a PathBuf> {
     roots.iter().find(|root| path.starts_with(root) && path != *root)
 }
 
-/// Where the same would lie at the tops of the writable folders as lies at a path in this one.
+/// Returns the paths at the tops of the writable folders that correspond to a path in this one.
 pub(super) fn counterparts_in_roots(path: &Path, folder: Option<&Path>, roots: &[PathBuf]) -> Vec<PathBuf> {
     let inside = folder.and_then(|folder| path.strip_prefix(folder).ok());
     inside.map(|inside| roots.iter().map(|root| root.join(inside)).collect()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The way that a path goes: every link on it, and where it ends. Blocking.
+//! Resolution of a path: every symlink on it, and its target. Blocking.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -8,20 +8,20 @@ use std::path::{Component, Path, PathBuf};
 
 use super::bounded_read::{self, PATH_FILE};
 
-/// As many links as the kernel follows.
+/// Maximum number of symlinks, as in the kernel.
 const MAX_LINKS: usize = 40;
 
 /// The way to a path.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ResolvedPath {
-    /// The links on it, by where they really are.
+    /// The symlinks on it, by their real paths.
     pub(super) links: Vec<PathBuf>,
-    /// What is there in the end, or would be if it were.
+    /// Final target, even if it does not exist.
     pub(super) target: PathBuf,
 }
 
 impl ResolvedPath {
-    /// Follows an absolute path; nothing when it goes in circles.
+    /// Resolves an absolute path; returns `None` for a cycle.
     pub(super) fn resolve(path: &Path) -> Option<Self> {
         let mut way = Self::default();
         let mut ahead: VecDeque<OsString> = path.components().map(|part| part.as_os_str().to_owned()).collect();
@@ -53,16 +53,17 @@ impl ResolvedPath {
     }
 }
 
-/// Where a `.git` that is no folder says that the repository is, and how git gets there; nothing when it says nothing.
+/// Resolves the repository that a `.git` file or symlink names, with the path git takes to it; `None` if it names
+/// none.
 fn resolve_git_file(link: &Path) -> Option<ResolvedPath> {
     let mut own = ResolvedPath::resolve(link)?;
     if own.target.is_dir() {
-        // It is a link itself, and watched as such.
+        // It is a symlink itself, and watched as such.
         let before = own.links.len();
         own.links.retain(|on_it| on_it != link);
         return (own.links.len() < before).then_some(own);
     }
-    // Git takes only these from the end, and begins at the folder of the link, wherever that leads.
+    // Git strips only these from the end, and resolves relative to the symlink's folder, regardless of its target.
     let bytes = bounded_read::read_bounded(&own.target, PATH_FILE).ok()?;
     let bytes = bytes.strip_prefix(b"gitdir: ")?.split(|byte| *byte == 0).next()?;
     let len = bytes.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))? + 1;
@@ -72,16 +73,16 @@ fn resolve_git_file(link: &Path) -> Option<ResolvedPath> {
     Some(way).filter(|way| way.target.is_dir())
 }
 
-/// Where a `.git` that is no folder leads, links followed; `None` when it leads nowhere.
+/// Returns the target of a `.git` file or symlink, symlinks resolved; `None` when it leads nowhere.
 pub(super) fn git_link_target(link: &Path) -> Option<PathBuf> {
     resolve_git_file(link).map(|way| way.target)
 }
 
-/// The same, unless something on the way is a link that a command could turn elsewhere: one in these folders.
+/// Returns that target, unless the path to it has a symlink in these folders, which a command could redirect.
 pub(super) fn direct_git_target(link: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
     let way = resolve_git_file(link)?;
     let can_turn = |on_it: &PathBuf| roots.iter().any(|root| on_it.starts_with(root));
-    // What the folder itself is reached through is not of this link's making.
+    // Symlinks on the path to the folder itself do not come from this `.git`.
     (!way.links.iter().any(can_turn)).then_some(way.target)
 }
 
@@ -129,7 +130,7 @@ mod tests {
         assert_eq!(target("gitdir: ../turns"), Some(root.join("real")));
         assert_eq!(direct_git_target(&link, std::slice::from_ref(&root)), None);
         assert_eq!(direct_git_target(&link, &[root.join("sub")]), Some(root.join("real")));
-        // Git reads a file behind a link as if it lay where the link is.
+        // Git reads a file behind a symlink as if it were at the symlink's path.
         fs::rename(&link, root.join("real/file")).unwrap();
         fs::write(root.join("real/file"), "gitdir: ../real").unwrap();
         symlink("../real/file", &link).unwrap();

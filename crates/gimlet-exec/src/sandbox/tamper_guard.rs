@@ -1,7 +1,8 @@
-//! What mounts cannot hold: protected files that are not there yet, links, and everything where there are no mounts.
+//! Protection of files that mounts cannot protect: protected files that do not exist yet, symlinks, and all of them
+//! where there are no mounts.
 //!
-//! Before a command it is noted how they are, after it they are put back, and what the command made of them is moved to
-//! where nobody runs it. Blocking; small: only the protected paths themselves are looked at.
+//! Their state is captured before a command and restored after it, and the command's changes are moved to a folder
+//! from which nothing is run. Blocking; small: only the protected paths themselves are read.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -22,27 +23,27 @@ use super::snapshot_builder::{
 };
 use super::symlinks::{direct_git_target, git_link_target};
 
-/// The most repositories that are held by mounts; further ones are noted and put back.
+/// Maximum number of repositories that are protected by mounts; further ones are captured and restored.
 const MAX_HELD: usize = 200;
-/// In a `.claude`, what counts as the person's own without being asked about.
+/// File in a `.claude` folder that counts as the user's own without asking.
 const LOCAL_SETTINGS: &str = "settings.local.json";
 
-/// Where commands can write, too, if there are no mounts.
+/// Folder that commands can also write if there are no mounts.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// How protected paths were before a command.
+/// State of the protected paths before a command.
 #[derive(Debug, Default)]
 pub struct TamperGuard {
     snapshot: ProtectedSnapshot,
     /// Writable folders that were no repositories themselves.
     plain_folders: Vec<PathBuf>,
-    /// Writable folders whose repositories are looked for again afterwards.
+    /// Writable folders that are scanned for repositories again afterwards.
     roots: Vec<PathBuf>,
-    /// The repositories that were there.
+    /// The repositories that existed.
     repositories: RepositorySet,
-    /// Where each `.git` that is no folder led. Those that commands made are looked at as if they were new.
+    /// Target of each `.git` that is a file or symlink. Those that commands created are checked as if they were new.
     links: BTreeMap<PathBuf, Option<PathBuf>>,
-    /// Folders that were closed to the person themselves.
+    /// Folders that were closed to the user themselves.
     closed: Vec<PathBuf>,
     /// Protected files by which gimlet's own settings are changed.
     settings: Vec<PathBuf>,
@@ -50,8 +51,8 @@ pub struct TamperGuard {
 }
 
 impl TamperGuard {
-    /// Notes how the protected paths of a spec are, those of every repository among them. Mounts hold those that are
-    /// there; without mounts all are noted.
+    /// Captures the state of a spec's protected paths, including those of every repository. Mounts protect the
+    /// existing ones; without mounts all are captured.
     pub fn capture_before(spec: &SandboxSpec, available: &SandboxSupport, census: &mut RepoScanner) -> Self {
         if spec.files_open {
             // There is nothing to guard.
@@ -103,13 +104,13 @@ impl TamperGuard {
         Self { snapshot: noted, plain_folders, roots, repositories, links, closed, settings, seq: began }
     }
 
-    /// The settings files of gimlet that the command could write, or make.
+    /// Returns gimlet's settings files that the command could write, or create.
     pub fn settings_files(&self) -> &[PathBuf] {
         &self.settings
     }
 
-    /// Takes this for what a settings file says without the command, whatever it said when that began. One that gimlet has
-    /// `rewritten` since is another file than the one that a mount holds.
+    /// Sets the expected text of a settings file, overriding the text captured when the command began. A file that
+    /// gimlet has `rewritten` since is not the one that a mount protects.
     pub fn expect(&mut self, path: &Path, text: Option<&str>, rewritten: bool) {
         match self.snapshot.get_mut(path) {
             Some(watched) => watched.expect_text(text, rewritten),
@@ -123,33 +124,35 @@ impl TamperGuard {
         }
     }
 
-    /// Takes over what gimlet itself has made of a file, given by its real path, with the person's leave: it is no command's
-    /// work. Where the file was something else than it is known to have been, all of it is.
+    /// Records gimlet's own, permitted change of a file, given by its real path, so that it is not attributed to a
+    /// command. If the file's earlier content is not the known one, the whole change counts as a command's.
     pub fn record_own_write(&mut self, path: &Path, was: Option<&[u8]>, now: Option<&[u8]>) {
         self.snapshot.paths.iter_mut().for_each(|watched| watched.record_own_write(path, was, now));
     }
 
-    /// Whether some folders could not be looked into, so that repositories in them are not guarded.
+    /// Returns true if some folders could not be read, so that repositories in them are not guarded.
     pub fn is_partial(&self) -> bool {
         self.repositories.is_partial
     }
 
-    /// Protected paths that the walls have to hold besides those of the spec.
+    /// Returns the protected paths that the sandbox has to mount besides those of the spec.
     pub fn paths_to_mount(&self) -> &[PathBuf] {
         &self.snapshot.mounted_paths
     }
 
-    /// Folders that the walls have to close besides those of the spec: whom they are closed to already could open them.
+    /// Returns the folders that the sandbox has to close besides those of the spec: their owner, for whom they are
+    /// closed already, could open them.
     pub fn closed_folders(&self) -> &[PathBuf] {
         &self.closed
     }
 
-    /// Puts back what changed. What the command made is moved into `quarantine`; what cannot be taken away is named.
+    /// Restores what changed. The command's files are moved into `quarantine`; those that cannot be removed are
+    /// reported.
     pub fn restore_after(mut self, quarantine: &Path, census: &mut RepoScanner) -> Vec<SandboxViolation> {
         self.apply_other_restores(census);
         let mut opened = UnlockedFolders::default();
         let mut now = census.scan(&self.roots, &mut opened);
-        // What the command closed may hide something, and stays open.
+        // Folders that the command closed may hide something, and stay open.
         opened.relock_only(&self.closed);
         let (mut found, mut mended) = (Vec::new(), RestoredPaths::new());
         for watched in &self.snapshot.paths {
@@ -169,7 +172,7 @@ impl TamperGuard {
         }));
         found.extend(taken);
         found.extend((now.is_partial && !self.repositories.is_partial).then_some(SandboxViolation::Unseen));
-        // What lay behind a link that is gone looked to others as if it were there.
+        // Paths behind a removed symlink appeared to exist to other guards.
         let touched: Vec<PathBuf> = mended.iter().map(|(path, _)| path.clone()).collect();
         let is_behind = |watched: &&ProtectedPath| touched.iter().any(|path| watched.path().starts_with(path));
         let behind = self.snapshot.paths.iter().filter(is_behind);
@@ -179,7 +182,7 @@ impl TamperGuard {
         found
     }
 
-    /// Takes over what the guards of other commands put back meanwhile.
+    /// Applies the restores that the guards of other commands made meanwhile.
     fn apply_other_restores(&mut self, census: &RepoScanner) {
         let told = census.restore_log.restores_since(&self.seq);
         self.snapshot.paths.iter_mut().for_each(|watched| watched.apply_restores(&told));
@@ -187,11 +190,12 @@ impl TamperGuard {
         self.plain_folders.extend(were_made.cloned());
     }
 
-    /// A repository that the command made may stay, without what git or others would run.
+    /// Quarantines the parts of new repositories that git or other programs would run; the rest of a repository may
+    /// stay.
     fn quarantine_new_repositories(&self, now: &RepositorySet, quarantine: &Path) -> Vec<SandboxViolation> {
         let folders: Vec<&PathBuf> = now.folders.difference(&self.repositories.folders).collect();
         let new = folders.iter().copied().chain(now.links.difference(&self.repositories.links));
-        // What was noted is as it was by now, whoever made it.
+        // Captured paths are restored by now, regardless of who changed them.
         let watched: HashSet<&Path> = self.snapshot.paths.iter().map(ProtectedPath::path).collect();
         let is_known = |path: &Path, folder: Option<&Path>| {
             watched.contains(path) || matches_any(path, &counterparts_in_roots(path, folder, &self.roots))
@@ -205,7 +209,7 @@ impl TamperGuard {
         let configured = configured.filter(|file| !is_known(file, file.ancestors().nth(2)));
         let risky = folders.iter().flat_map(|folder| protected_in_repository(folder)).chain(beside).chain(configured);
         let risky = risky.filter(|path| !is_harmless(path)).collect::<Vec<_>>().into_iter();
-        // Only the link is the command's own; what it leads to may be somebody's real repository.
+        // Only the symlink is the command's own; its target may be a real repository of the user.
         let astray = now
             .links
             .iter()
@@ -217,14 +221,15 @@ impl TamperGuard {
         taken.collect()
     }
 
-    /// Whether a `.git` that was there leads where it led, or nowhere, whatever the command made of the way there.
+    /// Returns true if a `.git` that existed before has its earlier target, or none, regardless of changes on the
+    /// path to it.
     fn points_as_before(&self, link: &Path) -> bool {
         let now = || git_link_target(link);
         self.links.get(link).is_some_and(|before| now().is_none_or(|now| before.as_ref() == Some(&now)))
     }
 }
 
-/// A new `.git` may lead to a repository in a folder that is guarded, as those of submodules and worktrees do.
+/// Returns true if a new `.git` points to a repository in a guarded folder, as those of submodules and worktrees do.
 fn may_keep_git_link(link: &Path, roots: &[PathBuf]) -> bool {
     direct_git_target(link, roots).is_some_and(|target| {
         containing_root(&target, roots).is_some()
@@ -232,8 +237,8 @@ fn may_keep_git_link(link: &Path, roots: &[PathBuf]) -> bool {
     })
 }
 
-/// Whether a repository says nothing that others would run, nor lies such a thing beside it but what lies at the top of a
-/// writable folder, where it is with the person's leave; worktrees bring it along.
+/// Returns true if a repository contains nothing that other programs would run, and nothing such is beside it except
+/// copies of what is at the top of a writable folder, which the user permitted; worktrees bring those along.
 fn is_plain_repository(repository: &Path, is_link: bool, roots: &[PathBuf]) -> bool {
     let own = match is_link {
         true => may_keep_git_link(repository, roots),
@@ -245,7 +250,7 @@ fn is_plain_repository(repository: &Path, is_link: bool, roots: &[PathBuf]) -> b
         .all(|path| !may_exist(path) || matches_any(path, &counterparts_in_roots(path, folder, roots)))
 }
 
-/// The folders that a repository is checked out in; a bare one is so in none but itself.
+/// Returns the folders that a repository is checked out in; for a bare one only itself.
 fn checkout_folders(repository: &Path, links: &BTreeMap<PathBuf, Option<PathBuf>>) -> Vec<PathBuf> {
     let worktrees = repository.join("worktrees");
     let leads_here = |target: &Path| target == repository || target.starts_with(&worktrees);
@@ -258,12 +263,12 @@ fn is_settings_file(path: &Path) -> bool {
     path.ends_with(".claude/settings.json") || path.ends_with(".claude/settings.local.json")
 }
 
-/// The folder that a `.git` belongs to.
+/// Returns the folder that a `.git` belongs to.
 fn containing_folder(repository: &Path) -> Option<&Path> {
     repository.parent().filter(|_| repository.ends_with(".git"))
 }
 
-/// What is protected beside a `.git`, in the folder that belongs to it.
+/// Returns the protected paths beside a `.git`, in the folder that belongs to it.
 fn protected_beside(repository: &Path) -> Vec<PathBuf> {
     containing_folder(repository).map(protected_in_folder).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! Which failures of a command the sandbox caused, read from what is left of it. Nothing is touched; places are looked at
-//! to tell what the system itself would have refused.
+//! Detection of command failures that the sandbox caused, from the command's output. Nothing is changed; paths are
+//! inspected to find out what the system itself would have refused.
 //!
-//! Programs say what failed in their own words. Only a message that names a closed place counts, or an error number that
-//! the filter gives and little else does; a command that succeeded had no trouble worth telling.
+//! Programs report failures in their own words. Only a message that names a closed path counts, or an error number
+//! that the filter returns and little else does; a command that succeeded has no violations to report.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -13,13 +13,13 @@ use crate::exec::CommandExit;
 
 /// The end of a command's output that is searched.
 const TAIL_BYTES: usize = 64 * 1024;
-/// More than these help nobody.
+/// Maximum number of reported violations; more are not useful.
 const MAX_VIOLATIONS: usize = 10;
 
 /// Words that a program uses when a write was refused by the mounts.
 const READ_ONLY: &str = "read-only file system";
 const DENIED: &[&str] = &["permission denied", "operation not permitted", "eacces", "eperm", "erofs", READ_ONLY];
-/// What programs without a network say.
+/// Messages of programs without a network.
 const NO_NETWORK: &[&str] = &[
     "could not resolve host",
     "temporary failure in name resolution",
@@ -32,23 +32,23 @@ const NO_NETWORK: &[&str] = &[
     "could not resolve hostname",
 ];
 
-/// What is known about a command that ended in a sandbox.
+/// Facts about a command that ended in a sandbox.
 #[derive(Debug, Clone, Copy)]
 pub struct SandboxOutcome<'a> {
     pub spec: &'a SandboxSpec,
     pub cwd: &'a Path,
     pub exit: Option<CommandExit>,
-    /// What it printed, or the end of it.
+    /// The output, or the end of it.
     pub output: &'a str,
     pub refusals: &'a [ProxyRefusal],
 }
 
-/// What the sandbox did not let the command do.
+/// Returns the actions that the sandbox kept the command from.
 pub fn find_violations(aftermath: SandboxOutcome<'_>) -> Vec<SandboxViolation> {
     find_violations_with(aftermath, is_writable_outside)
 }
 
-/// The same; `could_write` says whether the person may write to a place outside the sandbox.
+/// Returns the violations; `could_write` returns true if the user may write to a path outside the sandbox.
 fn find_violations_with(aftermath: SandboxOutcome<'_>, could_write: fn(&Path) -> bool) -> Vec<SandboxViolation> {
     let SandboxOutcome { spec, cwd, exit, output, refusals } = aftermath;
     let mut found: Vec<SandboxViolation> = refusals
@@ -90,7 +90,7 @@ fn contains_any(line: &str, words: &[&str]) -> bool {
     words.iter().any(|word| lower.contains(word))
 }
 
-/// The closed place that a message of refusal names.
+/// Returns the closed path that an error message names.
 fn find_closed_place(
     spec: &SandboxSpec,
     cwd: &Path,
@@ -107,8 +107,8 @@ fn find_closed_place(
     if let Some(path) = reading.filter(|_| !writing) {
         return Some(SandboxViolation::Read { path: path.clone() });
     }
-    // Where mounts are, the kernel itself says "read-only"; a plain refusal must name a place that is known as closed, and
-    // that would be open without the sandbox.
+    // With mounts the kernel itself reports "read-only"; a plain refusal must name a path that is known to be closed,
+    // and that would be open without the sandbox.
     let path = paths.into_iter().find(|path| !is_writable_in_sandbox(spec, path) && (writing || could_write(path)))?;
     Some(SandboxViolation::Write { path })
 }
@@ -120,13 +120,13 @@ fn is_writable_in_sandbox(spec: &SandboxSpec, path: &Path) -> bool {
     !inside(&spec.deny_write) && !inside(spec.own.as_slice()) && (inside(&spec.write) || scratch() || temp())
 }
 
-/// Whether this user may write to a place, or make it.
+/// Returns true if this user may write to a path, or create it.
 fn is_writable_outside(path: &Path) -> bool {
     let there = path.ancestors().find(|place| place.symlink_metadata().is_ok());
     there.is_some_and(|place| rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok())
 }
 
-/// Everything in a line that could be a path: what stands in quotes, and words with a slash.
+/// Returns everything in a line that could be a path: quoted text, and words with a slash.
 fn path_candidates(line: &str) -> Vec<&str> {
     let quoted = ['\'', '"', '`', '‘'].into_iter().flat_map(|quote| {
         let close = if quote == '‘' { '’' } else { quote };
@@ -140,7 +140,7 @@ fn path_candidates(line: &str) -> Vec<&str> {
     quoted.chain(plain).filter(is_path).collect()
 }
 
-/// A path without `.` and `..`, by name only: what it names may be closed.
+/// Normalises `.` and `..` in a path lexically: the path itself may be closed.
 fn normalize_lexically(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {

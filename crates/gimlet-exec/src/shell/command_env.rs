@@ -1,5 +1,5 @@
-//! The environment of a command: gimlet's own, less what would change how the shell reads the command or would leak,
-//! plus what keeps programs from waiting for a person. Pure.
+//! The environment of a command: gimlet's own, without variables that would change how the shell parses the command
+//! or would leak, plus settings that keep programs from waiting for user input. Pure.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -8,11 +8,11 @@ use gimlet_proto::Env;
 
 use crate::sandbox::has_credentials;
 
-/// Variables through which bash itself would run or read something else than the command says.
+/// Variables through which bash itself would run or read something other than the command.
 const SHELL_INJECTION: [&str; 8] =
     ["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "CDPATH", "GLOBIGNORE", "BASH_XTRACEFD"];
 
-/// Set unless the user did. Nothing here answers a question in the user's place.
+/// Defaults, unless the user set them. None of them answers a question in the user's place.
 const QUIET_DEFAULTS: [(&str, &str); 9] = [
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),
@@ -41,7 +41,7 @@ const CREDENTIALS: [&str; 12] = [
     "ACTIONS_ID_TOKEN_REQUEST_URL",
 ];
 
-/// Words, between underscores, that make a name one of a secret.
+/// Words, between underscores, that mark the name of a secret.
 const SECRET_WORDS: [&str; 17] = [
     "KEY",
     "KEYS",
@@ -62,13 +62,13 @@ const SECRET_WORDS: [&str; 17] = [
     "CREDS",
 ];
 
-/// The same at the end of a word, as in `PGPASSWORD`.
+/// Suffixes of a word that mark a secret, as in `PGPASSWORD`.
 const SECRET_ENDINGS: [&str; 6] = ["PASSWORD", "PASSWD", "PASSPHRASE", "TOKEN", "SECRET", "APIKEY"];
 
-/// Not a secret by itself, and git over ssh needs it.
+/// Not secret itself, and git over ssh needs it.
 const NOT_SECRET: [&str; 1] = ["SSH_AUTH_SOCK"];
 
-/// Whether a variable of this name holds a credential.
+/// Returns true if a variable of this name holds a credential.
 pub fn is_credential_name(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     let is_secret =
@@ -76,7 +76,7 @@ pub fn is_credential_name(name: &str) -> bool {
     !NOT_SECRET.contains(&upper.as_str()) && (CREDENTIALS.contains(&upper.as_str()) || upper.split('_').any(is_secret))
 }
 
-/// The environment of every command of a session.
+/// Returns the environment of every command of a session.
 pub(super) fn for_commands(own: &Env, session_id: &str, effort: Option<&str>) -> Vec<(OsString, OsString)> {
     let mut env = base_environment(own, own.flag("CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"));
     set_variable(&mut env, "CLAUDE_CODE_CHILD_SESSION", "1");
@@ -88,12 +88,12 @@ pub(super) fn for_commands(own: &Env, session_id: &str, effort: Option<&str>) ->
     env
 }
 
-/// More settings by variables than these are not looked at.
+/// Maximum number of git settings that are read from variables.
 const MOST_GIT_SETTINGS: usize = 1000;
 
-/// Settings of git that keep it from running programs and from following what the repository names, for commands that
-/// nobody was asked about. They go into the environment, where nothing in the repository is stronger. None of them may
-/// change what an ordinary command prints: an empty `diff.external` would be a program that is not there.
+/// Git settings that keep it from running programs and from following references in the repository, for commands that
+/// run without asking the user. They go into the environment, which no setting in the repository overrides. None of
+/// them may change what an ordinary command prints: an empty `diff.external` would be a program that does not exist.
 const QUIET_GIT: &[(&str, &str)] = &[
     ("safe.bareRepository", "explicit"),
     ("core.fsmonitor", "false"),
@@ -116,8 +116,8 @@ const QUIET_GIT: &[(&str, &str)] = &[
     ("protocol.ssh.allow", "never"),
 ];
 
-/// The environment of commands that nobody was asked about: no credentials, a temporary folder of their own, and settings
-/// that keep git from running programs.
+/// Returns the environment of commands that run without asking the user: no credentials, a temporary folder of their
+/// own, and settings that keep git from running programs.
 pub(super) fn for_confined(commands: &[(OsString, OsString)], temp_dir: &Path) -> Vec<(OsString, OsString)> {
     let is_secret = |(name, value): &&(OsString, OsString)| {
         is_credential_name(&name.to_string_lossy()) || has_credentials(&value.to_string_lossy())
@@ -135,7 +135,7 @@ pub(super) fn for_confined(commands: &[(OsString, OsString)], temp_dir: &Path) -
     env
 }
 
-/// Takes the settings that the user gives to git by variables out of an environment; returns those that can hold no
+/// Removes the git settings that the user passes by variables from an environment; returns those that can hold no
 /// credentials.
 fn take_git_settings(
     env: &mut Vec<(OsString, OsString)>,
@@ -158,7 +158,7 @@ fn take_git_settings(
     (0..count.min(MOST_GIT_SETTINGS)).filter_map(pair).filter(is_kept).collect()
 }
 
-/// The environment of the person's own helpers, credentials included: they may need one to get another.
+/// Returns the environment of the user's own helpers, credentials included: they may need one to get another.
 pub(crate) fn for_helper_commands(own: &Env) -> Vec<(OsString, OsString)> {
     base_environment(own, false)
 }
@@ -183,7 +183,7 @@ fn base_environment(own: &Env, scrub: bool) -> Vec<(OsString, OsString)> {
 }
 
 fn is_inherited(name: &OsStr, scrub: bool) -> bool {
-    // A name that is not text is none of those below, but an exported function may have any name.
+    // A name that is not UTF-8 is none of those below, but an exported function may have any name.
     let name = name.to_string_lossy();
     let injects = SHELL_INJECTION.contains(&&*name) || name.starts_with("BASH_FUNC_");
     let leaks = name.starts_with("OTEL_")

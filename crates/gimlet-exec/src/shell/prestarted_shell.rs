@@ -1,8 +1,8 @@
 //! A shell that is started before there is a command for it, so that no command waits for its shell to load.
 //!
-//! It takes the command from its standard input and is from there on what any other shell is: one process for one
-//! command, under custody like all, with the environment that holds when the command comes. Until then it has done
-//! nothing: it has read no file of the user's, and waits in the root directory, where it keeps nothing busy.
+//! It reads the command from its standard input and then behaves like any other shell: one process for one command,
+//! under custody, with the environment that is current when the command arrives. Until then it has done nothing: it
+//! has read no file of the user's, and waits in the root directory, where it keeps nothing busy.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,13 +16,13 @@ use super::shell_wrapper;
 use crate::exec::{DirectoryReporter, Exec, RunningCommand, SpawnRequest, StdinMode, StreamMode};
 use crate::sandbox::Confinement;
 
-/// The longest order that is written at once; an empty pipe holds twice as much.
+/// Maximum length of an order that is written at once; an empty pipe holds twice as much.
 const MOST_BYTES: usize = 32 * 1024;
 
 /// The variables of commands. Another environment is another allocation.
 pub(super) type SharedEnvironment = Arc<[(OsString, OsString)]>;
 
-/// What a shell is started with, whatever its command will be.
+/// Start parameters of a shell that do not depend on its command.
 #[derive(Debug, Clone)]
 pub(super) struct ShellContext {
     pub(super) environment: SharedEnvironment,
@@ -30,14 +30,14 @@ pub(super) struct ShellContext {
 }
 
 impl ShellContext {
-    /// Whether a shell that was started with the one can take a command for the other.
+    /// Returns true if a shell that was started with one context can take a command for the other.
     fn matches(&self, other: &Self) -> bool {
         let confinement = |surroundings: &Self| surroundings.confinement.as_ref().map(Arc::as_ptr);
         Arc::ptr_eq(&self.environment, &other.environment) && confinement(self) == confinement(other)
     }
 }
 
-/// The shell that waits, if there is one.
+/// The waiting shell, if there is one.
 #[derive(Debug, Default)]
 pub(super) struct PrestartedShell {
     next: Mutex<Option<PendingShell>>,
@@ -59,12 +59,12 @@ impl PrestartedShell {
         }
         let (exec, spawn) = (exec.clone(), shell_spawn_request(bash, surroundings));
         let mut starting = JoinSet::new();
-        // Without one the next command starts its own shell and says what is wrong.
+        // Without one the next command starts its own shell and returns the error.
         starting.spawn(async move { exec.spawn(spawn).await.ok() });
         *next = Some(PendingShell { starting, surroundings: surroundings.clone() });
     }
 
-    /// Gives an order to the shell that waits; `None` when there is none for it.
+    /// Sends an order to the waiting shell; returns `None` when there is none for it.
     pub(super) async fn send_order(&self, surroundings: &ShellContext, order: &[u8]) -> Option<RunningCommand> {
         if order.len() > MOST_BYTES {
             return None;
@@ -80,13 +80,13 @@ impl PrestartedShell {
         }
         // An earlier command may have stopped it.
         running.signal(Signal::CONT);
-        // It fits into the empty pipe, so that nobody waits for the shell to read. One that did not get the whole of it does
-        // nothing, and ends with what is dropped here.
+        // The order fits into the empty pipe, so that this does not wait for the shell to read. A shell that did not
+        // receive all of it does nothing, and ends when its handles are dropped here.
         stdin.write_all(order).await.ok().map(|()| running)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<PendingShell>> {
-        // It is changed in single steps; there is nothing half done to find.
+        // It is changed in single steps; a poisoned lock still holds a complete value.
         self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

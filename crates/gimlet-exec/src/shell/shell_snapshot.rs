@@ -1,8 +1,10 @@
-//! What the user's `~/.bashrc` gives an interactive shell, taken once a session and read by every command.
+//! Snapshot of what the user's `~/.bashrc` defines for an interactive shell, taken once per session and read by every
+//! command.
 //!
-//! Functions, aliases, a few options and the search path. Never anything named like a command whose meaning decisions
-//! rest on: what is judged as `ls` must be `ls`. Whatever goes wrong, commands run in a plain shell. The file may hold
-//! whatever a start-up file does, so it is this user's alone and goes with the [`Exec`] that took it.
+//! Functions, aliases, a few options and the search path. Never a name of a command on whose meaning decisions
+//! depend: what is judged as `ls` must be `ls`. On any failure, commands run in a plain shell. The file may hold
+//! anything that a start-up file does, so it is readable by this user only and is removed with the [`Exec`] that took
+//! it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,7 +15,7 @@ use tokio::sync::OnceCell;
 
 use crate::exec::{DirectoryReporter, Exec, RunningCommand, SpawnRequest, StdinMode, StreamMode};
 
-/// How long a start-up file may take.
+/// Timeout of a start-up file.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Names that keep their plain meaning: read-only commands, and the words that run or find other commands.
@@ -26,10 +28,11 @@ const PLAIN_NAMES: &str = "\
     shift shopt sleep sort source stat strings sudo sum tac tail tar tee test time timeout tr trap tree true tsort tty \
     type typeset ulimit umask unalias uname uniq unset uptime wait wc whereis which who whoami xargs xxd yes zcat zsh";
 
-/// Runs in an interactive bash that has just read `~/.bashrc`: takes back what must keep its meaning, then writes
-/// what is left, as commands, to the file `$1`. `dotglob`, `nocaseglob` and `nullglob` are left behind: decisions rest on
-/// `*` standing for no hidden file and for no other case, and on a pattern without a match staying a word, without which
-/// `grep -r x zzz*` reads everything. Completion functions are many, large and of no use without a prompt.
+/// Script for an interactive bash that has just read `~/.bashrc`: removes definitions of names that must keep their
+/// meaning, then writes the rest, as commands, to the file `$1`. `dotglob`, `nocaseglob` and `nullglob` are left out:
+/// decisions rely on `*` matching no hidden file and no other case, and on a pattern without a match staying a word,
+/// without which `grep -r x zzz*` reads everything. Completion functions are many, large and of no use without a
+/// prompt.
 const TAKE: &str = r#"
 unalias $2 2>/dev/null; unset -f $2 2>/dev/null; set +eux; umask 077
 {
@@ -59,13 +62,13 @@ pub(super) struct ShellSnapshot {
     file: Option<PathBuf>,
     start_up_file: Option<PathBuf>,
     taken: OnceCell<Option<PathBuf>>,
-    /// Why there is none, until somebody has asked.
+    /// Reason why there is no snapshot, until it is taken.
     error: Mutex<Option<String>>,
 }
 
 impl ShellSnapshot {
     pub(super) fn new(file: Option<PathBuf>, home: Option<PathBuf>) -> Self {
-        // Two processes may run the same session, and the first to end must not take the other's file away.
+        // Two processes may run one session, and the first to end must not remove the other's file.
         let file = file.map(|file| file.with_extension(format!("{}.sh", std::process::id())));
         let start_up_file = home.map(|home| home.join(".bashrc"));
         Self { file, start_up_file, taken: OnceCell::new(), error: Mutex::default() }
@@ -80,7 +83,8 @@ impl ShellSnapshot {
         self.file.as_deref()?.parent()
     }
 
-    /// The file to read before a command; `None` for a plain shell. Commands that come together wait for one taking.
+    /// Returns the file to read before a command; `None` for a plain shell. Concurrent commands wait for one
+    /// snapshot.
     pub(super) async fn get_or_take(&self, exec: &Exec, bash: &Path, env: &[(OsString, OsString)]) -> Option<&Path> {
         let take = async || {
             let (file, start_up_file) = (self.file.as_ref()?, self.start_up_file.as_ref()?);
@@ -101,13 +105,13 @@ impl ShellSnapshot {
         self.taken.get_or_init(take).await.as_deref()
     }
 
-    /// Why commands run in a plain shell although there is a start-up file; told once.
+    /// Returns, once, the reason why commands run in a plain shell although there is a start-up file.
     pub(super) fn take_error(&self) -> Option<String> {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// Puts a complete snapshot into `file`, or says why there is none.
+/// Writes a complete snapshot into `file`; the error is the reason why there is none.
 async fn take_snapshot(exec: &Exec, bash: &Path, env: &[(OsString, OsString)], file: &Path) -> Result<(), String> {
     let unfinished = file.with_extension("unfinished");
     if let Some(parent) = file.parent() {
@@ -127,7 +131,7 @@ async fn take_snapshot(exec: &Exec, bash: &Path, env: &[(OsString, OsString)], f
         confinement: None,
     };
     let mut running = exec.spawn(spawn).await.map_err(|error| error.to_string())?;
-    // What a start-up file prints is of no interest, but a full pipe would stop it.
+    // The output of a start-up file is discarded, but a full pipe would block it.
     let ended = tokio::time::timeout(LIMIT, wait_discarding_output(&mut running)).await.is_ok();
     running.kill(Duration::ZERO).await;
     let taken = match ended {
@@ -138,7 +142,7 @@ async fn take_snapshot(exec: &Exec, bash: &Path, env: &[(OsString, OsString)], f
         true => tokio::fs::rename(&unfinished, file).await.map_err(|error| error.to_string()),
     };
     if taken.is_err() {
-        // It may never have been made.
+        // It may never have been created.
         drop(tokio::fs::remove_file(&unfinished).await);
     }
     taken
@@ -148,7 +152,7 @@ async fn wait_discarding_output(running: &mut RunningCommand) {
     let output = running.output.take();
     let discard = async {
         if let Some(mut output) = output {
-            // An error ends the reading; the exit that is waited for beside it tells the rest.
+            // An error ends the reading; the exit, which is awaited beside it, is reported separately.
             drop(tokio::io::copy(&mut output, &mut tokio::io::sink()).await);
         }
         std::future::pending::<()>().await;

@@ -16,7 +16,7 @@ pub(super) enum ShellLanguage {
 }
 
 impl ShellLanguage {
-    /// By the name of the program; `None` for shells that are not supported.
+    /// Returns the language by the name of the program; `None` for shells that are not supported.
     pub(super) fn from_path(path: &Path) -> Option<Self> {
         match path.file_name()?.to_str()? {
             "bash" => Some(Self::Bash),
@@ -26,9 +26,9 @@ impl ShellLanguage {
     }
 }
 
-/// Bash. The text is in a variable only until `eval` has it: `OPTERR`, which every bash has and which is back at its own
-/// value, 1, before the first word of the text is read; that is what the arithmetic in the second expansion is for. The
-/// last command before it leaves in `$_` what a shell finds there at its start.
+/// Wrapper for bash. The text is in a variable only until `eval` has it: `OPTERR`, which every bash has and which is
+/// back at its own value, 1, before the first word of the text is read; that is the purpose of the arithmetic in the
+/// second expansion. The last command before it leaves in `$_` the value that a shell has there at its start.
 const BASH: &str = concat!(
     r#"__gimlet_text=$1 __gimlet_snapshot=$2 __gimlet_env_file=$3; shift 3; "#,
     r#"if [[ $__gimlet_snapshot ]]; then . "$__gimlet_snapshot"; fi; "#,
@@ -37,8 +37,8 @@ const BASH: &str = concat!(
     r#": "$BASH"; eval -- "$OPTERR${OPTERR:OPTERR=1:0}""#,
 );
 
-/// Before it, in a bash that waits for its command: takes the directory and the arguments from standard input, which is
-/// empty from then on, and goes to the directory without leaving a trace of where it waited.
+/// Prefix of the wrapper in a prestarted bash: reads the directory and the arguments from standard input, which is
+/// empty from then on, and changes to the directory without leaving a trace of the one in which it waited.
 const BASH_WAITS: &str = concat!(
     r#". /dev/stdin; \exec 0</dev/null; "#,
     r#"if [[ $# -ne 5 || $5 != whole ]]; then echo 'The shell did not get its command.'; \exit 126; fi; "#,
@@ -53,7 +53,7 @@ const POSIX: &str = concat!(
     r#"unset __gimlet_env_file ZSH_EXECUTION_STRING; eval "unset __gimlet_text; $__gimlet_text""#,
 );
 
-/// The arguments that make a shell run `text`.
+/// Returns the arguments that make a shell run `text`.
 pub(super) fn wrapper_arguments(
     language: ShellLanguage,
     text: &str,
@@ -63,7 +63,7 @@ pub(super) fn wrapper_arguments(
     let path = |path: Option<&Path>| path.map(|path| path.as_os_str().to_owned()).unwrap_or_default();
     let (first, wrapper): (&[&str], &str) = match language {
         ShellLanguage::Bash => (&["--norc", "--noprofile"], BASH),
-        // The user's start-up files are for people at a prompt.
+        // The user's start-up files are meant for interactive shells.
         ShellLanguage::Zsh => (&["-f"], POSIX),
     };
     let name = match language {
@@ -76,12 +76,12 @@ pub(super) fn wrapper_arguments(
     args
 }
 
-/// The arguments of a bash that waits for its command.
+/// Returns the arguments of a bash that waits for its command.
 pub(super) fn waiting_arguments() -> Vec<OsString> {
     ["--norc", "--noprofile", "-c", &format!("{BASH_WAITS}{BASH}"), "bash"].map(OsString::from).into()
 }
 
-/// What such a bash is told when the command comes.
+/// Encodes the order for such a bash when the command arrives.
 pub(super) fn encode_waiting_order(
     cwd: &Path,
     text: &str,
@@ -96,7 +96,7 @@ pub(super) fn encode_waiting_order(
     order
 }
 
-/// Words as one line that a shell reads back as the same words.
+/// Quotes words as one line that a shell parses back into these words.
 pub(super) fn quote_words<'a>(words: impl Iterator<Item = &'a OsStr>) -> OsString {
     let mut line = Vec::new();
     for word in words {
@@ -119,7 +119,7 @@ pub(super) fn quote_words<'a>(words: impl Iterator<Item = &'a OsStr>) -> OsStrin
 mod tests {
     use super::*;
 
-    /// Runs a wrapper with the shell at hand; gives the exit code and the output.
+    /// Runs a wrapper with the given shell; returns the exit code and the output.
     fn run_wrapper(shell: &str, wrapper: &str, text: &str, env_file: &str) -> (Option<i32>, String) {
         #[allow(clippy::disallowed_methods, reason = "the wrapper alone is under test, without custody")]
         let output = std::process::Command::new(shell)

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::host_rules::{ProxyHost, parse_authority, parse_host};
 
-/// What a client asked for in HTTP.
+/// Request of a client in HTTP.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct HttpRequest {
     pub(super) host: ProxyHost,
@@ -20,7 +20,7 @@ pub(super) enum HttpForm {
     Forward(Vec<u8>, BodyRemainder),
 }
 
-/// Where the head of an HTTP message ends, its empty line included.
+/// Returns the end of an HTTP message's head, its empty line included; `None` if it is incomplete.
 pub(super) fn find_head_end(bytes: &[u8]) -> Option<usize> {
     memchr::memmem::find(bytes, b"\r\n\r\n").map(|at| at + 4)
 }
@@ -46,11 +46,11 @@ pub(super) fn parse_http_request(head: &[u8]) -> Option<HttpRequest> {
     let (mut length, mut chunked) = (None, false);
     for line in lines {
         let (name, value) = line.split_once(':')?;
-        // A name with white space, or a line that goes on, is read in more than one way.
+        // A name with whitespace, or a continuation line, is parsed in more than one way.
         if name.is_empty() || name.bytes().any(|byte| byte.is_ascii_whitespace()) || line.contains(['\r', '\n']) {
             return None;
         }
-        // Whatever two readers could take for different bodies is no request.
+        // Reject headers that two parsers could interpret as different bodies.
         if name.eq_ignore_ascii_case("content-length") {
             let value =
                 Some(value.trim_matches([' ', '\t'])).filter(|value| value.bytes().all(|b| b.is_ascii_digit()))?;
@@ -80,7 +80,7 @@ pub(super) fn parse_http_request(head: &[u8]) -> Option<HttpRequest> {
     Some(HttpRequest { host, port, form: HttpForm::Forward(forwarded.into_bytes(), body) })
 }
 
-/// How much of a request's body has still to come.
+/// Remaining part of a request's body.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BodyRemainder {
     /// So many bytes.
@@ -103,7 +103,7 @@ impl BodyRemainder {
         *self == Self::Bytes(0)
     }
 
-    /// How many of these bytes belong to the body; `None` when they are no body.
+    /// Returns the number of these bytes that belong to the body; `None` when they are not a valid body.
     pub(super) fn consume(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut rest = bytes;
         while !self.is_complete() && !rest.is_empty() {
@@ -140,7 +140,7 @@ impl BodyRemainder {
         Some(bytes.len() - rest.len())
     }
 
-    /// What is left of the bytes behind the data.
+    /// Returns the bytes after the data.
     fn consume_data<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let (Self::Bytes(left) | Self::Chunk(left)) = self else { return bytes };
         let len = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
@@ -152,7 +152,7 @@ impl BodyRemainder {
     }
 }
 
-/// Part of a conversation: all of it is there, more has to come, or it is something else.
+/// Progress of parsing: complete, more data needed, or something else.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ParseProgress<T> {
     Complete(T),
@@ -160,7 +160,7 @@ pub(super) enum ParseProgress<T> {
     Invalid,
 }
 
-/// The request that follows the greeting of SOCKS 5, with its length.
+/// Parses the request that follows the greeting of SOCKS 5, with its length.
 pub(super) fn parse_socks_request(bytes: &[u8]) -> ParseProgress<(ProxyHost, u16, usize)> {
     let (kind, rest) = match bytes {
         [5, 1, 0, kind, rest @ ..] => (*kind, rest),
@@ -189,7 +189,8 @@ pub(super) fn parse_socks_request(bytes: &[u8]) -> ParseProgress<(ProxyHost, u16
     }
 }
 
-/// The name that the first message of TLS asks for; `Wrong` when it is not TLS, an empty name when it asks for none.
+/// Parses the server name in the first message of TLS; returns `Wrong` when it is not TLS, an empty name when it has
+/// none.
 pub(super) fn parse_server_name(bytes: &[u8]) -> ParseProgress<String> {
     match bytes {
         [] | [0x16] => return ParseProgress::Partial,
@@ -357,7 +358,7 @@ mod tests {
             let mut left = body_of(head).unwrap();
             assert_eq!(left.consume(sent.as_bytes()), Some(body.len()), "{head} {body}");
             assert!(left.is_complete());
-            // The same however it is cut.
+            // The result does not depend on how the input is split.
             let mut left = body_of(head).unwrap();
             let taken: usize = sent.as_bytes().chunks(1).map(|piece| left.consume(piece).unwrap()).sum();
             assert_eq!(taken, body.len(), "{head} {body}");

@@ -1,8 +1,8 @@
-//! Hosts that are on no list: somebody is asked, once for all connections that want the same one, and the answer is
-//! remembered where it is meant to last.
+//! Questions about hosts that are on no list: asked once for all connections to a host; the answer is remembered if
+//! it is meant to last.
 //!
-//! A connection waits for a bounded time. The question itself goes on, so that a late answer still serves the next
-//! connection. Nothing is resolved before the answer: a lookup alone could carry something out.
+//! A connection waits for a bounded time. The question itself stays open, so that a late answer still serves the next
+//! connection. Nothing is resolved before the answer: a lookup alone could leak data.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -15,18 +15,18 @@ use tokio::task::JoinSet;
 use super::RefusalReason;
 use super::host_rules::{ProxyHost, WEB_PORTS};
 
-/// How long a connection waits for an answer.
+/// Timeout of a connection that waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// More questions at one time are noise that hides the one that matters.
 const MAX_OPEN: usize = 16;
-/// More answers than a person gives.
+/// Limit of remembered answers, above what a user would give.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// What was decided about a host.
+/// Decision about a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostDecision {
     pub allow: bool,
-    /// It holds until the proxy ends; otherwise the next connection asks again.
+    /// True if it applies until the proxy ends; otherwise the next connection asks again.
     pub lasts: bool,
 }
 
@@ -37,7 +37,7 @@ impl HostDecision {
 
 /// Decides about hosts that are on no list.
 pub trait HostJudge: Send + Sync {
-    /// May commands reach this host? The name is in its plain form: lower case, ASCII.
+    /// Decides if commands may reach this host. The name is in its normal form: lower case, ASCII.
     fn judge_host(&self, host: &str, port: u16) -> BoxFuture<'static, HostDecision>;
 }
 
@@ -50,7 +50,7 @@ pub(super) struct HostQuestions {
     patience: Option<Duration>,
 }
 
-/// A host, and the port unless it is one of the web's: a yes for a site is not one for whatever else runs there.
+/// A host, and the port unless it is a web port: permission for a site does not cover other services there.
 type HostKey = (String, Option<u16>);
 
 #[derive(Default)]
@@ -60,18 +60,18 @@ struct AnswerCache {
 }
 
 impl HostQuestions {
-    /// With another patience than the usual, if one is given.
+    /// Creates the questions with a timeout other than the default, if one is given.
     pub(super) fn new(patience: Option<Duration>) -> Arc<Self> {
         Arc::new(Self { patience, ..Self::default() })
     }
 
-    /// Whom to ask from now on; only the first counts.
+    /// Sets the judge; only the first call has an effect.
     pub(super) fn set_judge(&self, judge: Arc<dyn HostJudge>) {
         // A second judge would be a second opinion on what is decided already.
         drop(self.judge.set(judge));
     }
 
-    /// Whether somebody says that this host may be reached.
+    /// Asks if this host may be reached. The error is the reason for the refusal.
     pub(super) async fn ask_about_host(self: &Arc<Self>, host: &ProxyHost, port: u16) -> Result<(), RefusalReason> {
         let wanted: HostKey = (host.to_string(), Some(port).filter(|port| !WEB_PORTS.contains(port)));
         let mut answer = match self.find_or_ask(&wanted, port)? {
@@ -82,7 +82,7 @@ impl HostQuestions {
         let patience = self.patience.unwrap_or(PATIENCE);
         match tokio::time::timeout(patience, answer.wait_for(Option::is_some)).await {
             Err(_) => Err(RefusalReason::Unanswered),
-            // Whoever was asked went away.
+            // The asked party went away.
             Ok(Err(_)) => {
                 self.lock_answers().open.remove(&wanted);
                 Err(RefusalReason::Unanswered)
@@ -92,7 +92,7 @@ impl HostQuestions {
         }
     }
 
-    /// What is known, or the one open question about it, which begins here if it is new.
+    /// Returns the known answer or the open question, which is asked here if it is new.
     fn find_or_ask(self: &Arc<Self>, wanted: &HostKey, port: u16) -> Result<AnswerLookup, RefusalReason> {
         let judge = self.judge.get().ok_or(RefusalReason::NotAllowed)?;
         let mut known = self.lock_answers();
@@ -131,7 +131,7 @@ enum AnswerLookup {
     Question(watch::Receiver<Option<HostDecision>>),
 }
 
-/// Takes an answer down before anybody hears of it, so that nobody asks in between.
+/// Records an answer before it is published, so that the question is not asked again in between.
 fn record_answer(questions: &Weak<HostQuestions>, wanted: HostKey, answer: HostDecision) {
     let Some(questions) = questions.upgrade() else { return };
     let mut known = questions.lock_answers();

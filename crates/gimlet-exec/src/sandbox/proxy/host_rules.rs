@@ -1,17 +1,17 @@
-//! Which hosts a command may reach: names, patterns and addresses, compared in one normal form. Pure.
+//! Rules for the hosts that a command may reach: names, patterns and addresses, compared in one normal form. Pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The ports that a pattern without one means: a permission for a site is not one for whatever else runs there.
+/// The ports of a pattern without one: permission for a site does not cover other services there.
 pub const WEB_PORTS: [u16; 2] = [80, 443];
-/// Where clouds give out credentials to whoever asks from inside.
+/// Metadata services, which give credentials to any client inside a cloud.
 const METADATA: [IpAddr; 3] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x254)),
 ];
 
-/// A host in the form that everything here compares.
+/// A host in the normal form for comparisons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ProxyHost {
     /// Lower case, ASCII, without a trailing dot.
@@ -48,7 +48,7 @@ pub(crate) fn parse_host(text: &str) -> Option<ProxyHost> {
     (!is_number && !name.contains('*')).then_some(ProxyHost::Name(name))
 }
 
-/// Host and port as in `example.org:443` or `[::1]:443`.
+/// Parses a host and port as in `example.org:443` or `[::1]:443`.
 pub(crate) fn parse_authority(text: &str) -> Option<(ProxyHost, u16)> {
     let (host, port) = text.rsplit_once(':')?;
     Some((parse_host(host)?, parse_port(port)?))
@@ -59,7 +59,8 @@ fn parse_port(text: &str) -> Option<u16> {
     text.parse().ok().filter(|port| digits && *port != 0)
 }
 
-/// Lower case, ASCII, no trailing dot; `None` for what is no name. Stars are left to the caller.
+/// Normalises a host name: lower case, ASCII, no trailing dot; returns `None` for an invalid name. Stars are left to
+/// the caller.
 fn normalize_host_name(text: &str) -> Option<String> {
     let text = text.strip_suffix('.').unwrap_or(text);
     let name = idna::domain_to_ascii(text).ok()?.to_ascii_lowercase();
@@ -70,7 +71,7 @@ fn normalize_host_name(text: &str) -> Option<String> {
     (name.len() <= 253 && name.split('.').all(fits)).then_some(name)
 }
 
-/// An IPv4 address in an IPv6 coat is the IPv4 address.
+/// Returns the IPv4 address of an IPv4-mapped IPv6 address; any other address unchanged.
 fn unmap_ipv4(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(address, IpAddr::V4),
@@ -90,12 +91,12 @@ enum HostPattern {
     Any,
     /// Everything below this name, but not the name itself.
     Below(String),
-    /// Labels in which a star stands for any part of one label.
+    /// Labels in which a star matches any part of one label.
     Name(String),
     Address(IpAddr),
 }
 
-/// What an entry is compared for.
+/// List for which an entry is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HostList {
     Allow,
@@ -103,7 +104,7 @@ pub(crate) enum HostList {
 }
 
 impl HostRule {
-    /// `host`, `*.host`, `*` or an address, each with an optional `:port`.
+    /// Parses `host`, `*.host`, `*` or an address, each with an optional `:port`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let is_bare_v6 = text.parse::<Ipv6Addr>().is_ok();
@@ -125,16 +126,17 @@ impl HostRule {
         Some(Self { host, port })
     }
 
-    /// Whether this entry speaks of that host and port.
+    /// Returns true if this entry matches that host and port.
     pub(crate) fn matches(&self, host: &ProxyHost, port: u16, list: HostList) -> bool {
         let port_fits = match (self.port, list) {
             (Some(own), _) => own == port,
             (None, HostList::Deny) => true,
-            // An address is named by somebody who knows what listens there.
+            // A user who names an address knows what listens there.
             (None, HostList::Allow) => WEB_PORTS.contains(&port) || matches!(self.host, HostPattern::Address(_)),
         };
         let host_fits = match (&self.host, host) {
-            // An address is allowed by itself only: a name can be looked up, judged and reported; an address hides.
+            // An address is only allowed explicitly: a name can be looked up, judged and reported; an address hides
+            // its owner.
             (HostPattern::Any, ProxyHost::Name(_)) => true,
             (HostPattern::Any, ProxyHost::Address(_)) => list == HostList::Deny,
             (HostPattern::Below(below), ProxyHost::Name(name)) => {
@@ -162,13 +164,13 @@ fn label_matches(pattern: &str, label: &str) -> bool {
     }
 }
 
-/// Whether an address that a name led to is one that the whole internet can reach.
+/// Returns true if an address that a name resolved to is reachable from the whole internet.
 pub(crate) fn is_public_address(address: IpAddr) -> bool {
     match unmap_ipv4(address) {
         IpAddr::V4(v4) => is_public_v4(v4),
         IpAddr::V6(v6) => {
             let [first, second, ..] = v6.segments();
-            // Forms that carry an IPv4 address lead wherever that leads.
+            // Addresses that embed an IPv4 address reach that address.
             let inner = match (first, second) {
                 (0x64, 0xff9b) => Some(embedded_ipv4(v6, 12)),
                 (0x2002, _) => Some(embedded_ipv4(v6, 2)),
@@ -202,7 +204,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     !closed
 }
 
-/// Addresses that are closed even to somebody who names them.
+/// Returns true for addresses that are closed even if they are named explicitly.
 pub(crate) fn is_blocked_address(address: IpAddr) -> bool {
     let address = unmap_ipv4(address);
     METADATA.contains(&address)

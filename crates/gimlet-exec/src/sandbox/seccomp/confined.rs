@@ -8,7 +8,7 @@ use super::{
     add_call_rules, argument_at, filter_end, filter_start, jump, load_word, return_verdict, statement,
 };
 
-/// Newer than the library's list; the same number on every architecture.
+/// Newer than the library's list; one number on every architecture.
 const SETXATTRAT: c_long = 463;
 const REMOVEXATTRAT: c_long = 466;
 const FILE_SETATTR: c_long = 469;
@@ -47,21 +47,21 @@ const CHANGES_OF_METADATA: &[c_long] = &[
     FILE_SETATTR,
 ];
 
-/// Requests to a file that is open for reading that change nothing: its flags, version, attributes and extents, the size
-/// of its blocks, the label of its file system. The last two write, but only to a file that is open for that.
+/// Requests to a file that is open for reading that change nothing: its flags, version, attributes and extents, the
+/// size of its blocks, the label of its file system. The last two write, but only to a file that is open for that.
 const READING_REQUESTS: [u32; 8] =
     [0x8008_6601, 0x8008_7601, 0x801C_581F, 0xC020_660B, 0x0000_0002, 0x8100_9431, 0x4004_9409, 0x4020_940D];
 /// The kind of request that terminals, pipes and sockets take, and where in a request it is.
 const TERMINAL_REQUESTS: u32 = 0x5400;
 const REQUEST_KIND: u32 = 0xff00;
 
-/// The filter of commands that are confined because nobody was asked about them: no sockets, no other processes, and no
-/// changes to the modes, owners, times, attributes and flags of files.
+/// Returns the filter of commands that are confined because they run without asking the user: no sockets, no other
+/// processes, and no changes to the modes, owners, times, attributes and flags of files.
 pub(in super::super) fn confined_filter() -> Vec<FilterInstruction> {
     let unknown = [UNKNOWN, &[libc::SYS_openat2]].concat();
     let closed = [CLOSED, CHANGES_OF_METADATA].concat();
     let mut code = filter_start(&closed, &unknown);
-    // A lease on a file that can be read makes whoever writes it wait.
+    // A lease on a readable file makes its writers wait.
     add_call_rules(
         &mut code,
         libc::SYS_fcntl,
@@ -72,8 +72,8 @@ pub(in super::super) fn confined_filter() -> Vec<FilterInstruction> {
     code
 }
 
-/// Requests to files can set flags, also on a file that is open for reading, and remove whole trees on some file systems:
-/// only those that are known to change nothing are left.
+/// Returns the rules for requests to files, which can set flags, also on a file that is open for reading, and remove
+/// whole trees on some file systems: only those that are known to change nothing are allowed.
 fn reading_request_rules() -> Vec<FilterInstruction> {
     let mut rules = vec![load_word(argument_at(1))];
     for request in TERMINAL_INPUT {

@@ -103,14 +103,14 @@ fn what_takes_the_place_of_a_held_file_is_looked_at() {
         change();
         guard.restore_after(&world.quarantine, &mut RepoScanner::default())
     };
-    // Only somebody outside can do this: the mount is still there.
+    // Only a process outside can do this: the mount is still there.
     assert_eq!(after(&|| fs::write(&envrc, "edited").unwrap()), []);
     assert_eq!(fs::read_to_string(&envrc).unwrap(), "edited");
     let found = after(&|| replace_file(&envrc, "evil"));
     let [SandboxViolation::Replaced { path, moved_to }] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!((path, fs::read_to_string(moved_to).unwrap().as_str()), (&envrc, "evil"));
     assert_eq!(fs::read_to_string(&envrc).unwrap(), "edited");
-    // A second name for the same file gets around the mount.
+    // A second name (hard link) for the file bypasses the mount.
     let other = world.root.join("other");
     fs::hard_link(&envrc, &other).unwrap();
     assert_eq!(after(&|| fs::write(&other, "evil").unwrap()).len(), 1);
@@ -222,7 +222,7 @@ fn a_new_repository_may_stay_but_not_with_hooks_or_commands_in_its_configuration
     let fine = make("fine", "[core]\n\tbare = false\n", "pre-commit.sample");
     let hook = make("hook", "", "pre-commit");
     let command = make("command", "[core]\n\tfsmonitor = evil\n", "x.sample");
-    // Not found by its name, but by the file that leads to it.
+    // Found not by its name, but by the file that points to it.
     fs::create_dir(world.root.join("linked")).unwrap();
     fs::rename(make("far", "[alias]\nst = !evil\n", "x.sample"), world.root.join("far/elsewhere")).unwrap();
     fs::write(world.root.join("linked/.git"), "gitdir: ../far/elsewhere\n").unwrap();
@@ -230,7 +230,7 @@ fn a_new_repository_may_stay_but_not_with_hooks_or_commands_in_its_configuration
     assert!(fine.join("config").exists() && fine.join("hooks").exists());
     assert!(hook.join("config").exists() && !hook.join("hooks").exists());
     assert!(!command.join("config").exists() && command.join("hooks").exists());
-    // The repository that it leads to is the command's own as well.
+    // The repository that it points to is the command's own as well.
     assert!(!world.root.join("far/elsewhere/config").exists());
 }
 
@@ -259,7 +259,7 @@ fn what_others_run_is_held_beside_every_repository() {
     assert_eq!(fs::read_to_string(sub.join(".bashrc")).unwrap(), "old");
     assert!(world.root.join("plain/.envrc").exists(), "no repository");
 
-    // One that is new brings along only what the person has already.
+    // A new one contains only what the user already has.
     fs::write(world.root.join(".envrc"), "evil").unwrap();
     let guard = capture_before(&world.spec(&[]), SandboxBackend::Namespaces);
     for new in ["new", "linked"] {
@@ -311,7 +311,7 @@ fn repositories_that_came_between_two_commands_are_held_by_the_next() {
         second.paths_to_mount().contains(&clone.join("hooks"))
             && second.paths_to_mount().contains(&clone.join("config"))
     );
-    // Where no mount holds them, they are put back.
+    // Without a mount they are restored.
     let third = TamperGuard::capture_before(&world.spec(&[]), &sandbox_support(SandboxBackend::Landlock), &mut census);
     fs::write(clone.join("config"), "[core]\nfsmonitor = evil\n").unwrap();
     assert_eq!(third.restore_after(&world.quarantine, &mut census).len(), 1);
@@ -360,7 +360,7 @@ fn what_cannot_be_moved_away_is_removed_and_told() {
     for closed in [".vscode/a/b", ".vscode/a", ".vscode"] {
         fs::set_permissions(world.root.join(closed), fs::Permissions::from_mode(0o100)).unwrap();
     }
-    // No folder can be made there.
+    // No folder can be created there.
     fs::write(&world.quarantine, "").unwrap();
     let found = guard.restore_after(&world.quarantine, &mut RepoScanner::default());
     let told =
@@ -385,7 +385,7 @@ fn a_folder_that_the_person_closed_is_looked_into_and_closed_again() {
     mode(0o755);
     assert!(git.join("hooks/pre-commit").exists());
 
-    // What a command closes stays open.
+    // Folders that a command closes stay open.
     let guard = capture_before(&world.spec(&[]), SandboxBackend::Namespaces);
     fs::create_dir(world.root.join("closed/sub/new.git")).unwrap();
     mode(0o311);
@@ -483,7 +483,7 @@ fn a_folder_with_a_file_that_has_another_name_is_compared_by_what_is_in_it() {
     fs::write(&other, "evil").unwrap();
     assert_eq!(guard.restore_after(&world.quarantine, &mut RepoScanner::default()).len(), 1);
     assert_eq!(fs::read_to_string(&tasks).unwrap(), "old");
-    // Without one, an edit in place is the person's.
+    // Without one, an edit in place is the user's.
     let guard = capture_before(&world.spec(&[".vscode"]), SandboxBackend::Namespaces);
     fs::write(&tasks, "edited").unwrap();
     assert_eq!(guard.restore_after(&world.quarantine, &mut RepoScanner::default()), []);

@@ -1,4 +1,4 @@
-//! Repositories that commands of the same session made.
+//! Repositories that commands of this session created.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn a_plain_repository_that_a_command_made_is_watched_and_not_held() {
     let remote = "[remote \"origin\"]\n\turl = a:b\n";
     assert_eq!(command(&|| replace_file(&config, remote), false), 0);
     assert_eq!(fs::read_to_string(&config).unwrap(), remote);
-    // It never gets what others would run, and keeps what it had.
+    // It never gets files that other programs would run, and keeps those that it had.
     let evil = || {
         fs::write(&config, "[core]\n\tfsmonitor = evil\n").unwrap();
         fs::write(made.join(".git/hooks/pre-commit"), "evil").unwrap();
@@ -41,7 +41,7 @@ fn a_plain_repository_that_a_command_made_is_watched_and_not_held() {
     assert_eq!(command(&|| fs::rename(&made, world.root.join("moved")).unwrap(), false), 0);
     assert_eq!(command(&|| fs::rename(world.root.join("moved"), &made).unwrap(), false), 0);
     assert_eq!(command(&|| fs::remove_dir_all(&made).unwrap(), false), 0);
-    // Once a person made it theirs, it is held like every other.
+    // Once the user has changed it, it is protected like every other.
     assert_eq!(command(&|| create_clone(&made), false), 0);
     fs::write(made.join(".git/hooks/pre-commit"), "the person's").unwrap();
     assert_eq!(command(&|| {}, true), 0);

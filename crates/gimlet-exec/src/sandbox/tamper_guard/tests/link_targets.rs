@@ -1,4 +1,4 @@
-//! What protected files lead to, by links and by what they say.
+//! Targets of protected files, by symlinks and by their content.
 
 use super::*;
 
@@ -25,10 +25,10 @@ fn a_git_that_leads_elsewhere_by_a_turned_link_is_taken_away() {
         change();
         guard.restore_after(&world.quarantine, &mut RepoScanner::default()).len()
     };
-    // A new one may not go through a link at all.
+    // A new one may not go through a symlink at all.
     assert_eq!(after(&|| fs::write(&link, "gitdir: ../s/x\n").unwrap()), 1);
     assert!(!link.exists());
-    // One of the person's may, and leads where it led.
+    // One of the user's may, and keeps its target.
     fs::write(&link, "gitdir: ../s/x\n").unwrap();
     assert_eq!(after(&|| {}), 0);
     let turn = |to: &Path| {
@@ -111,7 +111,7 @@ fn what_the_configuration_names_is_held_like_hooks_and_configuration() {
     for name in ["scripts/hook", "scripts/other", "scripts/mine", ".githooks/pre-commit"] {
         fs::write(root.join(name), "old").unwrap();
     }
-    // The same for a worktree, where it means another folder.
+    // For a worktree, where it means another folder.
     create_repository(&root.join(".git/worktrees/tree"), "");
     fs::write(root.join("tree/.git"), "gitdir: ../.git/worktrees/tree\n").unwrap();
     fs::write(root.join("tree/.githooks/pre-commit"), "old").unwrap();

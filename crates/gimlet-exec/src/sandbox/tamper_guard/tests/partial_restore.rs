@@ -1,9 +1,9 @@
-//! Of a folder in which something changed only that goes; the rest is the person's, and stays where it is.
+//! In a changed folder only the changed parts are removed; the rest is the user's and stays in place.
 
 use super::*;
 use std::os::unix::fs::MetadataExt;
 
-/// A folder of skills, with something in it that is too large to be kept.
+/// Creates a folder of skills, optionally with a file that is too large to be kept.
 fn create_skills_folder(world: &GuardWorld, large: bool) -> (PathBuf, SandboxSpec) {
     let skills = world.root.join(".claude/skills");
     fs::create_dir_all(skills.join("s")).unwrap();
@@ -87,7 +87,7 @@ fn what_is_too_large_to_be_kept_is_never_removed() {
     fs::write(&new, "evil").unwrap();
     fs::write(&world.quarantine, "").unwrap();
     let found = guard.restore_after(&world.quarantine, &mut RepoScanner::default());
-    // What is left keeps nothing else in its place.
+    // A part that is left does not prevent other restores.
     let [SandboxViolation::Left { path: left, .. }, SandboxViolation::Tampered { path, moved_to: None }] =
         found.as_slice()
     else {
@@ -125,7 +125,7 @@ fn what_gimlet_itself_writes_meanwhile_stays_and_nothing_beside_it() {
         guard.record_own_write(&tasks, None, Some(b"one"));
         fs::write(&tasks, "two").unwrap();
         guard.record_own_write(&tasks, Some(b"one"), Some(b"two"));
-        // What a command made of it before is not made the person's by a change of it.
+        // A change by the user does not make a command's earlier file theirs.
         fs::write(&planted, "evil, changed").unwrap();
         guard.record_own_write(&planted, Some(b"evil"), Some(b"evil, changed"));
         fs::write(tasks.with_file_name("evil"), "").unwrap();
@@ -135,7 +135,8 @@ fn what_gimlet_itself_writes_meanwhile_stays_and_nothing_beside_it() {
         for (path, text) in [(&server, "new"), (&tasks, "two")] {
             assert_eq!(fs::read_to_string(path).unwrap(), text, "{backend:?}");
         }
-        // What is taken back is not put back, and what the command makes of it is.
+        // A file that gimlet wrote and removed again is not restored; the command's change to gimlet's other file is
+        // undone.
         let mut guard = capture_before(&world.spec(&[".mcp.json", ".vscode", ".envrc"]), backend.clone());
         fs::write(&planted, "made").unwrap();
         guard.record_own_write(&planted, None, Some(b"made"));
