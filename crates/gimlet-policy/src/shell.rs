@@ -1,6 +1,6 @@
-//! What a shell command would do, read from its text alone. [`analyse_command`] parses bash with tree-sitter, checks the result
-//! against bash's own lexical rules and derives facts; it decides nothing and runs nothing. Text that is not fully
-//! understood is never read-only, and rules that forbid are still shown every command that could be in it.
+//! Analysis of a shell command from its text alone. [`analyse`] parses bash with tree-sitter, checks the result against
+//! bash's own lexical rules and derives facts; it must never decide or run anything. Text that is not fully understood
+//! is never read-only, and deny rules still see every command that could be in it.
 
 mod appended_args;
 mod awk_script;
@@ -56,42 +56,42 @@ pub(crate) use word::UNKNOWN_CHAR;
 pub use word::{Word, WordPiece};
 pub(crate) use wrappers::{base_name, find_actions, is_known_wrapper, own_words, reachable_commands};
 
-/// Beyond this many characters a command always asks.
+/// Length in characters above which a command always needs a prompt.
 const LONGEST_UNASKED: usize = 10_000;
-/// Beyond this many bytes a text is not read at all: Linux hands no program so much in one argument, and the words would
-/// fill the memory.
+/// Length in bytes above which a text is not read at all: Linux accepts no longer single argument, and the words would
+/// use too much memory.
 const LONGEST_READ: usize = 128 * 1024;
-/// Scripts inside scripts (`bash -c 'bash -c …'`) that are looked into.
+/// Maximum number of nested scripts (`bash -c 'bash -c …'`) that are analysed.
 const MOST_SCRIPTS: usize = 32;
-/// Bytes of these together, where they are more than half again as many as those of the text itself.
+/// Minimum byte budget for all nested scripts; larger for texts whose own length times 1.5 exceeds it.
 const MOST_SCRIPT_BYTES: usize = 1_536;
-/// Directories that a text may go to before nobody can say where it stands.
+/// Maximum number of directories that a text may change to; beyond it the current directory is unknown.
 const MOST_DIRECTORIES: usize = 16;
 
-/// Redirections with descriptors above 2 that are held against each other; with further ones it is not known who opened
-/// them.
+/// Maximum number of redirections with descriptors above 2 that are compared with each other; with more, it is unknown
+/// which one opened a descriptor.
 const MOST_DESCRIPTORS: usize = 64;
 
-/// Where a command would run.
+/// Environment that a command would run in.
 #[derive(Clone, Copy, Debug)]
 pub struct ShellFacts<'a> {
     /// The working directory, absolute.
     pub cwd: &'a Path,
-    /// The working directories, absolute and normalised; `cwd` is among them when it is one.
+    /// The working directories, absolute and normalised; includes `cwd` if that is one.
     pub roots: &'a [PathBuf],
     pub home: Option<&'a Path>,
-    /// The variables that the shell begins with. `None` when nobody knows them, and then every one may have a value.
+    /// Variables that the shell starts with; `None` if unknown, and then any variable may have a value.
     pub environment: Option<&'a EnvironmentNames>,
 }
 
 impl ShellFacts<'_> {
-    /// Whether a variable may have a value that the text does not give it.
+    /// Returns true if a variable may have a value that the text does not assign.
     pub(crate) fn may_inherit(&self, name: &str) -> bool {
         self.environment.is_none_or(|names| names.may_be_set(name))
     }
 }
 
-/// Why a text is not fully understood.
+/// Reason why a text is not fully understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ParseTrouble {
@@ -103,13 +103,13 @@ pub enum ParseTrouble {
     Character,
     TooLong,
     TooDeep,
-    /// It goes to more directories than can be followed.
+    /// Changes to more directories than can be tracked.
     TooMany,
-    /// More lists in braces than can be followed.
+    /// More brace lists than can be tracked.
     TooManyLists,
-    /// The parser ran out of time.
+    /// The parser timed out.
     Timeout,
-    /// It is for zsh, which may read it otherwise than bash.
+    /// Text for zsh, which may read it differently from bash.
     Zsh,
 }
 
@@ -134,106 +134,108 @@ impl fmt::Display for ParseTrouble {
 pub struct FileRedirect {
     pub target: Word,
     pub writes: bool,
-    /// What it reads, where only names inside the working directories can be meant.
+    /// Files that it reads, if only names inside the working directories are possible.
     pub(crate) source: Option<ReadTargets>,
     at: usize,
 }
 
-/// What [`analyse_command`] found.
+/// Result of [`analyse`].
 #[derive(Clone, Debug, Default)]
 pub struct ShellAnalysis {
-    /// The words, when the whole text is one simple command of static words.
+    /// The words, if the whole text is one simple command of static words.
     pub simple: Option<Vec<String>>,
     /// Every command found anywhere in the text, scripts for other shells included, each once.
     pub commands: Vec<Vec<Word>>,
-    /// Where in each of them the commands stand that it would run, itself first.
+    /// Ranges within each command of the commands that it would run, itself first.
     reach: Vec<Vec<Range<usize>>>,
-    /// What becomes of those that others complete with words that nobody knows.
+    /// Commands completed by others with unknown words.
     completed: Vec<Vec<Word>>,
-    /// It only reads, and only inside the working directories (as spelled; see `reads`).
+    /// True if it only reads, and only inside the working directories (as spelled; see `reads`).
     pub read_only: bool,
-    /// What a read-only command opens, normalised but with links unresolved: whoever runs it should let these paths be
-    /// decided as reads, too.
+    /// Paths that a read-only command opens, normalised but with symlinks unresolved; the caller should also have these
+    /// paths decided as reads.
     pub reads: Vec<PathBuf>,
-    /// It reads whole directory trees.
+    /// True if it reads whole directory trees.
     pub reads_trees: bool,
-    /// Hard to undo.
+    /// True if the effect is hard to undo.
     pub destructive: bool,
     pub runs_git: bool,
     /// The seconds of a leading `sleep`.
     pub starts_with_sleep: Option<f64>,
-    /// Nothing in the text was beyond the analysis.
+    /// True if nothing in the text was beyond the analysis.
     pub fully_parsed: bool,
-    /// Why it was not.
+    /// Reason why it was not fully parsed.
     pub trouble: Option<ParseTrouble>,
-    /// The text was so long that it was not read: nothing else here is known.
+    /// True if the text was so long that it was not read: nothing else here is known.
     pub too_long_to_read: bool,
-    /// What it would remove that nobody may wave through.
+    /// Description of a removal that must never be allowed without a prompt.
     pub critical_removal: Option<String>,
-    /// The same with every removal by a pattern that stands directly in a critical directory, whatever it takes: no rule
-    /// covers `rm *.o`.
+    /// Like `critical_removal`, but counting every removal by a pattern directly in a critical directory, regardless of
+    /// what it matches: no rule covers `rm *.o`.
     pub sweeping_removal: Option<String>,
-    /// What it would remove as far as that is spelled out, patterns included; links may lead it elsewhere.
+    /// Paths that it would remove as far as they are spelled out, patterns included; symlinks may lead elsewhere.
     pub removed: Vec<PathBuf>,
-    /// It runs gimlet to give or take back trust.
+    /// True if it runs gimlet to grant or revoke trust.
     pub gives_trust: bool,
-    /// It runs gimlet to change settings.
+    /// True if it runs gimlet to change settings.
     pub changes_settings: bool,
-    /// The command whose exit status counts (`grep`, `git diff`), when that is plain to see.
+    /// The command whose exit status counts (`grep`, `git diff`), if unambiguous.
     pub last_pipeline_command: Option<String>,
     /// The file that a single viewing command shows.
     pub view_of_file: Option<PathBuf>,
-    /// It may change files that were read before.
+    /// True if it may change files that were read before.
     pub looks_like_writer: bool,
     /// Files opened by redirections.
     pub redirects: Vec<FileRedirect>,
-    /// It changes the working directory, so relative paths may mean something else.
+    /// True if it changes the working directory, so relative paths may mean something else.
     pub changes_directory: bool,
-    /// It runs text that its words do not show, as `… | sh` does.
+    /// True if it runs text that its words do not show, as in `… | sh`.
     pub runs_hidden_text: bool,
-    /// Where its commands may stand: the working directory, then every directory it names as one to go to.
+    /// Directories in which its commands may run: the working directory, then every directory that it may change to.
     pub directories: Vec<PathBuf>,
-    /// An expansion may run or assign something by the value of a variable.
+    /// True if an expansion may run or assign something depending on the value of a variable.
     pub has_indirect_expansion: bool,
-    /// What has to be permitted one by one; empty when the text has parts that no rule about single commands speaks of.
+    /// Parts that have to be permitted one by one; empty if the text has parts that rules about single commands cannot
+    /// cover.
     pub(crate) parts: Vec<CommandPart>,
     /// The values of assignments before commands and on their own, as far as they are static.
     pub(crate) assigned_values: Vec<String>,
-    /// It hands texts to other shells, whose commands are among the others.
+    /// True if it passes texts to other shells; their commands are included in the others.
     pub(crate) has_scripts: bool,
-    /// Something in it evaluates values: arithmetic, subscripts and indirect names run the substitutions in them.
+    /// True if something in it evaluates values: arithmetic, subscripts and indirect names run the substitutions in
+    /// them.
     pub(crate) evaluates_values: bool,
-    /// The static words that loops go through.
+    /// Static words that loops iterate over.
     pub(crate) loop_words: Vec<String>,
-    /// A value before a command is only known when the text runs.
+    /// True if a value before a command is only known at run time.
     pub(crate) assigns_unknown_values: bool,
     /// Here-documents and here-strings.
     pub(crate) documents: Vec<String>,
-    /// Files that the texts inside it open by redirections.
+    /// Files that nested texts open by redirections.
     pub(crate) inner_redirects: Vec<FileRedirect>,
-    /// Commands whose output another one reads, or that becomes words or a file of another.
+    /// Commands whose output another command reads, or whose output becomes words or a file of another.
     pub(crate) piped_commands: Vec<Vec<Word>>,
 }
 
 impl ShellAnalysis {
-    /// Every command, and behind each those that it would run in turn.
+    /// Returns every command, each followed by those that it would run in turn.
     pub(crate) fn reachable_commands(&self) -> impl Iterator<Item = &[Word]> {
         self.reachable_commands_where(|_| true)
     }
 
-    /// The commands that others complete with words that nobody knows, and what these would run in turn.
+    /// Returns the commands that others complete with unknown words, and those that these would run in turn.
     pub(crate) fn completed_commands(&self) -> impl Iterator<Item = &[Word]> {
         self.completed.iter().flat_map(|words| reachable_commands(words))
     }
 
-    /// The same for the commands that are wanted.
+    /// Returns the reachable commands of those commands for which `wanted` returns true.
     pub(crate) fn reachable_commands_where(&self, wanted: impl Fn(&[Word]) -> bool) -> impl Iterator<Item = &[Word]> {
         let commands = self.commands.iter().zip(&self.reach).filter(move |(words, _)| wanted(words));
         commands.flat_map(|(words, reach)| reach.iter().map(|range| &words[range.clone()]))
     }
 }
 
-/// Analyses a command text that zsh will run: what it may read otherwise is not understood.
+/// Analyses a command text that zsh will run; constructs that zsh may read differently are not understood.
 pub(crate) fn analyse_for_zsh(text: &str, facts: &ShellFacts<'_>) -> ShellAnalysis {
     let analysis = analyse(text, facts);
     if analysis.trouble.is_some() || zsh::reads_like_bash(text) {
@@ -297,7 +299,7 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> ShellAnalysis {
     analysis
 }
 
-/// The paths that a command names, when its every flag is known and its words are static.
+/// Returns the paths that a command names, or `None` unless its every flag is known and its words are static.
 pub(crate) fn operand_paths(words: &[Word]) -> Option<Vec<&str>> {
     words.iter().all(|word| !word.is_dynamic()).then(|| read_only_commands::path_operands(words))?
 }
@@ -306,13 +308,13 @@ fn static_values(words: &[Word]) -> Option<Vec<String>> {
     words.iter().map(|word| word.value().map(str::to_owned)).collect()
 }
 
-/// The commands of the tree; when the tree is in doubt, also whatever the linear reading finds; and the commands of
-/// scripts that these hand to other shells.
+/// Returns the commands of the tree; if the tree is in doubt, also those found by the linear scan; and the commands of
+/// scripts that these pass to other shells.
 fn find_all_commands(text: &str, parsed: parse::ParsedScript) -> FoundCommands {
     let mut found = FoundCommands::default();
     found.add_text(text, parsed);
     let (mut scripts, mut at, mut fed) = (0, 0, false);
-    // One text may be handed on in very many readings.
+    // One text may be passed on in very many readings.
     let mut bytes = MOST_SCRIPT_BYTES.max(text.len() + text.len() / 2);
     let (mut shells, mut runs_files, mut makes_pipes) = (false, false, false);
     while at < found.commands.len() && scripts < MOST_SCRIPTS {
@@ -325,7 +327,7 @@ fn find_all_commands(text: &str, parsed: parse::ParsedScript) -> FoundCommands {
             reached.iter().map(|words| shell_programs::find_shell_program(words)).collect();
         let completed = appended_args::complete_commands(&found.commands[at]);
         let mut whole = completed.commands.iter().flat_map(|words| reachable_commands(words));
-        // What is added to a text for a shell is a text that nobody sees.
+        // Words added to a text for a shell are not visible here.
         let added =
             completed.incomplete || whole.any(|words| shell_programs::find_shell_program(words).has_unknown_text);
         let unseen = added || programs.iter().any(|program| program.has_unknown_text);
@@ -333,7 +335,8 @@ fn find_all_commands(text: &str, parsed: parse::ParsedScript) -> FoundCommands {
         found.incomplete |= unseen;
         let mut nested: Vec<String> = programs.into_iter().flat_map(|program| program.texts).collect();
         if unseen && !fed {
-            // Which text reaches which shell is not followed: any document, any echo and any value of several words may.
+            // The analysis does not track which text reaches which shell: any document, echo or value of several words
+            // may.
             fed = true;
             nested.extend(found.documents.iter().cloned());
             let values = found.assigned_values.iter().filter(|value| value.contains(char::is_whitespace));
@@ -350,7 +353,7 @@ fn find_all_commands(text: &str, parsed: parse::ParsedScript) -> FoundCommands {
             scripts += 1;
             found.has_scripts = true;
             let inner = parse::parse_script(&script);
-            // Of what is not understood nobody knows which files it opens.
+            // A text that is not understood may open unknown files.
             found.incomplete |= inner.trouble.is_some();
             found.redirects.extend(collect_file_redirects(&inner.redirects));
             found.add_text(&script, inner);
@@ -358,7 +361,7 @@ fn find_all_commands(text: &str, parsed: parse::ParsedScript) -> FoundCommands {
         at += 1;
     }
     found.incomplete |= at != found.commands.len();
-    // What goes through a pipe is in no file.
+    // Data that goes through a pipe is in no file.
     found.incomplete |= makes_pipes && runs_files;
     found.incomplete |= shell_programs::runs_unknown_startup_file(&found.texts, &found.commands, shells);
     dedup_commands(&mut found.commands);
@@ -366,7 +369,7 @@ fn find_all_commands(text: &str, parsed: parse::ParsedScript) -> FoundCommands {
     found
 }
 
-/// What holds for a command holds for it wherever it stands again.
+/// Removes duplicate commands: facts about a command hold for each of its occurrences.
 fn dedup_commands(commands: &mut Vec<Vec<Word>>) {
     if commands.len() > 1 {
         let mut known = HashSet::with_capacity(commands.len());
@@ -376,30 +379,30 @@ fn dedup_commands(commands: &mut Vec<Vec<Word>>) {
     }
 }
 
-/// What was found in a text and in the texts inside it.
+/// Findings in a text and in its nested texts.
 #[derive(Default)]
 struct FoundCommands {
     commands: Vec<Vec<Word>>,
-    /// Those that others complete.
+    /// Commands that others complete.
     completed: Vec<Vec<Word>>,
     documents: Vec<String>,
     assigned_values: Vec<String>,
     loop_words: Vec<String>,
     piped_commands: Vec<Vec<Word>>,
-    /// Files that texts inside the text open by redirections.
+    /// Files that nested texts open by redirections.
     redirects: Vec<FileRedirect>,
-    /// Some value is only known when the text runs.
+    /// True if some value is only known at run time.
     assigns_unknown_values: bool,
-    /// Not every script was looked into, or a value runs that nobody sees.
+    /// True if not every script was analysed, or an unseen value is run.
     incomplete: bool,
     evaluates_values: bool,
-    /// There are texts inside it.
+    /// True if it has nested texts.
     has_scripts: bool,
-    /// Names and the values that loops give them, where something may remove these.
+    /// Variables and the values that loops assign to them, if something may remove these.
     names: critical_removal::VariableValues,
-    /// The texts that may give values to names.
+    /// Texts that may assign variables.
     texts: Vec<String>,
-    /// What commands are fed that remove it.
+    /// Inputs of commands that remove what they read.
     feeds: Vec<critical_removal::RemovalFeed>,
 }
 
@@ -409,7 +412,7 @@ impl FoundCommands {
             self.commands.extend(scan::scan_commands(text));
         }
         for stretch in &parsed.unquoted {
-            // As if it stood in double quotes: only what is expanded in it is a command. Quotes are between words or in them.
+            // Parse it as if in double quotes: only expansions in it are commands. Quotes are between words or in them.
             for instead in [" ", ""] {
                 self.commands.extend(scan::scan_commands(&format!("\"{}\"", stretch.replace(['\'', '"'], instead))));
             }
@@ -454,10 +457,11 @@ fn collect_file_redirects(redirects: &[parse::ParsedRedirect]) -> Vec<FileRedire
     redirects.iter().filter_map(|redirect| to_file_redirect(redirect, &numbered)).collect()
 }
 
-/// `numbered` are those that may have opened a descriptor above 2.
+/// Converts a parsed redirection; returns `None` if no file is opened. `numbered` are the redirections that may have
+/// opened a descriptor above 2.
 fn to_file_redirect(redirect: &parse::ParsedRedirect, numbered: &[&parse::ParsedRedirect]) -> Option<FileRedirect> {
     let target = &redirect.target;
-    // A descriptor that the text does not open itself was somebody else's, and may lead anywhere.
+    // A descriptor that the text does not open itself is inherited and may refer to anything.
     if let Some(number) = redirect.extra_descriptor_target()
         && !numbered.iter().any(|other| other.opens_descriptor_for(number, redirect))
     {
@@ -469,7 +473,7 @@ fn to_file_redirect(redirect: &parse::ParsedRedirect, numbered: &[&parse::Parsed
     match redirect.operator.as_str() {
         "<<" | "<<<" | "<&-" | ">&-" => None,
         "<&" | ">&" if target.value().is_some_and(descriptor) => None,
-        // The other end is a command of its own.
+        // The other end is a separate command.
         "<" if matches!(target.pieces(), [WordPiece::Stream]) => None,
         "<" if target.value() == Some("/dev/null") => None,
         "<" | "<&" => file(false),
@@ -478,7 +482,7 @@ fn to_file_redirect(redirect: &parse::ParsedRedirect, numbered: &[&parse::Parsed
     }
 }
 
-/// Whether every part only reads; if so, everything that it reads.
+/// Marks the analysis read-only, with all paths read, if every part only reads.
 fn mark_read_only(parsed: &parse::ParsedScript, analysis: &mut ShellAnalysis) {
     if parsed.commands.is_empty() {
         return;
@@ -486,7 +490,7 @@ fn mark_read_only(parsed: &parse::ParsedScript, analysis: &mut ShellAnalysis) {
     let parts = analysis.parts.iter().map(|part| part.reads.as_ref());
     let readings: Option<Vec<_>> = parts.chain(analysis.redirects.iter().map(|file| file.source.as_ref())).collect();
     let Some(readings) = readings else { return };
-    // Whether what climbs stays inside is for whoever follows links to say.
+    // Only a check that resolves symlinks can decide if a path with `..` stays inside.
     if readings.iter().any(|reading| reading.outside_roots || !reading.parent_paths.is_empty()) {
         return;
     }
@@ -497,7 +501,7 @@ fn mark_read_only(parsed: &parse::ParsedScript, analysis: &mut ShellAnalysis) {
     (analysis.read_only, analysis.reads_trees, analysis.reads) = (true, trees, reads);
 }
 
-/// Facts that any reachable command decides.
+/// Derives the facts that any reachable command determines.
 fn derive_facts(
     analysis: &mut ShellAnalysis,
     mut names: critical_removal::VariableValues,
@@ -507,7 +511,7 @@ fn derive_facts(
 ) {
     let mut directories = vec![facts.cwd.to_path_buf()];
     let mut seen: HashSet<PathBuf> = directories.iter().cloned().collect();
-    // Each with whether words are added to it that nobody knows.
+    // Each with a flag that is true if unknown words are added to it.
     let commands = analysis.commands.iter().zip(&analysis.reach);
     let reached = commands.flat_map(|(words, reach)| {
         let more = self_invocation::appends_unknown_words(words);
@@ -523,9 +527,9 @@ fn derive_facts(
         if let [name @ ("cd" | "pushd" | "popd"), operands @ ..] = known.as_slice() {
             moves = true;
             let target = operands.iter().find(|operand| !operand.starts_with('-') && !operand.is_empty());
-            // A plain `cd` goes home.
+            // A plain `cd` changes to the home directory.
             let target = target.map(Path::new).or(facts.home.filter(|_| *name == "cd" && operands.is_empty()));
-            // Each may follow on any of those before, and any may fail.
+            // Each may start from any of those before, and any may fail.
             let known = if directories.len() < MOST_DIRECTORIES { directories.clone() } else { Vec::new() };
             for from in known {
                 let reached = target.map(|target| crate::paths::normalise(&from, target));
@@ -536,7 +540,7 @@ fn derive_facts(
         }
     }
     if directories.len() >= MOST_DIRECTORIES {
-        // What was not followed could be just the protected one.
+        // A directory that was not tracked could be the protected one.
         analysis.trouble.get_or_insert(ParseTrouble::TooMany);
     }
     if !feeds.is_empty() || reached.iter().any(|(words, _)| critical_removal::may_remove_files(words)) {
@@ -573,7 +577,7 @@ fn derive_facts(
     analysis.directories = directories;
 }
 
-/// `grep`, or for git `git diff`.
+/// Returns the name of a command: `grep`, or for git `git diff`.
 fn command_name(words: &[Word]) -> Option<String> {
     let inner = reachable_commands(words).into_iter().last()?;
     let known = command_facts::known_words(inner);

@@ -1,6 +1,6 @@
-//! What becomes of a command that another one completes: `xargs` and `parallel` put words behind it or into it, `find` puts
-//! the names of files in place of `{}`. Nobody knows these words, so a rule that forbids may be about the whole. What is
-//! found here never allows anything.
+//! Commands that another command completes: `xargs` and `parallel` append or insert words, `find` replaces `{}` by file
+//! names. These words are unknown, so a deny rule may match the whole. Findings of this module must never allow
+//! anything.
 
 use super::scan;
 use super::word::{UNKNOWN_CHAR, Word, WordPiece};
@@ -8,26 +8,26 @@ use super::wrappers::{
     base_name, find_actions, inner_command_starts, is_find_exec, reachable_commands, reachable_ranges,
 };
 
-/// Completed commands inside one command before nobody follows them any more.
+/// Maximum number of completed commands inside one command that are tracked.
 const MOST_COMPLETED: usize = 8;
-/// Words of those before it with which one more is followed.
+/// Maximum number of words in the completed commands so far for one more to be tracked.
 const MOST_WORDS: usize = 512;
-/// Starting points of one `find` that are told apart.
+/// Maximum number of starting points of one `find` that are distinguished.
 const MOST_POINTS: usize = 4;
 
 /// Programs that complete the command that they run.
 const COMPLETERS: &[&str] = &["xargs", "parallel", "entr", "find"];
 
-/// The commands of one command that get words from elsewhere, as far as these can be told.
+/// Commands inside one command that get words from elsewhere, as far as these are known.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CompletedCommands {
     pub(super) commands: Vec<Vec<Word>>,
-    /// There were too many to follow, or what is added may be any command at all.
+    /// True if there were too many to track, or the added words may be any command.
     pub(super) incomplete: bool,
     words: usize,
 }
 
-/// What the command and those that it would run are completed to, one inside another as well.
+/// Returns the completed forms of the command and of those that it would run, nested ones included.
 pub(super) fn complete_commands(words: &[Word]) -> CompletedCommands {
     let mut found = CompletedCommands::default();
     found.add(words);
@@ -40,7 +40,7 @@ pub(super) fn complete_commands(words: &[Word]) -> CompletedCommands {
 }
 
 impl CompletedCommands {
-    /// Only the outermost one that completes another: those inside it stand in what it completes.
+    /// Adds only the outermost completing command: those inside it are part of what it completes.
     fn add(&mut self, words: &[Word]) {
         if !words.iter().any(may_complete_command) {
             return;
@@ -76,7 +76,7 @@ impl CompletedCommands {
             self.incomplete |= marks.iter().any(|mark| mark.contains(UNKNOWN_CHAR));
             let mut changed = inner.to_vec();
             marks.iter().for_each(|mark| changed = replace_in_words(&changed, mark));
-            // Where there is nothing to put them in place of, they come last.
+            // Without a placeholder the words are appended.
             if changed == inner {
                 changed.push(Word::unknown());
             }
@@ -84,7 +84,7 @@ impl CompletedCommands {
         }
     }
 
-    /// A shell reads what `parallel` starts; without a command of its own it starts what it reads.
+    /// Adds the commands of `parallel`, which passes them to a shell; without a command it runs its input.
     fn add_parallel(&mut self, words: &[Word]) {
         let starts = inner_command_starts(words);
         let listed = |word: &Word| word.value().is_some_and(|text| text.starts_with(":::"));
@@ -103,14 +103,14 @@ impl CompletedCommands {
         }
     }
 
-    /// A name that `find` puts in begins with one of its starting points.
+    /// Adds the commands of `find`; an inserted name begins with one of its starting points.
     fn add_find(&mut self, words: &[Word]) {
         let points = find_starting_points(words).unwrap_or_else(|| vec![Word::unknown()]);
         for action in find_actions(words) {
-            // What is found may be any program.
+            // The file that is found may be any program.
             let starts_found = |inner: &[Word]| inner.first().is_some_and(|word| word.masked().contains("{}"));
             self.incomplete |= reachable_commands(&words[action.clone()]).into_iter().any(starts_found);
-            // What it says for a name inside the folder has another beginning.
+            // With `-execdir` the name has another beginning.
             let inside = words.get(action.start - 1).and_then(Word::value).is_some_and(|word| word.ends_with("dir"));
             let unknown = [Word::unknown()];
             for point in if inside { &unknown[..] } else { &points } {
@@ -127,7 +127,7 @@ fn may_complete_command(word: &Word) -> bool {
     is_find_exec(word) || name.is_some_and(|name| name != "find" && COMPLETERS.contains(&name))
 }
 
-/// The strings in place of which `xargs` puts what it reads.
+/// Returns the placeholders that `xargs` replaces by its input.
 fn xargs_placeholders(own: &[Word]) -> Vec<String> {
     let mut found = Vec::new();
     for (at, word) in own.iter().enumerate() {
@@ -137,7 +137,7 @@ fn xargs_placeholders(own: &[Word]) -> Vec<String> {
         if let Some(rest) = long {
             found.push(rest.split_once('=').map_or("{}", |(_, mark)| mark).to_owned());
         } else if let Some(letters) = text.strip_prefix('-').filter(|letters| !letters.starts_with('-')) {
-            // Behind other letters as well: `-0I{}`.
+            // Also after other letters: `-0I{}`.
             let Some((_, mark)) = letters.split_once(['I', 'J', 'i']) else { continue };
             match mark {
                 "" if letters.ends_with('i') => found.push("{}".to_owned()),
@@ -154,7 +154,7 @@ fn replace_in_words(words: &[Word], mark: &str) -> Vec<Word> {
     words.iter().map(|word| replace_in_word(word, mark)).collect()
 }
 
-/// The word with something unknown wherever its letters are the mark.
+/// Returns the word with something unknown in place of each occurrence of the mark.
 fn replace_in_word(word: &Word, mark: &str) -> Word {
     let has = |piece: &WordPiece| matches!(piece, WordPiece::Text(text) if text.contains(mark));
     if !word.pieces().iter().any(has) {
@@ -163,7 +163,7 @@ fn replace_in_word(word: &Word, mark: &str) -> Word {
     Word::from_masked(&word.masked().replace(mark, UNKNOWN_CHAR.encode_utf8(&mut [0; 4])))
 }
 
-/// A text with something unknown wherever `parallel` may put a value: `{}`, `{.}`, `{1}`, `{= … =}`.
+/// Returns a text with something unknown wherever `parallel` may insert a value: `{}`, `{.}`, `{1}`, `{= … =}`.
 fn mask_parallel_placeholders(text: &str) -> String {
     let mut rest = text;
     let mut changed = String::new();
@@ -176,12 +176,12 @@ fn mask_parallel_placeholders(text: &str) -> String {
     changed + rest
 }
 
-/// What is added may be several words, or none.
+/// Marks a word as possibly becoming several words, or none.
 fn mark_splittable(word: Word) -> Word {
     if word.is_dynamic() { Word::from_masked(&word.masked()) } else { word }
 }
 
-/// Words that begin as the names do that `find` prints; `None` when they may begin with anything.
+/// Returns words with the beginnings of the names that `find` prints; `None` if they may begin with anything.
 fn find_starting_points(words: &[Word]) -> Option<Vec<Word>> {
     let values: Vec<&str> = words.iter().map(Word::value).collect::<Option<_>>()?;
     let listed = |word: &&str| word.starts_with("-files0") || *word == "-f";

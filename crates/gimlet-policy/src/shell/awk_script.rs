@@ -1,5 +1,5 @@
-//! Programs for `awk`, read far enough to say whether they run commands that do not stand in them: `system($0)`, or a pipe to
-//! a shell.
+//! Partial parser for `awk` programs: detects commands that are run but not written in the program, such as
+//! `system($0)` or a pipe to a shell.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -28,7 +28,7 @@ impl AwkToken {
         }
     }
 
-    /// A command that is written out, and is no shell that reads others.
+    /// Returns true for a command that is written out and is not a shell that reads others.
     fn is_literal_command(&self) -> bool {
         let AwkToken::Text(text) = self else { return false };
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -37,8 +37,8 @@ impl AwkToken {
     }
 }
 
-/// Whether `awk` with these words runs a command that does not stand in them. Its program is the first word that is neither
-/// an option nor the value of one, unless an option brings it.
+/// Returns true if `awk` with these words runs a command that is not written in them. The program is the first word
+/// that is neither an option nor an option's value, unless an option supplies it.
 pub(crate) fn runs_hidden_command(arguments: &[&str]) -> bool {
     let mut rest = arguments.iter().copied();
     let (mut operands, mut brought) = (Vec::new(), false);
@@ -69,7 +69,7 @@ pub(crate) fn runs_hidden_command(arguments: &[&str]) -> bool {
     !brought && operands.first().is_some_and(|program| has_hidden_command(program))
 }
 
-/// Whether a program runs a command that does not stand in it.
+/// Returns true if a program runs a command that is not written in it.
 fn has_hidden_command(program: &str) -> bool {
     let tokens = tokenize(program);
     let at = |at: usize| tokens.get(at);
@@ -89,7 +89,7 @@ fn has_hidden_command(program: &str) -> bool {
             let goes_on = at(next + 1).is_some_and(|more| more.is_value() || matches!(more, AwkToken::Sign('$' | '(')));
             !at(next).is_some_and(AwkToken::is_literal_command) || goes_on
         }
-        // A function by the name that a variable has.
+        // Indirect call: a function named by a variable.
         AwkToken::Sign('@') => {
             !matches!(at(here + 1), Some(AwkToken::Name(name)) if name == "include" || name == "load")
         }
@@ -128,7 +128,7 @@ fn tokenize(program: &str) -> Vec<AwkToken> {
     found
 }
 
-/// What stands before the sign that ends it.
+/// Reads up to the delimiter and returns the text before it.
 fn read_delimited(rest: &mut Peekable<Chars<'_>>, end: char, brackets: bool) -> String {
     let (mut text, mut inside) = (String::new(), false);
     while let Some(c) = rest.next() {

@@ -1,21 +1,21 @@
-//! Builtins that take some of their words for names of variables or for arithmetic: where there is a subscript in one, bash
-//! evaluates it and runs the substitutions in it. A few take a word for text to run, which is the same to them.
+//! Builtins that treat some of their words as variable names or arithmetic: bash evaluates a subscript in such a word
+//! and runs the substitutions in it. A few builtins run a word as code, which is treated alike.
 
 use super::word::{Word, WordPiece};
 use super::wrappers::base_name;
 
-/// Whether a builtin evaluates more of its words than a plain name.
+/// Returns true if a builtin evaluates more of its words than a plain name.
 pub(crate) fn evaluates_words(words: &[Word]) -> bool {
     let evaluated = |word: &&Word| word.value().is_none_or(|name| name.contains('['));
     evaluated_words(words).iter().any(evaluated) || runs_words_as_code(words)
 }
 
-/// Whether the words are arithmetic, which evaluates the values of all names in it.
+/// Returns true if the words are arithmetic, which evaluates the values of all names in it.
 pub(crate) fn is_arithmetic(words: &[Word]) -> bool {
     words.first().and_then(Word::value) == Some("let")
 }
 
-/// The names to which a builtin gives values, or takes them from; one that is part of an option counts with it.
+/// Returns the names that a builtin assigns or unsets; a name attached to an option is returned with it.
 pub(crate) fn variables_set(words: &[Word]) -> Vec<&Word> {
     match words.first().and_then(Word::value) {
         Some("printf" | "wait" | "unset" | "getopts" | "read") => evaluated_words(words),
@@ -24,13 +24,13 @@ pub(crate) fn variables_set(words: &[Word]) -> Vec<&Word> {
     }
 }
 
-/// Whether what a builtin evaluates only shows when it runs.
+/// Returns true if a builtin evaluates words that are only known at run time.
 pub(crate) fn evaluates_unknown_words(words: &[Word]) -> bool {
     let unseen = |piece: &WordPiece| !matches!(piece, WordPiece::Text(_) | WordPiece::Glob(_));
     evaluated_words(words).iter().any(|word| word.pieces().iter().any(unseen))
 }
 
-/// The words that a builtin takes for names or arithmetic.
+/// Returns the words that a builtin treats as names or arithmetic.
 fn evaluated_words(words: &[Word]) -> Vec<&Word> {
     let Some((name, arguments)) = words.split_first() else { return Vec::new() };
     let mut found = match name.value().map(base_name) {
@@ -51,7 +51,7 @@ fn evaluated_words(words: &[Word]) -> Vec<&Word> {
         }
         _ => return Vec::new(),
     };
-    // Behind a word that may be an option in disguise any other may be a name.
+    // After a word that may be an option, any other word may be a name.
     if arguments.iter().any(Word::is_dynamic) {
         let subscript = |text: &str| text.contains('[') && text.contains(['$', '`']);
         found.extend(arguments.iter().filter(|word| word.value().is_some_and(subscript)));
@@ -59,7 +59,7 @@ fn evaluated_words(words: &[Word]) -> Vec<&Word> {
     found
 }
 
-/// Whether a builtin runs text that it is given, or could be given by a word that only shows at run time.
+/// Returns true if a builtin runs one of its words as code, or could because a word is only known at run time.
 fn runs_words_as_code(words: &[Word]) -> bool {
     let Some((name, arguments)) = words.split_first() else { return false };
     let flagged = |letters: &[char]| {
@@ -73,15 +73,15 @@ fn runs_words_as_code(words: &[Word]) -> bool {
     }
 }
 
-/// The words of a builtin, told apart.
+/// Classified words of a builtin.
 struct BuiltinOptions<'w> {
-    /// Options with a value that is a word of its own or attached, which counts as its whole word then.
+    /// Options with a value that is a separate word or attached; an attached one counts as its whole word.
     values: Vec<(char, &'w Word)>,
     operands: Vec<&'w Word>,
 }
 
 impl<'w> BuiltinOptions<'w> {
-    /// `valued` are the letters whose value follows.
+    /// Classifies the arguments; `valued` are the option letters that take a value.
     fn parse(arguments: &'w [Word], valued: &str) -> Self {
         let mut found = Self { values: Vec::new(), operands: Vec::new() };
         let mut rest = arguments.iter();

@@ -1,5 +1,5 @@
-//! Small facts about a command that other rooms act on: whether it destroys, whether it writes files, what it views.
-//! They inform people and bookkeeping; no permission follows from them.
+//! Small facts about a command for other modules: if it is destructive, if it writes files, which file it shows. They
+//! are for display and bookkeeping; permissions must never depend on them.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::word::Word;
 use super::wrappers::base_name;
 use crate::paths::normalise;
 
-/// Known words of a command, its name without a path.
+/// Returns the known words of a command, with the path removed from its name.
 pub(super) fn known_words(words: &[Word]) -> Vec<&str> {
     let mut known: Vec<&str> = words.iter().map(|word| word.value().unwrap_or("")).collect();
     if let Some(name) = known.first_mut() {
@@ -20,14 +20,14 @@ pub(super) fn known_words(words: &[Word]) -> Vec<&str> {
     known
 }
 
-/// What a command prints, when its words say so.
+/// Returns the text that a command prints, if its words determine it.
 pub(crate) fn echoed_text(words: &[Word]) -> Option<String> {
     let known = known_words(words);
     let (name, printed) = known.split_first()?;
     matches!(*name, "echo" | "printf").then(|| printed.join(" "))
 }
 
-/// Whether what it does is hard to undo.
+/// Returns true if the effect is hard to undo.
 pub(super) fn is_destructive(words: &[&str]) -> bool {
     let Some((name, arguments)) = words.split_first() else { return false };
     let has = |flags: &[&str]| arguments.iter().any(|argument| flags.contains(argument));
@@ -72,7 +72,7 @@ fn is_destructive_git(arguments: &[&str]) -> bool {
     }
 }
 
-/// The subcommand of a git command line, past git's own options, and what follows it.
+/// Returns the subcommand of a git command line, after git's own options, and its arguments.
 pub(crate) fn git_subcommand<'a, 'b>(arguments: &'b [&'a str]) -> Option<(&'a str, &'b [&'a str])> {
     let mut at = 0;
     while let Some(argument) = arguments.get(at) {
@@ -98,11 +98,11 @@ const GIT_VALUED: &[&str] = &[
     "--super-prefix",
     "--work-tree",
 ];
-/// Options in front of a subcommand that are looked past.
+/// Maximum number of options in front of a subcommand that are skipped.
 const MOST_OPTIONS: usize = 16;
 
-/// Where the subcommand of a program may stand behind options of the program's own, and whether that is certain. For one
-/// other than git nobody knows which of them are followed by a value.
+/// Returns the possible positions of a program's subcommand after the program's own options, each with true if it is
+/// certain. For programs other than git it is unknown which options take a value.
 pub(crate) fn subcommand_starts(words: &[Word]) -> Vec<(usize, bool)> {
     let Some(name) = words.first().and_then(Word::value).map(base_name) else { return Vec::new() };
     let git = name == "git";
@@ -134,9 +134,9 @@ fn drops_sql_data(sql: &str) -> bool {
     words.any(|word| matches!(word, "drop" | "truncate" | "dropdatabase"))
 }
 
-/// Whether it may have changed files that the model has read.
+/// Returns true if it may have changed files that the model has read.
 pub(super) fn may_write_files(mut words: &[&str]) -> bool {
-    // These run one another as often as a text says.
+    // These may run one another any number of times.
     while let Some((&("npx" | "bunx" | "pnpx" | "uvx" | "pipx"), arguments)) = words.split_first() {
         words = skip_options(arguments);
     }
@@ -190,7 +190,7 @@ fn skip_options<'a, 'b>(arguments: &'b [&'a str]) -> &'b [&'a str] {
     &arguments[start..]
 }
 
-/// The file that a single viewing command shows.
+/// Returns the file that a single viewing command shows.
 pub(super) fn viewed_file(command: &[Word], facts: &ShellFacts<'_>) -> Option<PathBuf> {
     let words: Vec<&str> = command.iter().map(Word::value).collect::<Option<_>>()?;
     let (name, arguments) = words.split_first()?;
@@ -218,7 +218,7 @@ fn plain_operands<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     arguments.iter().copied().filter(|argument| !argument.starts_with('-')).collect()
 }
 
-/// The seconds that a leading `sleep` waits.
+/// Returns the seconds that a leading `sleep` waits.
 pub(super) fn sleep_seconds(words: &[&str]) -> Option<f64> {
     let ["sleep", durations @ ..] = words else { return None };
     let seconds = |text: &&str| {

@@ -1,5 +1,5 @@
-//! A text taken apart into what has to be permitted one by one. This room says what each part is and what it names; it
-//! knows no rule and no mode, and permits nothing.
+//! Splits a text into the parts that have to be permitted one by one. This module describes each part and the files it
+//! names; it must not know rules or modes, and permits nothing.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -33,10 +33,10 @@ const HARMLESS_VARIABLES: &[&str] = &[
     "GOARCH",
 ];
 
-/// Wrappers around one command that are each spoken for.
+/// Maximum number of wrappers around one command that are each recorded as a layer.
 const MOST_LAYERS: usize = 16;
 
-/// Longer parts are shown by their beginning, in characters.
+/// Length in characters above which a part is shown truncated.
 const LONGEST_SHOWN: usize = 160;
 
 /// Commands that change, create or remove their operands; most of them read, too.
@@ -48,36 +48,36 @@ pub(crate) const WRITERS: &[&str] = &[
 /// One command of a text, or the list of a loop.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CommandPart {
-    /// The command as it stands, then what is left behind each wrapper that adds nothing of its own. Empty when no rule
-    /// about commands may speak for it.
+    /// The command as written, then the rest after each wrapper that adds nothing of its own. Empty if rules about
+    /// commands must not cover it.
     pub(crate) layers: Vec<Vec<Word>>,
-    /// What it reads, when it only reads.
+    /// Files that it reads, if it only reads.
     pub(crate) reads: Option<ReadTargets>,
-    /// What it edits, when it does nothing else.
+    /// Files that it edits, if it does nothing else.
     pub(crate) edits: Option<FileEdits>,
-    /// Files that it changes and whose names only show when somebody looks.
+    /// Files that it changes and whose names need a file-system lookup.
     pub(crate) dynamic_writes: ReadTargets,
-    /// The command as it stands.
+    /// The command as written.
     pub(crate) words: Vec<Word>,
-    /// Variables set in front of it that no allow rule sees past.
+    /// Variables set in front of it that no allow rule ignores.
     pub(crate) set_variables: Vec<String>,
 }
 
-/// What a command edits, from every directory where it may stand.
+/// Files that a command edits, resolved from every directory in which it may run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FileEdits {
-    /// Absolute paths in which nothing is normalised.
+    /// Absolute paths, not normalised.
     pub(crate) paths: Vec<PathBuf>,
-    /// What words stand for that are only known at run time.
+    /// Targets of words that are only known at run time.
     pub(crate) dynamic_paths: ReadTargets,
     pub(crate) copies: Vec<TreeCopy>,
-    /// What is moved with everything in it.
+    /// Sources and targets of recursive moves.
     pub(crate) moves: Vec<TreeCopy>,
-    /// Folders go with everything in them.
+    /// True if directories are removed recursively.
     pub(crate) removes_trees: bool,
 }
 
-/// A folder that is copied or moved with everything in it.
+/// A directory that is copied or moved recursively.
 #[derive(Clone, Debug)]
 pub(crate) struct TreeCopy {
     pub(crate) source: PathBuf,
@@ -85,7 +85,7 @@ pub(crate) struct TreeCopy {
 }
 
 impl CommandPart {
-    /// The part for people.
+    /// Returns the part as text for display.
     pub(crate) fn display_text(&self) -> String {
         let sets = self.set_variables.iter().map(|name| format!("{name}=…"));
         let text = sets.chain(self.words.iter().map(Word::display_text)).collect::<Vec<_>>().join(" ");
@@ -96,7 +96,7 @@ impl CommandPart {
     }
 }
 
-/// Every part of a text that was understood.
+/// Returns every part of a text that was understood.
 pub(super) fn split_parts(text: &str, parsed: &ParsedScript, facts: &ShellFacts<'_>) -> Vec<CommandPart> {
     let mut scene = ValueScope::new(text, parsed, facts);
     let mut parts = Vec::new();
@@ -107,13 +107,13 @@ pub(super) fn split_parts(text: &str, parsed: &ParsedScript, facts: &ShellFacts<
     }
     let mut known: HashSet<(&[Word], bool)> = HashSet::new();
     for command in &parsed.commands {
-        // Said again word for word, it is nothing new to permit.
+        // An exact repetition needs no further permission.
         if has_fixed_meaning(command) && !known.insert((&command.words, command.in_loop)) {
             continue;
         }
         scene.move_to(command.at);
         let mut part = build_part(command, &scene);
-        // A link leads somewhere else from its new place, which nobody has looked at for what comes next.
+        // A moved symlink resolves differently from its new place, which was not checked for later commands.
         if parsed.commands.len() > 1 && is_move(command) {
             part.edits = None;
         }
@@ -123,9 +123,9 @@ pub(super) fn split_parts(text: &str, parsed: &ParsedScript, facts: &ShellFacts<
     let linking = parsed.commands.iter().filter(|command| may_create_symlinks(&command.words)).count();
     let makes_links = linking > 0;
     for part in &mut parts {
-        // What the others make.
+        // Symlinks made by the other commands.
         let meets_links = linking > usize::from(may_create_symlinks(&part.words));
-        // Nobody can look at what is only made when the text runs.
+        // Files that are only made at run time cannot be checked.
         let unsure = |reading: &ReadTargets| {
             (makes_options && !reading.lookups.is_empty())
                 || (makes_links && !(reading.lookups.is_empty() && reading.paths.is_empty()))
@@ -138,13 +138,13 @@ pub(super) fn split_parts(text: &str, parsed: &ParsedScript, facts: &ShellFacts<
     parts
 }
 
-/// Whether nothing but its own words says what a command does.
+/// Returns true if a command's effect depends on nothing but its own words.
 fn has_fixed_meaning(command: &ParsedCommand) -> bool {
     let fixed = command.assignments.is_empty() && !command.words.iter().any(Word::is_dynamic);
     fixed && !strip_wrappers(&command.words).iter().any(|layer| layer.gets_more_words)
 }
 
-/// Whether a text makes files whose names a later command could take for options.
+/// Returns true if a text creates files whose names a later command could treat as options.
 fn may_create_option_names(parsed: &ParsedScript, parts: &[CommandPart]) -> bool {
     let odd = |path: &str| base_name(path).starts_with('-');
     let target = |word: &Word| word.value().is_none_or(odd);
@@ -153,7 +153,7 @@ fn may_create_option_names(parsed: &ParsedScript, parts: &[CommandPart]) -> bool
         || parsed.redirects.iter().any(|redirect| redirect.operator.contains('>') && target(&redirect.target))
 }
 
-/// Whether a command may put links where later commands of the same text read.
+/// Returns true if a command may create symlinks where later commands of the text read.
 fn may_create_symlinks(words: &[Word]) -> bool {
     const GIT: &[&str] = &[
         "am",
@@ -216,7 +216,7 @@ fn build_part(command: &ParsedCommand, scene: &ValueScope<'_>) -> CommandPart {
         let further = fed.then(Word::unknown);
         words.iter().cloned().chain(further).collect()
     };
-    // Of very many only the whole and its core count: each is the text once more.
+    // Of very many layers only the whole and the core count: each is a copy of the text.
     let counts = |at: usize| at == 0 || at + 1 == layers.len() || layers.len() <= MOST_LAYERS;
     let spoken = layers.iter().enumerate().filter(|(at, _)| speakable && counts(*at));
     let layers = spoken.map(|(_, layer)| with_feed(layer.words, layer.gets_more_words)).collect();
@@ -227,8 +227,8 @@ fn is_harmless_assignment(assignment: &VariableAssignment) -> bool {
     assignment.value.is_some() && HARMLESS_VARIABLES.contains(&assignment.name.as_str())
 }
 
-/// What a command that changes files gets told only at run time; `None` when nobody can say that no protected file is
-/// among it.
+/// Returns the targets that a command which changes files only gets at run time; `None` if a protected file may be
+/// among them.
 fn find_dynamic_writes(words: &[Word], fed: bool, scene: &ValueScope<'_>) -> Option<ReadTargets> {
     let mut written = ReadTargets::default();
     let Some((name, arguments)) = words.split_first() else { return Some(written) };
@@ -248,13 +248,13 @@ fn find_dynamic_writes(words: &[Word], fed: bool, scene: &ValueScope<'_>) -> Opt
 }
 
 impl ValueScope<'_> {
-    /// What a word stands for whose value is not known, if that stays in the working directories and off every protected
-    /// path.
+    /// Returns the targets of a word with an unknown value, if they stay in the working directories and off every
+    /// protected path.
     fn writable_targets(&self, word: &Word, role: WordRole) -> Option<ReadTargets> {
         let from_output = |word: &Word| word.pieces().iter().any(|piece| matches!(piece, WordPiece::Output(_)));
         let variables = word.pieces().iter().filter(|piece| matches!(piece, WordPiece::Variable(_))).count();
         let values: Vec<String> = self.loop_values_for(word).map(mask_unknown_pieces).collect();
-        // An unset variable leaves nothing.
+        // An unset variable expands to nothing.
         let values = if values.is_empty() { vec![String::new()] } else { values };
         let spelled =
             |value: &String| word.pieces().iter().map(|piece| piece_spelling(piece, value)).collect::<String>();
@@ -265,7 +265,7 @@ impl ValueScope<'_> {
         self.operand_targets(word, role).filter(|reading| open && !reading.outside_roots)
     }
 
-    /// What is edited from every directory where the command may stand.
+    /// Resolves the edited paths from every directory in which the command may run.
     fn resolve_edit_operands(&self, edited: EditOperands<'_>) -> Option<FileEdits> {
         let from = self.directories.known_directories()?;
         let mut matched = ReadTargets::default();
@@ -284,7 +284,7 @@ impl ValueScope<'_> {
     }
 }
 
-/// A word with `*` for whatever is not known of it.
+/// Returns a word with `*` in place of every unknown piece.
 fn mask_unknown_pieces(word: &Word) -> String {
     word.pieces().iter().map(|piece| piece_spelling(piece, "*")).collect()
 }

@@ -1,9 +1,9 @@
-//! Removals that no mode and no rule may wave through: the root, its direct children, the home directory, the working
-//! directory and everything above it, and whole-directory globs under one of these or under a variable.
+//! Removals that no mode and no rule may allow: the root, its direct children, the home directory, the working
+//! directory and all its ancestors, and whole-directory globs under one of these or under a variable.
 //!
-//! What a name stands for is looked up in the values that the text itself gives it. What commands print into a recursive
-//! removal counts as critical unless they are known to print something else. A variable that the text gives no value may
-//! be empty; unless nothing can have set it, it may also be any folder.
+//! A variable is resolved to the values that the text itself assigns. Output of commands that is fed into a recursive
+//! removal counts as critical unless they are known to print something else. A variable without a value in the text may
+//! be empty; unless nothing can have set it, it may also be any directory.
 
 mod fed_removals;
 #[cfg(test)]
@@ -22,25 +22,27 @@ use super::wrappers::base_name;
 use crate::paths::{normalise, path_segments};
 use variable_values::{OutputSource, ValueSource};
 
-/// Values of one name, one after the other, that are looked at.
+/// Maximum number of successive values of one variable that are checked.
 const MOST_VALUES: usize = 64;
-/// Names whose values are names again.
+/// Maximum nesting of variables whose values refer to variables.
 const DEEPEST: usize = 4;
 
-/// What is known around the commands of a text.
+/// Context of the commands of a text.
 pub(super) struct RemovalContext<'a> {
-    /// Where commands may stand: the working directory, every `cd` target of the text and what options such as `-C` name.
+    /// Directories in which commands may run: the working directory, every `cd` target of the text and values of
+    /// options such as `-C`.
     pub(super) directories: &'a [PathBuf],
-    /// Names and the values that the text gives them.
+    /// Variables and the values that the text assigns.
     pub(super) names: &'a VariableValues,
     pub(super) facts: &'a ShellFacts<'a>,
-    /// Every pattern directly in a critical directory counts, and not only one that takes all there is: `*.o`.
+    /// True if every pattern directly in a critical directory counts, such as `*.o`, and not only one that matches
+    /// everything.
     pub(super) any_pattern: bool,
-    /// Takes down what is removed, as it is spelled, for whoever can see where links lead.
+    /// Removed paths as they are spelled, collected for a later check that resolves symlinks.
     pub(super) spelled: &'a RefCell<HashSet<PathBuf>>,
 }
 
-/// What a command would remove that it must not, in words; `None` for everything harmless.
+/// Describes the critical path that a command would remove; `None` if it is harmless.
 pub(super) fn find_critical_removal(words: &[Word], around: &RemovalContext<'_>) -> Option<String> {
     let (first, operands) = words.split_first()?;
     match first.value().map(base_name) {
@@ -51,7 +53,7 @@ pub(super) fn find_critical_removal(words: &[Word], around: &RemovalContext<'_>)
     }
 }
 
-/// The same for a command that takes what it removes from another one, as `xargs rm` does.
+/// Describes the critical path removed by a command that takes its operands from another one, as `xargs rm` does.
 pub(super) fn find_critical_feed(feed: &RemovalFeed, around: &RemovalContext<'_>) -> Option<String> {
     around.judge_feed(feed)
 }
@@ -59,7 +61,7 @@ pub(super) fn find_critical_feed(feed: &RemovalFeed, around: &RemovalContext<'_>
 pub(super) use fed_removals::{RemovalFeed, find_removal_feeds};
 pub(super) use variable_values::{VariableValues, add_assigned_values, loop_values, may_remove_files};
 
-/// Whether an option makes `rm` take folders with all that is in them. Long ones may be shortened.
+/// Returns true if an option makes `rm` recursive. Long options may be abbreviated.
 pub(crate) fn is_recursive(option: &str) -> bool {
     if option.starts_with("--") {
         is_long_option(option, "--recursive")
@@ -69,15 +71,15 @@ pub(crate) fn is_recursive(option: &str) -> bool {
 }
 
 impl RemovalContext<'_> {
-    /// What a program may remove whose name only shows when the text runs: one that the text calls `rm`, or one that is
-    /// told what only that is told.
+    /// Describes the critical removal by a program whose name is only known at run time: one whose value in the text is
+    /// `rm`, or one with an option cluster such as `-rf`.
     fn find_critical_by_unknown_name(&self, name: &Word, operands: &[Word]) -> Option<String> {
         let is_remover = |word: &Word| word.value().is_some_and(|text| matches!(base_name(text), "rm" | "rmdir"));
         let is_cluster = |text: &str| is_recursive(text) && !text.starts_with("--") && text.contains('f');
         let told = |word: &Word| word.value().is_some_and(is_cluster);
         let values = self.variable_values(name);
         let named = values.iter().any(is_remover);
-        // Behind the name its value may have options and operands: `x='rm -rf /'; $x`.
+        // The value may contain options and operands after the name: `x='rm -rf /'; $x`.
         let words: Vec<Word> = values.into_iter().chain(operands.iter().cloned()).collect();
         if named || operands.iter().any(told) { self.find_critical_operand(&words, named) } else { None }
     }
@@ -94,7 +96,7 @@ impl RemovalContext<'_> {
                 _ => operands.extend(word.choices()),
             }
         }
-        // Among the words of a list in braces there may be an option.
+        // The words of a brace list may include an option.
         recursive |= operands.iter().any(|word| word.value().is_some_and(|text| text.starts_with('-')));
         operands.into_iter().find_map(|word| self.judge_operand(word, recursive))
     }
@@ -108,14 +110,14 @@ impl RemovalContext<'_> {
             .or_else(|| printed().find_map(|source| self.judge_source(source, recursive)))
     }
 
-    /// The commands that print the value of a word which is one variable.
+    /// Returns the commands that print the value of a word that is one variable.
     fn output_sources(&self, word: &Word) -> impl Iterator<Item = &OutputSource> {
         let name = if let [WordPiece::Variable(name)] = word.pieces() { Some(name) } else { None };
         let bound = name.and_then(|name| self.names.get(name)).into_iter().flatten();
         bound.filter_map(|bound| if let ValueSource::Printed(source) = bound { Some(source) } else { None })
     }
 
-    /// The word with each value that the text gives to the variable it begins with.
+    /// Returns the word with each value that the text assigns to the variable it begins with.
     fn variable_values(&self, word: &Word) -> Vec<Word> {
         let mut found: Vec<Word> = Vec::new();
         let mut open = vec![(word.clone(), 0)];
@@ -157,7 +159,7 @@ impl RemovalContext<'_> {
                 (Some(home), [WordPiece::Text(text), ..]) if text.starts_with('/') => {
                     self.is_critical_path_or_glob(home, glob_text(rest).trim_start_matches('/'), true).then(shown)
                 }
-                // Another user's home, or nobody knows whose.
+                // The home of another or unknown user.
                 _ => Some(shown()),
             },
             [WordPiece::Variable(name), rest @ ..] if matches!(name.as_str(), "HOME" | "PWD") => {
@@ -165,7 +167,7 @@ impl RemovalContext<'_> {
                 let text = glob_text(rest);
                 let below = |base: &Path| match text.strip_prefix('/') {
                     Some(rest) => self.is_critical_path_or_glob(base, rest.trim_start_matches('/'), true),
-                    // Glued to its last name: `$HOME.old`.
+                    // Attached to its last name: `$HOME.old`.
                     None => self.is_critical_path_or_glob(base, &format!("{}{text}", base.display()), true),
                 };
                 base.is_none_or(below).then(shown)
@@ -189,7 +191,8 @@ impl RemovalContext<'_> {
         }
     }
 
-    /// Whether a path, with globs if it is an `expanded` one, taken from `base`, is or directly empties a critical directory.
+    /// Returns true if a path, resolved from `base`, is a critical directory or directly empties one. Globs count if it
+    /// is `expanded`.
     fn is_critical_path_or_glob(&self, base: &Path, text: &str, expanded: bool) -> bool {
         let spelled = base.join(text);
         if is_process_folder(&spelled) || is_process_folder(&normalise(base, Path::new(text))) {
@@ -207,7 +210,7 @@ impl RemovalContext<'_> {
     }
 }
 
-/// Whether a pattern, its names given from the first one that is a glob, empties a critical directory.
+/// Returns true if a pattern, split into names from the first one that is a glob, empties a critical directory.
 fn empties_critical_directory(
     directory: &Path,
     names: &[&str],
@@ -218,21 +221,21 @@ fn empties_critical_directory(
     let Some((first, behind)) = names.split_first() else { return is_critical_path(directory, facts) };
     let whole = any_pattern || is_catch_all_glob(first);
     let depth = path_segments(directory).count();
-    // What lies in the folder for temporary files is everybody's, but some of it is one's own.
+    // The directory for temporary files is shared, but some of its files are the user's own.
     let shared = absolute && depth == 1 && (whole || directory != Path::new("/tmp"));
     if depth == 0 || shared {
         return true;
     }
-    // `*/target` leaves everything else alone.
+    // `*/target` leaves everything else in place.
     let takes_all = behind.iter().all(|name| is_catch_all_glob(name) || matches!(*name, "." | ".."));
     whole && takes_all && is_critical_path(directory, facts)
 }
 
-/// Folders of one text that links are followed to.
+/// Maximum number of directories of one text for which symlinks are resolved.
 const MOST_FOLDERS: usize = 256;
 
-/// What is removed by a path that a link turns into a critical one, in words. `follow` says where a folder really lies;
-/// what is `spelled` has been judged as it stands.
+/// Describes a removal by a path that becomes critical through a symlink. `follow` resolves a directory to its real
+/// path; `spelled` paths have already been judged as written.
 pub(crate) fn find_critical_behind_symlinks(
     spelled: &[PathBuf],
     facts: &ShellFacts<'_>,
@@ -242,7 +245,7 @@ pub(crate) fn find_critical_behind_symlinks(
     for path in spelled {
         let text = path.to_string_lossy();
         let names: Vec<&str> = text.split('/').filter(|name| !name.is_empty()).collect();
-        // The link at the end of a path goes itself, unless something is said about what lies behind it.
+        // A symlink at the end of a path is removed itself, unless the path names something behind it.
         let goes_behind = text.ends_with('/') || matches!(names.last(), None | Some(&("." | "..")));
         let end = if goes_behind { names.len() } else { names.len() - 1 };
         let at = names.iter().position(|name| is_glob(name)).unwrap_or(end);
@@ -264,17 +267,17 @@ pub(crate) fn find_critical_behind_symlinks(
     None
 }
 
-/// Whether it shows where a value leads.
+/// Returns true if the text of a value is enough to judge the path that it leads to.
 fn has_known_start(value: &Word) -> bool {
     match value.pieces() {
         [] | [WordPiece::Text(_) | WordPiece::Tilde | WordPiece::Variable(_) | WordPiece::Glob(_), ..] => true,
-        // What is put behind something else.
+        // Text appended to an unknown value.
         [WordPiece::Unknown, rest @ ..] => !rest.is_empty(),
         _ => false,
     }
 }
 
-/// A word without expansions.
+/// Returns the text of a word without expansions.
 fn plain_text(word: &Word) -> Option<String> {
     word.pieces()
         .iter()
@@ -282,7 +285,7 @@ fn plain_text(word: &Word) -> Option<String> {
         .collect()
 }
 
-/// A path with globs as text; what is not known is taken for a glob.
+/// Returns a path with globs as text; unknown pieces count as globs.
 fn glob_text(pieces: &[WordPiece]) -> String {
     let piece = |piece: &WordPiece| match piece {
         WordPiece::Text(text) => text.clone(),
@@ -296,7 +299,7 @@ fn is_glob(name: &str) -> bool {
     name.contains(['*', '?', '['])
 }
 
-/// A glob without a single literal letter: it takes everything.
+/// Returns true for a glob without a single literal character, which matches everything.
 fn is_catch_all_glob(name: &str) -> bool {
     is_glob(name) && name.chars().all(|c| matches!(c, '*' | '?' | '.' | '[' | ']' | '!' | '^'))
 }
@@ -309,7 +312,7 @@ fn is_critical_path(path: &Path, facts: &ShellFacts<'_>) -> bool {
         || facts.roots.iter().any(|root| above(root))
 }
 
-/// The folders of processes lead to any other place, and have nothing in them that anybody would remove.
+/// Returns true for process directories, which lead to arbitrary places and contain nothing to remove.
 fn is_process_folder(path: &Path) -> bool {
     path.starts_with("/proc") || path.starts_with("/dev/fd")
 }

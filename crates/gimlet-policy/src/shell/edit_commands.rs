@@ -1,25 +1,25 @@
-//! Commands that do nothing but create, change, move or remove the files they name. Only forms whose every flag is known
-//! and whose every word is static count; whoever lets them pass still has to judge the files.
+//! Commands that only create, change, move or remove the files they name. Only forms with known flags and static words
+//! count; the caller that allows them must still judge the files.
 
 use super::pending_lookups::WordRole;
 use super::word::Word;
 use super::wrappers::base_name;
 
-/// What such a command touches, as it is spelled.
+/// Files that such a command touches, as they are spelled.
 #[derive(Debug, Default)]
 pub(super) struct EditOperands<'a> {
     pub(super) paths: Vec<String>,
     /// Words whose value is only known at run time.
     pub(super) words: Vec<(&'a Word, WordRole)>,
-    /// Sources, and the target that they are copied to with everything below.
+    /// Sources, and the target that they are recursively copied to.
     pub(super) copies: Vec<(String, String)>,
-    /// Sources, and the target that they are moved to with everything below.
+    /// Sources, and the target that they are recursively moved to.
     pub(super) moves: Vec<(String, String)>,
-    /// Folders go with everything in them.
+    /// True if directories are removed recursively.
     pub(super) removes_trees: bool,
 }
 
-/// The files that such a command touches.
+/// Returns the files that such a command touches, or `None` for any other command.
 pub(super) fn parse_edit_command(words: &[Word]) -> Option<EditOperands<'_>> {
     let (name, arguments) = words.split_first()?;
     let name = name.value()?;
@@ -66,7 +66,7 @@ pub(super) fn parse_edit_command(words: &[Word]) -> Option<EditOperands<'_>> {
     }
     edited.removes_trees = name == "rm" && letters.contains(['r', 'R']);
     let copies = matches!(name, "cp" | "mv");
-    // Where a file comes to lie hangs on its name; and a link that is copied as one leads somewhere else from its new
+    // The target of a file depends on its name; and a symlink that is copied as one resolves differently from its new
     // place.
     let unclear = copies && !edited.words.is_empty() || name == "cp" && letters.contains(['P', 'd']);
     let nothing = edited.paths.is_empty() && edited.words.is_empty();
@@ -74,7 +74,7 @@ pub(super) fn parse_edit_command(words: &[Word]) -> Option<EditOperands<'_>> {
         return None;
     }
     if let Some((target, sources)) = edited.paths.clone().split_last().filter(|_| copies) {
-        // The last may be a directory, and what is written is then a file in it.
+        // The last may be a directory, and then a file in it is written.
         edited.paths.extend(sources.iter().map(|source| format!("{target}/{}", base_name(source))));
         let pairs = sources.iter().map(|source| (source.clone(), target.clone()));
         if name == "mv" {
@@ -86,7 +86,7 @@ pub(super) fn parse_edit_command(words: &[Word]) -> Option<EditOperands<'_>> {
     Some(edited)
 }
 
-/// The letters that an option stands for, as far as they matter here.
+/// Returns the short option letters that an option corresponds to, as far as they matter here.
 fn short_option(option: &str) -> &str {
     match option {
         "-recursive" => "r",
@@ -96,7 +96,7 @@ fn short_option(option: &str) -> &str {
     }
 }
 
-/// Whether an option takes the next word; `None` when it is not known. The short ones stand first in each list.
+/// Returns true if an option takes the next word; `None` if it is not known. Short options come first in each list.
 fn takes_value(option: &str, flags: &str, valued: &str) -> Option<bool> {
     let short = |list: &str| list.split(' ').next().unwrap_or("").to_owned();
     if let Some(long) = option.strip_prefix('-') {
@@ -119,7 +119,7 @@ fn takes_value(option: &str, flags: &str, valued: &str) -> Option<bool> {
     Some(false)
 }
 
-/// `sed -i 's/a/b/' FILE…`: the script must be one that only replaces or deletes lines.
+/// Returns the files of `sed -i 's/a/b/' FILE…`; the script must only replace or delete lines.
 fn sed_edited_files(arguments: &[&str]) -> Option<Vec<String>> {
     let (mut script, mut paths, mut in_place) = (None, Vec::new(), false);
     let mut rest = arguments.iter();
@@ -137,7 +137,7 @@ fn sed_edited_files(arguments: &[&str]) -> Option<Vec<String>> {
     (in_place && !paths.is_empty() && is_plain_sed_script(script?)).then_some(paths)
 }
 
-/// `s/a/b/g`, `3d`, `2,5d`: no command that runs, reads or writes anything.
+/// Returns true for `s/a/b/g`, `3d`, `2,5d`: no command that runs, reads or writes anything.
 fn is_plain_sed_script(script: &str) -> bool {
     let numbers =
         |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b'$'));
@@ -154,7 +154,7 @@ fn is_plain_sed_script(script: &str) -> bool {
         match c {
             '\\' if seen < 2 => drop(chars.next()),
             _ if c == delimiter && seen < 2 => seen += 1,
-            // Inside brackets the delimiter is a letter like others; that is not followed here.
+            // Inside brackets the delimiter is an ordinary character; that is not handled here.
             '[' if seen == 0 => return false,
             _ if seen == 2 => flags.push(c),
             _ => {}

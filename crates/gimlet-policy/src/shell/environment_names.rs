@@ -1,5 +1,5 @@
-//! Which variables a shell may already have when it begins to read a command: those of its environment, and those that
-//! bash sets by itself. A name that is neither is unset until the text gives it a value.
+//! Variables that a shell may already have when it starts to read a command: those of its environment, and those that
+//! bash sets by itself. Any other name is unset until the text assigns it.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -88,20 +88,20 @@ const SET_BY_SANDBOX: &[&str] = &[
     "no_proxy",
 ];
 
-/// The names of the variables in the environment of commands. Their values are not kept.
+/// Names of the variables in the environment of commands; values are not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnvironmentNames {
     names: HashSet<Box<str>>,
-    /// A file that the shell reads first may set any variable.
+    /// True if any variable may be set, by a file that the shell reads at startup.
     any: bool,
 }
 
 impl EnvironmentNames {
-    /// Takes every name of an environment.
+    /// Collects every name of an environment.
     pub fn new<N: AsRef<OsStr>>(names: impl IntoIterator<Item = N>) -> Self {
         let mut found = Self::default();
         for name in names {
-            // What is not text is no name of a variable to bash.
+            // A name that is not valid text is not a variable name to bash.
             let Some(name) = name.as_ref().to_str() else { continue };
             found.any |= name == "BASH_ENV";
             found.names.insert(name.into());
@@ -109,14 +109,14 @@ impl EnvironmentNames {
         found
     }
 
-    /// Whether a variable of this name may have a value before the text gives it one.
+    /// Returns true if a variable of this name may have a value before the text assigns one.
     pub(crate) fn may_be_set(&self, name: &str) -> bool {
         let is_set_on_top = SET_BY_SANDBOX.contains(&name) || name.starts_with("GIT_CONFIG_");
         self.any || self.names.contains(name) || is_set_on_top || is_set_by_bash(name)
     }
 }
 
-/// Whether bash gives this variable values by itself, also while a text runs.
+/// Returns true if bash sets this variable by itself, also while a text runs.
 pub(crate) fn is_set_by_bash(name: &str) -> bool {
     name.starts_with("BASH") || SET_BY_BASH.binary_search(&name).is_ok()
 }

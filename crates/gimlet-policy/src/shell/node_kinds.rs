@@ -1,5 +1,5 @@
-//! The grammar's node kinds, by what the walk over a tree may conclude from them. A kind that is in none of these lists
-//! is not understood.
+//! Node kinds of the grammar, classified by what the tree walk may conclude from them. A kind in none of these lists is
+//! not understood.
 
 use std::sync::LazyLock;
 
@@ -9,13 +9,13 @@ use tree_sitter::Node;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeKind {
     pub(super) name: &'static str,
-    /// The walk knows what it means.
+    /// True if the tree walk knows its meaning.
     pub(super) known: bool,
-    /// Inside it the grammar leaves characters between leaves that are content, not blanks.
+    /// True if characters that the grammar leaves between leaves inside it are content, not whitespace.
     pub(super) loose: bool,
-    /// A leaf after which bash skips newlines.
+    /// True for a leaf after which bash skips newlines.
     pub(super) open_ended: bool,
-    /// It may stand at the start of a line.
+    /// True if it may stand at the start of a line.
     pub(super) starts_line: bool,
 }
 
@@ -31,7 +31,8 @@ impl NodeKind {
     }
 }
 
-/// Every kind by its number: a node is visited some ten thousand times a second, and its name is C's to measure.
+/// Every kind by its number: some ten thousand nodes are visited a second, and a node's name is a C string whose length
+/// must be measured.
 static KINDS: LazyLock<Vec<NodeKind>> = LazyLock::new(|| {
     let language = tree_sitter::Language::from(tree_sitter_bash::LANGUAGE);
     let names =
@@ -39,20 +40,20 @@ static KINDS: LazyLock<Vec<NodeKind>> = LazyLock::new(|| {
     names.map(|name| NodeKind::from_name(name.unwrap_or(UNREADABLE))).collect()
 });
 
-/// What the grammar calls a stretch that it could not read; its number is in no table.
+/// The grammar's name for text that it could not parse; its number is in no table.
 const UNREADABLE: &str = "ERROR";
 
-/// The kind of a node.
+/// Returns the kind of a node.
 pub(super) fn node_kind(node: Node<'_>) -> NodeKind {
     KINDS.get(usize::from(node.kind_id())).copied().unwrap_or_else(|| NodeKind::from_name(UNREADABLE))
 }
 
-/// The name of a node's kind.
+/// Returns the name of a node's kind.
 pub(super) fn kind_name(node: Node<'_>) -> &'static str {
     KINDS.get(usize::from(node.kind_id())).map_or(UNREADABLE, |kind| kind.name)
 }
 
-/// Node kinds whose meaning the walk below knows. Everything else is not understood.
+/// Returns true for node kinds whose meaning the tree walk knows. Everything else is not understood.
 fn is_known(kind: &str) -> bool {
     matches!(
         kind,
@@ -113,7 +114,7 @@ fn is_known(kind: &str) -> bool {
     )
 }
 
-/// Inside these the grammar leaves characters between leaves that are content, not blanks.
+/// Returns true for kinds inside which the grammar leaves characters between leaves that are content, not whitespace.
 fn is_loose(kind: &str) -> bool {
     matches!(
         kind,
@@ -127,7 +128,7 @@ fn is_loose(kind: &str) -> bool {
     )
 }
 
-/// Leaves after which bash skips newlines.
+/// Returns true for leaves after which bash skips newlines.
 fn is_open_ended(kind: &str) -> bool {
     matches!(
         kind,
@@ -159,8 +160,8 @@ fn is_open_ended(kind: &str) -> bool {
     )
 }
 
-/// What may stand at the start of a line: the grammar shows no node for the newline that ends a command, so this is how
-/// to see that it did end one.
+/// Returns true for kinds that may stand at the start of a line: the grammar has no node for the newline that ends a
+/// command, so this shows that it did end one.
 fn starts_line(kind: &str) -> bool {
     matches!(
         kind,

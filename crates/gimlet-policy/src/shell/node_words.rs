@@ -1,11 +1,11 @@
-//! Words out of tree nodes: which stretches are quoted, which are expansions, and what belongs to one word.
+//! Words built from tree nodes: which parts are quoted, which are expansions, and which nodes belong to one word.
 
 use tree_sitter::Node;
 
 use super::node_kinds;
 use super::word::{UNKNOWN_CHAR, Word, WordBuilder, WordPiece, brace_expansion};
 
-/// Collects words, gluing together what bash would not see apart.
+/// Collects words, joining nodes that bash reads as one word.
 pub(super) struct WordCollector<'a> {
     text: &'a str,
     done: Vec<Word>,
@@ -36,12 +36,12 @@ impl<'a> WordCollector<'a> {
     }
 }
 
-/// Nothing between two nodes but line continuations: one word.
+/// Returns true if only line continuations stand between two nodes, which then form one word.
 pub(super) fn is_continuation(gap: Option<&str>) -> bool {
     gap.is_some_and(|gap| without_continuations(gap).next().is_none())
 }
 
-/// What is left of the space between two nodes when lines that go on are one line.
+/// Returns the characters between two nodes without line continuations.
 pub(super) fn without_continuations(gap: &str) -> impl Iterator<Item = char> {
     let mut rest = gap;
     std::iter::from_fn(move || {
@@ -61,7 +61,7 @@ pub(super) fn word_from_node(node: Node<'_>, text: &str) -> Word {
     builder.finish()
 }
 
-/// The static values of the elements of an array, without their keys.
+/// Returns the static values of an array's elements, without their keys.
 pub(super) fn array_values(array: Node<'_>, text: &str) -> Vec<String> {
     let (mut words, mut cursor) = (WordCollector::new(text), array.walk());
     array.named_children(&mut cursor).for_each(|element| words.add(element));
@@ -89,7 +89,7 @@ fn add_node(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
             let mut cursor = node.walk();
             let mut end = node.start_byte();
             for child in node.children(&mut cursor) {
-                // Whatever the grammar jumped over here is part of the word in bash.
+                // In bash, characters that the grammar skipped here are part of the word.
                 if !is_continuation(text.get(end..child.start_byte())) {
                     builder.push_expansion(WordPiece::Unknown);
                 }
@@ -104,9 +104,9 @@ fn add_node(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
             Some(list) => builder.push_unquoted(&list),
             None => builder.push_expansion(WordPiece::Unknown),
         },
-        // At the end of a word the grammar takes the number of the process for two signs.
+        // At the end of a word the grammar reads the process number `$$` as two signs.
         "$" if source == "$$" => builder.push_expansion(WordPiece::Number),
-        // Behind a bracket the grammar takes the mark of an expansion for a letter; to bash it is none.
+        // After a bracket the grammar reads the `$` of an expansion as an ordinary character; bash does not.
         "$" if source != "$" || begins_expansion(text.get(node.end_byte()..)) => {
             builder.push_expansion(WordPiece::Unknown)
         }
@@ -115,12 +115,12 @@ fn add_node(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
     }
 }
 
-/// Whether bash expands a `$` that this follows.
+/// Returns true if bash expands a `$` that is followed by this text.
 fn begins_expansion(rest: Option<&str>) -> bool {
     rest.is_none_or(|rest| rest.starts_with(|c: char| c.is_alphanumeric() || "_-!?#$*@({['\"\\".contains(c)))
 }
 
-/// What an expansion stands for.
+/// Returns the word piece for an expansion.
 fn expansion_piece(node: Node<'_>, source: &str) -> WordPiece {
     match node_kinds::kind_name(node) {
         "simple_expansion" => variable_piece(source.trim_start_matches('$')),
@@ -142,7 +142,7 @@ fn variable_piece(name: &str) -> WordPiece {
     }
 }
 
-/// The grammar drops blanks inside strings, so the text between the expansions is taken from the source.
+/// Adds a string. The grammar drops whitespace inside strings, so the text between expansions is taken from the source.
 fn add_string(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
     // `$"…"` is translated, so its value depends on the locale.
     let translated = text[node.byte_range()].starts_with('$') || text[..node.start_byte()].ends_with('$');
@@ -156,7 +156,7 @@ fn add_string(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
             node_kinds::kind_name(child),
             "simple_expansion" | "expansion" | "command_substitution" | "arithmetic_expansion"
         ) {
-            // It takes those in front of an expansion for a part of that.
+            // The grammar includes whitespace before an expansion in the expansion.
             let whole = text.get(child.byte_range()).unwrap_or("");
             let source = whole.trim_start_matches([' ', '\t', '\n']);
             let start = child.end_byte() - source.len();
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(analyse_in_repo("npm b$ \"c$\"").simple, Some(vec!["npm".into(), "b$".into(), "c$".into()]));
     }
 
-    /// The grammar ends a word at a dollar sign that stands behind an expansion; bash does not.
+    /// The grammar ends a word at a dollar sign after an expansion; bash does not.
     #[test]
     fn a_word_is_not_cut_at_a_dollar_sign() {
         for (text, expected) in [

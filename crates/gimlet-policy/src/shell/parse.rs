@@ -1,6 +1,6 @@
-//! From shell text to its commands, by tree-sitter-bash. The grammar is laxer than bash and skips some characters that
-//! bash reads, so every leaf and every gap between leaves is checked against bash's own lexical rules; a single
-//! disagreement makes the whole text not understood. This room judges nothing.
+//! Parser from shell text to commands, by tree-sitter-bash. The grammar is laxer than bash and skips some characters
+//! that bash reads, so every leaf and every gap between leaves is checked against bash's own lexical rules; a single
+//! disagreement makes the whole text not understood. This module must not judge anything.
 
 mod construct_checks;
 mod here_documents;
@@ -18,17 +18,18 @@ use super::word::Word;
 use super::{ParseTrouble, node_kinds, prescan};
 use tree_walk::TreeWalk;
 
-/// How long the grammar may think about one text.
+/// Timeout for parsing one text.
 const PARSE_BUDGET: Duration = Duration::from_millis(if cfg!(debug_assertions) { 300 } else { 30 });
-/// What our own lexer does not read is asked about in any case. The grammar labours over such texts, so it only sees short
-/// ones, for whatever a rule forbids by name; of longer ones the linear reading finds that.
+/// Maximum length of a text that our own lexer rejects and the grammar still parses. Such texts need a prompt in any
+/// case, and the grammar is slow on them; it only sees short ones, to find commands that a rule denies by name. In
+/// longer ones the linear scan finds these.
 const LONGEST_DOUBTFUL: usize = 500;
 
-/// `NAME=value` in front of a command.
+/// An assignment in front of a command: `NAME=value`.
 #[derive(Clone, Debug)]
 pub(crate) struct VariableAssignment {
     pub(crate) name: String,
-    /// `None` for anything but a plain `=` with a static value.
+    /// The value; `None` for anything but a plain `=` with a static value.
     pub(crate) value: Option<String>,
 }
 
@@ -37,17 +38,17 @@ pub(crate) struct VariableAssignment {
 pub(crate) struct ParsedCommand {
     pub(crate) words: Vec<Word>,
     pub(crate) assignments: Vec<VariableAssignment>,
-    /// Where it begins in the text.
+    /// Byte offset in the text.
     pub(crate) at: usize,
-    /// Where the innermost substitution around it begins.
+    /// Byte offset of the innermost substitution around it.
     pub(crate) within: Option<usize>,
-    /// The body of a loop or its condition.
+    /// True if it is in the body or the condition of a loop.
     pub(crate) in_loop: bool,
-    /// Its errors may go where its output goes.
+    /// True if its standard error may be redirected to its output.
     pub(crate) errors_join_output: bool,
 }
 
-/// `for name in words; do body; done`
+/// A loop: `for name in words; do body; done`.
 #[derive(Clone, Debug)]
 pub(crate) struct ForLoop {
     pub(crate) name: String,
@@ -60,28 +61,28 @@ pub(crate) struct ForLoop {
 pub(crate) struct ParsedRedirect {
     pub(crate) operator: String,
     pub(crate) target: Word,
-    /// Where it begins in the text.
+    /// Byte offset in the text.
     pub(crate) at: usize,
-    /// The descriptor in front of it, if its number is written there.
+    /// The descriptor in front of it, if written as a number.
     pub(crate) descriptor: Option<String>,
-    /// The command or statement that it belongs to, where that matters for a descriptor above 2.
+    /// The command or statement that it belongs to, if that matters for a descriptor above 2.
     pub(crate) statement: Range<usize>,
 }
 
 impl ParsedRedirect {
-    /// The number above 2 of the descriptor that this one takes for its target.
+    /// Returns the number of the target descriptor, if above 2.
     pub(crate) fn extra_descriptor_target(&self) -> Option<&str> {
         let target = self.target.value().filter(|_| matches!(self.operator.as_str(), "<&" | ">&"))?;
         let number = target.strip_suffix('-').unwrap_or(target);
         is_extra_descriptor(number).then_some(number)
     }
 
-    /// Whether a descriptor above 2 is opened or used by its number.
+    /// Returns true if a descriptor above 2 is opened or used by its number.
     pub(crate) fn uses_extra_descriptor(&self) -> bool {
         self.descriptor.as_deref().is_some_and(is_extra_descriptor) || self.extra_descriptor_target().is_some()
     }
 
-    /// Whether this one has opened a descriptor by the time that another one takes it.
+    /// Returns true if this redirection has opened the descriptor by the time that another one uses it.
     pub(crate) fn opens_descriptor_for(&self, number: &str, other: &ParsedRedirect) -> bool {
         let same = |own: &String| own.trim_start_matches('0') == number.trim_start_matches('0');
         let before = self.at < other.at || self.statement != other.statement;
@@ -89,32 +90,32 @@ impl ParsedRedirect {
     }
 }
 
-/// What the grammar made of a text.
+/// Result of parsing a text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ParsedScript {
     pub(crate) commands: Vec<ParsedCommand>,
     pub(crate) redirects: Vec<ParsedRedirect>,
-    /// The first thing that was not understood.
+    /// The first problem that made it not understood.
     pub(crate) trouble: Option<ParseTrouble>,
-    /// It contains what no rule about single commands speaks of: definitions, assignments on their own, arithmetic with
-    /// names in it.
+    /// True if it contains constructs that rules about single commands do not cover: definitions, assignments on their
+    /// own, arithmetic with names in it.
     pub(crate) beyond_command_rules: bool,
-    /// It contains an expansion that may run or assign something by the value of a variable.
+    /// True if it contains an expansion that may run or assign something depending on the value of a variable.
     pub(crate) has_indirect_expansion: bool,
-    /// The value of a variable runs as text.
+    /// True if the value of a variable is run as code.
     pub(crate) runs_values: bool,
-    /// Stretches that bash expands and the grammar does not: between single quotes that quote nothing, in documents.
+    /// Text that bash expands and the grammar does not: between single quotes that do not quote, and in documents.
     pub(crate) unquoted: Vec<String>,
     /// The static values of assignments that belong to no command.
     pub(crate) assigned_values: Vec<String>,
     pub(crate) loops: Vec<ForLoop>,
-    /// Commands of one pipeline: where one begins, and where the one behind it begins.
+    /// Adjacent commands of a pipeline: byte offsets of one and of the next.
     pub(crate) pipes: Vec<(usize, usize)>,
-    /// Where a command begins that a loop or group reads, and where that one stands.
+    /// Byte offset of a command that a loop or group reads from, and the range of that loop or group.
     pub(crate) loop_inputs: Vec<(usize, Range<usize>)>,
-    /// Nothing but one simple command: no terminator, assignment or redirection.
+    /// True for nothing but one simple command: no terminator, assignment or redirection.
     pub(crate) single: bool,
-    /// The command whose exit status is the text's, when that is plain to see.
+    /// The command whose exit status is the text's, if unambiguous.
     pub(crate) last_command: Option<usize>,
 }
 
@@ -122,7 +123,7 @@ thread_local! {
     static PARSER: RefCell<Option<Parser>> = const { RefCell::new(None) };
 }
 
-/// Parses within the budget; `None` when time ran out or the grammar could not be loaded.
+/// Parses within the timeout; returns `None` if it expired or the grammar could not be loaded.
 fn parse_tree(text: &str) -> Option<Tree> {
     PARSER.with_borrow_mut(|slot| {
         let parser = match slot {
@@ -149,8 +150,9 @@ fn parse_tree(text: &str) -> Option<Tree> {
     })
 }
 
-/// The text as the grammar may see it, byte for byte as long: its scanner hands characters beyond ASCII to C functions
-/// that are not defined for them, and takes some of them for blanks where bash sees letters. So they become letters.
+/// Returns the text as the grammar may see it, with its byte length unchanged: the grammar's scanner passes non-ASCII
+/// characters to C functions that are not defined for them, and treats some as whitespace where bash sees letters. So
+/// they are replaced by letters.
 fn with_ascii_letters(text: &str) -> Cow<'_, [u8]> {
     let is_plain = |byte: &u8| matches!(byte, b'\t' | b'\n' | b' '..=b'~');
     if text.as_bytes().iter().all(is_plain) {
@@ -159,12 +161,12 @@ fn with_ascii_letters(text: &str) -> Cow<'_, [u8]> {
     text.bytes().map(|byte| if is_plain(&byte) { byte } else { b'x' }).collect()
 }
 
-/// Whether a text is the number of a descriptor above 2.
+/// Returns true if a text is the number of a descriptor above 2.
 fn is_extra_descriptor(text: &str) -> bool {
     is_descriptor_number(text) && !matches!(text.trim_start_matches('0'), "" | "1" | "2")
 }
 
-/// Whether a text is the number of a descriptor.
+/// Returns true if a text is the number of a descriptor.
 pub(crate) fn is_descriptor_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,29 +1,30 @@
-//! What only the file system can say about the files that a command reads: which names a pattern stands for, where links
-//! inside a folder lead, what another command prints. This room says what has to be looked at; it looks at nothing.
+//! File-system lookups that are needed to know which files a command reads: the names that match a pattern, the targets
+//! of symlinks inside a directory, the output of another command. This module describes the lookups; it must never
+//! perform one.
 
 use std::path::PathBuf;
 
 use super::word::WordPiece;
 use crate::paths::{GlobPath, GlobPathBuilder, GlobSegment};
 
-/// One thing to look at before a command is known to stay in the working directories.
+/// A lookup that is needed before a command is known to stay in the working directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PendingLookup {
-    /// The names that the shell puts in place of a pattern.
+    /// Names that the shell substitutes for a pattern.
     Pattern(PatternLookup),
-    /// Folders that are read with the links in them followed; `deep` when that goes on below.
+    /// Directories that are read with the symlinks in them followed; `deep` if recursively.
     Tree { roots: Vec<PathBuf>, deep: bool },
-    /// What other commands print, which becomes words of this one.
+    /// Output of other commands that becomes words of this one.
     Printed(PrintedLookup),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PatternLookup {
     pub(crate) pattern: GlobPath,
-    /// The directories where the command may stand.
+    /// The directories in which the command may run.
     pub(crate) from: Vec<PathBuf>,
     pub(crate) role: WordRole,
-    /// Each name stays one word.
+    /// True if each name stays one word.
     pub(crate) one_word: bool,
 }
 
@@ -35,12 +36,12 @@ pub(crate) struct PrintedLookup {
     pub(crate) reader: WordSplitter,
 }
 
-/// How a command takes a word.
+/// Role of a word in a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WordRole {
-    /// It opens what the word names.
+    /// True if it opens the file that the word names.
     pub(crate) opens: bool,
-    /// A word that begins with `-` would be an option.
+    /// True if a word that begins with `-` would be an option.
     pub(crate) may_be_option: bool,
 }
 
@@ -50,17 +51,17 @@ impl WordRole {
     pub(crate) const TEXT: Self = Self { opens: false, may_be_option: false };
 }
 
-/// Who makes words of what is printed.
+/// Splitter that turns output into words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WordSplitter {
-    /// `$(…)`: the shell cuts it at blanks and takes what is left for patterns.
+    /// `$(…)`: the shell splits it at whitespace and expands the results as patterns.
     Shell,
-    /// `xargs` cuts it at blanks and takes quotes away.
+    /// `xargs` splits it at whitespace and removes quotes.
     Xargs,
 }
 
 impl WordSplitter {
-    /// Whether a name comes through as the one word that it is.
+    /// Returns true if a name is kept as a single word.
     pub(crate) fn keeps_whole(self, name: &str) -> bool {
         let special = match self {
             WordSplitter::Shell => ['*', '?', '['],
@@ -70,14 +71,14 @@ impl WordSplitter {
     }
 }
 
-/// What a command prints, one name on a line.
+/// Output of a command, one name on a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PrintedNames {
-    /// The directory that it stands in.
+    /// The command's working directory.
     WorkingDirectory,
-    /// What lies in this folder by its bare name; the path itself where it is none.
+    /// Bare names of the entries of this directory; the path itself if it is not a directory.
     Entries(String),
-    /// The names that patterns stand for. What it prints about folders is not known; nothing unless it `lists` them.
+    /// Names that match patterns. The output for directories is unknown; there is none unless it `lists` them.
     Matches {
         patterns: Vec<GlobPath>,
         lists: bool,
@@ -85,23 +86,24 @@ pub(crate) enum PrintedNames {
     Tree(TreeListing),
 }
 
-/// The paths of everything below some folders.
+/// Paths of everything below some directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TreeListing {
     pub(crate) roots: Vec<String>,
-    /// Without the folder's own name in front.
+    /// True if paths omit the directory's own name.
     pub(crate) without_root: bool,
-    /// Only what is called so.
+    /// Only entries whose names match.
     pub(crate) name_pattern: Option<GlobSegment>,
 }
 
-/// The pattern that the pieces of a word make; `None` when it could lead upwards or has a piece that is no pattern.
+/// Returns the pattern that the pieces of a word form; `None` if it could lead upwards or has a piece that is not a
+/// pattern.
 pub(crate) fn glob_path(pieces: &[&WordPiece]) -> Option<GlobPath> {
     let climbs = |segment: &GlobSegment| segment.may_expand_to("..".as_ref());
     any_glob_path(pieces).filter(|pattern| !pattern.segments.iter().any(climbs))
 }
 
-/// The same, wherever it leads.
+/// Returns the pattern that the pieces of a word form, even if it leads upwards.
 pub(crate) fn any_glob_path(pieces: &[&WordPiece]) -> Option<GlobPath> {
     let mut builder = GlobPathBuilder::default();
     for piece in pieces {

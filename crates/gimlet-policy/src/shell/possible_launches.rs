@@ -1,6 +1,6 @@
-//! What programs could be started by a way that no table knows: a word of a launcher that nobody has heard of, code for an
-//! interpreter, a value that something later runs. It is looked at only where a rule forbids a program by its name, and
-//! what it finds can only ask: nobody knows that these words are commands.
+//! Programs that could be started in a way that no table covers: a word of an unknown launcher, code for an
+//! interpreter, a value that something later runs. It is used only if a rule denies a program by name, and its findings
+//! must only lead to a prompt: these words are not known to be commands.
 
 mod dynamic_launches;
 mod launch_tables;
@@ -15,14 +15,14 @@ use super::word::Word;
 use super::wrappers::{base_name, is_known_wrapper, reachable_commands};
 use launch_tables::{ATTACHED_PROGRAMS, GIT_RUNNERS, GIT_RUNNING_OPTIONS, NAME_THINGS, RUNNING_FLAGS, START_NOTHING};
 
-/// Texts inside texts that are taken apart.
+/// Maximum nesting of texts that are parsed.
 const DEEPEST: usize = 3;
-/// Letters of a cluster of options behind which code is looked for.
+/// Maximum letters of an option cluster after which code is searched.
 const LONGEST_CLUSTER: usize = 8;
-/// Commands that are found in the texts of one command line before the rest counts as unseen.
+/// Maximum number of commands found in the texts of one command line; the rest counts as unseen.
 const MOST_FOUND: usize = 4_096;
 
-/// Whether the bare words of a program are names of tasks, packages and other things of its own.
+/// Returns true if the bare words of a program are names of its own tasks, packages and similar.
 pub(crate) fn takes_task_names(name: &str) -> bool {
     NAME_THINGS.iter().any(|(thing, _)| *thing == name)
 }
@@ -31,11 +31,11 @@ pub(crate) fn takes_task_names(name: &str) -> bool {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PossibleLaunches {
     pub(crate) commands: Vec<Vec<Word>>,
-    /// There was too much to take apart.
+    /// True if there was too much to parse.
     pub(crate) too_many: bool,
 }
 
-/// What the commands of a text could start.
+/// Returns the commands that the commands of a text could start.
 pub(crate) fn find_possible_launches(analysis: &ShellAnalysis) -> PossibleLaunches {
     let mut found = PossibleLaunches::default();
     let mut launching = analysis.assigns_unknown_values;
@@ -52,10 +52,10 @@ pub(crate) fn find_possible_launches(analysis: &ShellAnalysis) -> PossibleLaunch
         texts.chain(analysis.assigned_values.iter().map(String::as_str)).for_each(|text| found.add_evaluated(text));
     }
     if launching {
-        // Which text reaches which program is not followed.
+        // It is not tracked which text reaches which program.
         analysis.documents.iter().for_each(|text| found.add_text(text, DEEPEST));
         let echoed = analysis.piped_commands.iter().filter_map(|words| echoed_text(words));
-        // `printf` makes line breaks and tabs of these.
+        // `printf` turns these into line breaks and tabs.
         let echoed = echoed.map(|text| text.replace("\\n", "\n").replace("\\t", "\t"));
         echoed.for_each(|text| found.add_text(&text, DEEPEST));
     }
@@ -63,7 +63,7 @@ pub(crate) fn find_possible_launches(analysis: &ShellAnalysis) -> PossibleLaunch
 }
 
 impl PossibleLaunches {
-    /// Notes what one command could start, and says whether it could start something that it is told by its input.
+    /// Records the commands that one command could start; returns true if it could start something from its input.
     fn add_command(&mut self, words: &[Word]) -> bool {
         // `parallel 'rm {}'`
         if let Some(text) = words.first().and_then(Word::value).filter(|text| text.contains(char::is_whitespace)) {
@@ -74,12 +74,12 @@ impl PossibleLaunches {
         let (whole, words) = (words, &words[1..]);
         let starts_nothing = START_NOTHING.contains(name);
         let told = starts_nothing && has_run_flag(name, words);
-        // Nobody knows what it is told.
+        // Its program is unknown.
         let is_unseen = |word: &Word| word.value().is_none_or(dynamic_launches::expands_to_program);
         self.too_many |=
             (told && words.iter().any(is_unseen)) || dynamic_launches::launches_dynamic_word(name, words, arguments);
         if starts_nothing && !told {
-            // `[[ -v 'a[$(…)]' ]]`: some builtins evaluate what stands between brackets.
+            // `[[ -v 'a[$(…)]' ]]`: some builtins evaluate the text between brackets.
             arguments.iter().filter(|word| word.contains('[')).for_each(|word| self.add_evaluated(word));
             return false;
         }
@@ -94,7 +94,7 @@ impl PossibleLaunches {
             "git" => git_may_run_program(arguments),
             "sed" | "gsed" => {
                 let runs = sed_script::sed_execution(arguments);
-                // Nobody sees what it makes of what it reads.
+                // The text that it derives from its input is unknown.
                 self.too_many |= runs == SedExecution::Input;
                 runs != SedExecution::Nothing
             }
@@ -112,7 +112,8 @@ impl PossibleLaunches {
         runs
     }
 
-    /// What a program may start besides what the tables find behind its words: what it sets may be started later.
+    /// Adds what a program may start besides the commands that the tables find in its words: a value it sets may be
+    /// started later.
     fn add_seen_through(&mut self, name: &str, words: &[Word], arguments: &[&str]) {
         let values = arguments.iter().filter(|word| scan::assigned_name(word).is_some());
         values.filter_map(|word| word.split_once('=')).for_each(|(_, value)| self.add_text(value, DEEPEST));
@@ -125,14 +126,14 @@ impl PossibleLaunches {
         }
     }
 
-    /// The same for a program whose words are names of things, unless one of `runners` stands in front of them.
+    /// Adds the possible launches of a program whose words are names, unless one of `runners` precedes them.
     fn add_named_things(&mut self, name: &str, words: &[Word], arguments: &[&str], runners: &[&str]) -> bool {
         let runs = arguments.iter().position(|word| runners.contains(word));
         if let Some(at) = runs {
             self.push_command(words[at + 1..].to_vec());
             arguments[at + 1..].iter().for_each(|word| self.add_values(name, word));
         }
-        // Where titles and messages are usual, several words are one.
+        // For programs that take titles and messages, several words are one.
         let writes_prose = matches!(name, "gh" | "glab" | "aws" | "az" | "gcloud");
         let told = |word: &&&str| {
             word.contains(['=', '$', '`', '!']) || word.starts_with('/') || (!writes_prose && word.contains(' '))
@@ -144,7 +145,7 @@ impl PossibleLaunches {
         runs.is_some() || matches!(name, "make" | "just" | "task" | "ninja")
     }
 
-    /// The stretches of a program's word that may be code: all of it, `NAME=CODE`, `-cCODE`.
+    /// Adds the parts of a program's word that may be code: all of it, `NAME=CODE`, `-cCODE`.
     fn add_values(&mut self, name: &str, word: &str) {
         if word.contains(|c: char| !(c.is_alphanumeric() || "-_./:,+%@".contains(c))) {
             self.add_text(word, DEEPEST);
@@ -168,14 +169,14 @@ impl PossibleLaunches {
         }
     }
 
-    /// The commands of a text as a shell would read it, and its bare names as any other language might.
+    /// Adds the commands of a text as a shell would read it, and its bare names as any other language might.
     fn add_text(&mut self, text: &str, depth: usize) {
         let names = text.split(|c: char| !(c.is_alphanumeric() || "-_./+".contains(c))).filter(|name| !name.is_empty());
         self.push_command(names.map(Word::from_literal).collect());
         for words in scan::scan_commands(text) {
             if depth > 1 {
                 let inner = words.iter().filter_map(Word::value);
-                // Text inside quotes is a text again.
+                // Text inside quotes is parsed as a text again.
                 let inner: Vec<String> = inner.filter(|inner| *inner != text).map(str::to_owned).collect();
                 inner
                     .iter()
@@ -186,13 +187,13 @@ impl PossibleLaunches {
         }
     }
 
-    /// A text that something may evaluate, and so run the substitutions in it.
+    /// Adds a text that something may evaluate, running the substitutions in it.
     fn add_evaluated(&mut self, text: &str) {
         if !text.contains("$(") && !text.contains('`') {
             return;
         }
         self.add_text(text, DEEPEST);
-        // What they start may only show then.
+        // The commands they start may only be known at run time.
         let expanded = scan::scan_commands(&format!(": \"{}\"", text.replace(['\'', '"'], " ")));
         self.too_many |= expanded.iter().any(|words| words.first().is_some_and(Word::is_dynamic));
     }
@@ -206,7 +207,7 @@ impl PossibleLaunches {
     }
 }
 
-/// Whether a program that starts nothing by itself has a flag with which it does.
+/// Returns true if a program that normally starts nothing has a flag with which it does.
 pub(crate) fn has_run_flag(name: &str, arguments: &[Word]) -> bool {
     let mut flags = RUNNING_FLAGS.iter().filter(|(program, _)| *program == name).map(|(_, flag)| *flag);
     let has = |word: &str, flag: &str| match flag.strip_prefix('-') {
@@ -217,7 +218,7 @@ pub(crate) fn has_run_flag(name: &str, arguments: &[Word]) -> bool {
     flags.any(|flag| arguments.iter().map(Word::masked).any(|word| has(&word, flag)))
 }
 
-/// Whether what `xargs` starts is known to start nothing in turn.
+/// Returns true if the command that `xargs` starts is known to start nothing in turn.
 fn starts_only_harmless(words: &[Word]) -> bool {
     let innermost = reachable_commands(words).pop().and_then(|inner| inner.first()?.value().map(base_name));
     innermost.is_some_and(|name| START_NOTHING.contains(&name) || name == "xargs")
@@ -239,7 +240,7 @@ pub(crate) fn awk_may_run_program(script: &str) -> bool {
     ["system", "getline", "|", "@"].iter().any(|way| script.contains(way))
 }
 
-/// The name that a run of words could start a program by, at each of its places.
+/// Returns the name by which a run of words could start a program, at each of its positions.
 pub(crate) fn launch_candidates(words: &[Word]) -> impl Iterator<Item = (&str, &[Word])> {
     words.iter().enumerate().filter_map(|(at, word)| Some((base_name(word.value()?), &words[at..])))
 }

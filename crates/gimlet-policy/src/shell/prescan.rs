@@ -1,24 +1,26 @@
-//! Linear checks on the raw text before and beside the grammar: size, nesting, and characters that show one thing and
-//! mean another.
+//! Linear checks on the raw text before and beside the grammar: size, nesting, and characters that are displayed as
+//! something else than they mean.
 
 use gimlet_proto::InvisibleChar;
 
 use super::ParseTrouble;
 
-/// Texts beyond this are not given to the grammar at all.
+/// Maximum length of texts that are given to the grammar.
 const LONGEST_PARSED: usize = 64 * 1024;
-/// Openers that may be open at once; people and models get by with a handful.
+/// Maximum number of openers open at once; users and models need only a few.
 const DEEPEST_NESTING: usize = 64;
-/// Backticks in one text; nobody sees which of them open.
+/// Maximum number of backticks in one text; it is not visible which of them open.
 const MOST_BACKTICKS: usize = 1_600;
-/// Here-documents in one text.
+/// Maximum number of here-documents in one text.
 const MOST_HERE_DOCUMENTS: usize = 64;
-/// Expansions in a text that has here-documents: the grammar looks for the end of a document from each of them.
+/// Maximum number of expansions in a text that has here-documents: the grammar searches for the end of a document from
+/// each of them.
 const MOST_EXPANSIONS: usize = 256;
-/// Lists in braces (`a{b,c}`) in one text: each makes several words of one, and the grammar labours over them.
+/// Maximum number of brace lists (`a{b,c}`) in one text: each makes several words of one, and the grammar is slow on
+/// them.
 const MOST_LISTS: usize = 32;
 
-/// Whether parsing could take more than it is worth.
+/// Returns the limit that makes parsing too expensive, or `None`.
 pub(super) fn check_size_limits(text: &str) -> Option<ParseTrouble> {
     if text.len() > LONGEST_PARSED {
         return Some(ParseTrouble::TooLong);
@@ -45,7 +47,8 @@ pub(super) fn check_size_limits(text: &str) -> Option<ParseTrouble> {
     (nested || laborious || here_documents > MOST_HERE_DOCUMENTS).then_some(ParseTrouble::TooDeep)
 }
 
-/// What looks like `{a,b}`, quoted or not. Data and code seldom do: they have quotes or blanks between the braces.
+/// Counts stretches like `{a,b}`, quoted or not. Data and code seldom match: they have quotes or whitespace between the
+/// braces.
 fn count_brace_lists(bytes: &[u8]) -> usize {
     let (mut found, mut open, mut comma) = (0, false, false);
     for byte in bytes {
@@ -63,7 +66,7 @@ fn count_brace_lists(bytes: &[u8]) -> usize {
     found
 }
 
-/// Characters that no honest command contains: controls, direction overrides, tags, and what is no character at all.
+/// Finds characters that no legitimate command contains: controls, direction overrides, tags, and noncharacters.
 pub(super) fn find_forbidden_character(text: &str) -> Option<ParseTrouble> {
     let forbidden = |c: char| match InvisibleChar::classify(c) {
         Some(InvisibleChar::Control) => !matches!(c, '\n' | '\t'),
@@ -74,7 +77,7 @@ pub(super) fn find_forbidden_character(text: &str) -> Option<ParseTrouble> {
     text.chars().any(forbidden).then_some(ParseTrouble::Character)
 }
 
-/// Characters that look like a blank or like nothing; outside quotes they hide where a word ends.
+/// Returns true for characters that look like whitespace or are invisible; outside quotes they hide the end of a word.
 pub(super) fn is_invisible(c: char) -> bool {
     InvisibleChar::classify(c).is_some() && !matches!(c, '\n' | '\t')
 }

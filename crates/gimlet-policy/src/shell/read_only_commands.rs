@@ -1,5 +1,5 @@
-//! Commands that are known to do nothing but read, and only inside the working directories. A flag that is not in the
-//! tables, an abbreviated long option, or a word whose value could matter and is not known makes a command not read-only.
+//! Commands that are known to only read, and only inside the working directories. A flag that is not in the tables, an
+//! abbreviated long option, or a word whose value could matter and is unknown makes a command not read-only.
 
 mod git_read_only;
 mod printed_names;
@@ -20,28 +20,28 @@ pub(super) use printed_names::printed_names;
 use read_only_table::{OperandKind, ROWS, ReadOnlyRow, list_contains};
 pub(super) use special_commands::is_line_range;
 
-/// Directories where the commands of one text may stand before it is too much to follow.
+/// Maximum number of directories in which the commands of one text may run.
 const MOST_DIRECTORIES: usize = 8;
 
-/// What a read-only command reads.
+/// Files and directories that a read-only command reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadTargets {
-    /// The paths it names, normalised, from every directory where it may stand.
+    /// The paths it names, normalised, from every directory in which it may run.
     pub(crate) paths: Vec<PathBuf>,
-    /// Paths among these that begin with `..`, as they are written: only whoever follows links can say that they lead where
-    /// their spelling does.
+    /// Paths among these that begin with `..`, as written: only a check that resolves symlinks can confirm that they
+    /// lead where their spelling does.
     pub(crate) parent_paths: Vec<PathBuf>,
-    /// The folders that the shell looks into for names.
+    /// Directories that the shell reads for names.
     pub(crate) folders: Vec<PathBuf>,
-    /// What has to be looked at before these are all.
+    /// Lookups that are needed before the list of paths is complete.
     pub(crate) lookups: Vec<PendingLookup>,
-    /// It goes through whole directories.
+    /// True if it reads directories recursively.
     pub(crate) recursive: bool,
     /// In directories it opens only files of these names; empty for all files.
     pub(crate) only_names: Vec<GlobSegment>,
-    /// Some of the paths lie outside the working directories: it only reads, but not without leave.
+    /// True if some of the paths lie outside the working directories: it only reads, but needs permission.
     pub(crate) outside_roots: bool,
-    /// A variable in it is taken to be unset, since nothing in the text sets it.
+    /// True if a variable in it is assumed to be unset, since nothing in the text sets it.
     pub(crate) assumes_unset: bool,
 }
 
@@ -60,19 +60,19 @@ impl ReadTargets {
         self.assumes_unset |= more.assumes_unset;
     }
 
-    /// Everything that it opens as far as its text says.
+    /// Returns every path that it opens as far as the text shows.
     pub(crate) fn spelled_paths(&self) -> impl Iterator<Item = &PathBuf> {
         self.paths.iter().chain(&self.folders)
     }
 }
 
-/// The directories where a command of a text may stand. A `cd` may fail, happen in a subshell or come round again in a
-/// loop, so every directory counts for every command.
+/// Directories in which a command of a text may run. A `cd` may fail, run in a subshell or repeat in a loop, so every
+/// directory counts for every command.
 #[derive(Debug)]
 pub(super) struct PossibleDirectories {
     directories: Vec<PathBuf>,
     moves: usize,
-    /// More of them than can be followed.
+    /// True if there are more than can be tracked.
     unknown: bool,
 }
 
@@ -81,7 +81,7 @@ impl PossibleDirectories {
         Self { directories: vec![cwd.to_owned()], moves: 0, unknown: false }
     }
 
-    /// Notes where a `cd` may lead.
+    /// Records the possible target of a `cd`.
     pub(super) fn add_cd(&mut self, directory: &str) {
         self.moves += 1;
         if self.unknown {
@@ -97,12 +97,12 @@ impl PossibleDirectories {
         self.directories.truncate(MOST_DIRECTORIES);
     }
 
-    /// Gives up following.
+    /// Stops tracking: the directory is unknown from here on.
     pub(super) fn mark_unknown(&mut self) {
         self.unknown = true;
     }
 
-    /// Every directory where a command may stand, unless that is anybody's guess.
+    /// Returns every directory in which a command may run, or `None` if unknown.
     pub(super) fn known_directories(&self) -> Option<&[PathBuf]> {
         (!self.unknown).then_some(&self.directories)
     }
@@ -111,13 +111,14 @@ impl PossibleDirectories {
         self.directories.len() > 1 || self.unknown
     }
 
-    /// Whether there is one `cd`, or none; `None` for more, and for whatever cannot be followed.
+    /// Returns true if there is one `cd`, false if none; `None` for more, and if they cannot be tracked.
     pub(super) fn has_single_cd(&self) -> Option<bool> {
         (self.moves <= 1 && !self.unknown).then_some(self.moves == 1)
     }
 }
 
-/// Says what a command reads, or `None` when it is not known to only read. `feed` is what further words may come from.
+/// Returns the targets that a command reads, or `None` if it is not known to only read. `feed` is the source of further
+/// words.
 pub(super) fn find_read_targets(
     words: &[Word],
     feed: XargsInput,
@@ -146,7 +147,7 @@ fn cd_targets(arguments: &[&str], scene: &ValueScope<'_>, in_loop: bool) -> Opti
     let [directory] = arguments else { return None };
     let climbs = Path::new(directory).components().any(|part| part == Component::ParentDir);
     let standing = &scene.directories;
-    // In a loop it may climb further each time; on its own it starts from where the session is.
+    // In a loop it may move further up each time; on its own it starts from the session's directory.
     let start = &standing.directories[..1];
     let reading = match climbs {
         true if in_loop || standing.moves > 1 || standing.unknown => return None,
@@ -157,19 +158,19 @@ fn cd_targets(arguments: &[&str], scene: &ValueScope<'_>, in_loop: bool) -> Opti
         false => ReadTargets::from_paths(readable_paths(directory, scene)?),
     };
     let refused = directory.starts_with(['-', '+']) || reading.paths.iter().any(|target| is_protected(target));
-    // A link may lead it out of the roots, so whoever follows links judges it as a read.
+    // A symlink may lead it out of the roots, so the check that resolves symlinks judges it as a read.
     (!refused).then_some(reading)
 }
 
 fn git_read_targets(arguments: &[&str], scene: &ValueScope<'_>) -> Option<ReadTargets> {
-    // Another directory may be another repository, whose configuration nobody has looked at.
+    // Another directory may be another repository, whose configuration was not checked.
     if scene.directories.has_changed() {
         return None;
     }
-    // A revision is no path, but none looks like one that lies elsewhere.
+    // A revision is not a path, but none looks like a path outside.
     let operands = git_read_only::git_path_operands(arguments)?;
     let climbs = |operand: &str| Path::new(operand).components().any(|part| part == Component::ParentDir);
-    // Two paths that git does not keep are compared as they lie there, through links on the way.
+    // Two untracked paths are compared as they are on disk, through symlinks on the way.
     let compares = arguments.first() == Some(&"diff");
     let named = operands.iter().filter(|name| compares || name.starts_with(['/', '.', '~']) || climbs(name));
     let paths = named.filter(|operand| !operand.is_empty()).map(|operand| readable_paths(operand, scene));
@@ -198,7 +199,8 @@ fn targets_of_texts(paths: &[&str], scene: &ValueScope<'_>) -> Option<ReadTarget
     Some(reading)
 }
 
-/// What a command reads that is given this path: inside the working directories freely, elsewhere with leave.
+/// Returns the targets of a command with this path as operand: freely readable inside the working directories, with
+/// permission elsewhere.
 pub(super) fn targets_of_path(path: &str, scene: &ValueScope<'_>) -> Option<ReadTargets> {
     let inside = readable_paths(path, scene).map(ReadTargets::from_paths);
     let up = || scene.only_directory().and_then(|directory| targets_of_parent_path(path, directory, scene));
@@ -208,8 +210,8 @@ pub(super) fn targets_of_path(path: &str, scene: &ValueScope<'_>) -> Option<Read
     inside.or_else(up).or_else(elsewhere)
 }
 
-/// A path that begins with `..` and whose spelling leads to some working directory. What the kernel makes of it has to be
-/// the same, which is somebody else's to find out.
+/// Returns the targets of a path that begins with `..` and whose spelling leads to a working directory. The kernel has
+/// to resolve it alike, which the caller must check.
 fn targets_of_parent_path(operand: &str, directory: &Path, scene: &ValueScope<'_>) -> Option<ReadTargets> {
     let path = Path::new(operand);
     let is_up = |part: &Component<'_>| *part == Component::ParentDir;
@@ -223,7 +225,7 @@ fn targets_of_parent_path(operand: &str, directory: &Path, scene: &ValueScope<'_
     open.then(|| ReadTargets { parent_paths: vec![directory.join(path)], ..ReadTargets::from_paths(vec![clean]) })
 }
 
-/// An absolute path outside the working directories in which nothing climbs; never one of credentials.
+/// Returns an absolute path outside the working directories that has no `..` and is not one of credentials.
 fn outside_path(text: &str, scene: &ValueScope<'_>) -> Option<PathBuf> {
     let path = Path::new(text);
     let climbs = path.components().any(|part| part == Component::ParentDir);
@@ -241,12 +243,12 @@ fn targets_of_words(words: Vec<&Word>, scene: &ValueScope<'_>) -> Option<ReadTar
     Some(reading)
 }
 
-/// Standard input and the null device.
+/// Returns true for standard input and the null device.
 pub(super) fn is_harmless_operand(operand: &str) -> bool {
     matches!(operand, "-" | "/dev/null")
 }
 
-/// A glob looks into directories, whatever becomes of the names.
+/// Returns the directories that globs read, regardless of how the names are used.
 fn targets_of_globs(words: &[Word], scene: &ValueScope<'_>) -> Option<ReadTargets> {
     let mut reading = ReadTargets::default();
     let words = words.iter().flat_map(Word::choices);
@@ -270,7 +272,7 @@ fn targets_of_row(
     if dynamic && !row.flags_are_harmless {
         return None;
     }
-    // Told to leave links alone, it goes through folders like any other reader of trees.
+    // Without following symlinks, it traverses directories like any other recursive reader.
     let recursive = split.recursive || (row.name == "diff" && split.follows_symlinks(row).is_none());
     let mut reading = ReadTargets { recursive, only_names: split.included_names(), ..ReadTargets::default() };
     for operand in &split.paths {
@@ -297,7 +299,7 @@ fn targets_of_row(
     }
     let gives_away = reading.recursive && roots.iter().any(|root| contains_credentials(root, scene.facts.home));
     if let Some(deep) = split.follows_symlinks(row) {
-        // Which folders these are has to be known before anybody can look into them.
+        // The directories must be known before they can be checked.
         if !reading.lookups.is_empty() || scene.directories.unknown {
             return None;
         }
@@ -306,7 +308,7 @@ fn targets_of_row(
     (!gives_away).then_some(reading)
 }
 
-/// The path operands of a command of static words whose every flag is in its row.
+/// Returns the path operands of a command; `None` unless its words are static and its every flag is in its row.
 pub(super) fn path_operands(words: &[Word]) -> Option<Vec<&str>> {
     let (name, arguments) = words.split_first()?;
     let row = find_row(name.value()?)?;
@@ -327,17 +329,17 @@ struct PathOperand<'a> {
     role: WordRole,
 }
 
-/// The arguments of a command, sorted.
+/// Classified arguments of a command.
 #[derive(Default)]
 struct SortedArguments<'a> {
     paths: Vec<PathOperand<'a>>,
     /// The letters of short flags and the names of long ones.
     seen: Vec<&'a str>,
     recursive: bool,
-    /// By `--`.
+    /// True after `--`.
     flags_ended: bool,
     has_pattern: bool,
-    /// A word before may have been a flag, or none at all.
+    /// True if a word before may or may not have been a flag.
     doubtful: bool,
     /// The values of `--include=…`.
     included: Vec<GlobSegment>,
@@ -383,14 +385,14 @@ impl<'a> SortedArguments<'a> {
         Some(split)
     }
 
-    /// What follows a flag, or `None` for a flag that is not in the row.
+    /// Returns the kind of value that a flag takes, or `None` for a flag that is not in the row.
     fn classify_flag(&mut self, row: &ReadOnlyRow, flag: &'a str) -> Option<FlagValue> {
         if let Some(long) = flag.strip_prefix('-') {
             let (name, attached) = long.split_once('=').map_or((long, false), |(name, _)| (name, true));
             self.record_flag(row, name);
             return match attached {
                 true if list_contains(row.long_valued, name) => Some(FlagValue::None),
-                // The file inside the word is not looked up; nobody writes it so by need.
+                // A file attached to the flag is not checked; this form is never necessary.
                 true => None,
                 false if list_contains(row.long, name) => Some(FlagValue::None),
                 false if list_contains(row.long_valued, name) => Some(FlagValue::Next),
@@ -425,14 +427,14 @@ impl<'a> SortedArguments<'a> {
         self.seen.iter().any(|flag| flags.contains(flag))
     }
 
-    /// The names that `grep --include` limits a search to. An exclusion beside it would turn the tables.
+    /// Returns the names that `grep --include` limits a search to. An exclusion beside it would invert the meaning.
     fn included_names(&mut self) -> Vec<GlobSegment> {
         let given = self.seen.iter().filter(|flag| **flag == "include").count();
         let told = given == self.included.len() && !self.has_flag(&["exclude", "exclude-from"]);
         if told { std::mem::take(&mut self.included) } else { Vec::new() }
     }
 
-    /// Notes the value of `--include=…`. Given in any other form, or where the word may be the value of another flag, it
+    /// Records the value of `--include=…`. In any other form, or if the word may be the value of another flag, it
     /// counts as no limit.
     fn record_include(&mut self, word: &Word) {
         let plain = word.pieces().iter().all(|piece| matches!(piece, WordPiece::Text(_) | WordPiece::Glob(_)));
@@ -441,10 +443,10 @@ impl<'a> SortedArguments<'a> {
         }
     }
 
-    /// Whether it follows the links in folders that it is given, and whether also further down.
+    /// Returns `None` unless it follows the symlinks in its directories; otherwise true if it does so recursively.
     fn follows_symlinks(&self, row: &ReadOnlyRow) -> Option<bool> {
         let follows = match row.name {
-            // Two folders are compared file by file, at least those directly in them.
+            // Two directories are compared file by file, at least those directly in them.
             "diff" => !self.has_flag(&["no-dereference"]),
             "ls" | "du" => self.has_flag(&["L", "dereference"]),
             "grep" | "egrep" | "fgrep" => self.has_flag(&["R", "dereference-recursive"]),
@@ -459,8 +461,8 @@ impl<'a> SortedArguments<'a> {
             FlagValue::NextFile => self.paths.push(PathOperand { word: rest.next()?, role: WordRole::FILE }),
             FlagValue::Next => {
                 let word = rest.next()?;
-                // When it is not sure that this is a flag, its value may be a path; and what becomes several words is
-                // not only its value.
+                // If this may not be a flag, its value may be a path; and if it becomes several words, these are not
+                // only its value.
                 if self.doubtful || word.may_split() {
                     self.paths.push(PathOperand { word, role: WordRole::OPERAND });
                 }
@@ -471,8 +473,8 @@ impl<'a> SortedArguments<'a> {
     }
 }
 
-/// The flags in `--include=*.{rs,md}`: whatever the shell makes of the pattern begins with the same flag, and its value is
-/// no file.
+/// Returns the flags in `--include=*.{rs,md}`: every word that the shell makes of the pattern begins with that flag,
+/// and its value is not a file.
 fn globbed_flags<'a>(row: &ReadOnlyRow, word: &'a Word) -> Option<Vec<&'a str>> {
     let flag = |word: &'a Word| {
         let (WordPiece::Text(beginning), rest) = word.pieces().split_first()? else { return None };
@@ -483,7 +485,8 @@ fn globbed_flags<'a>(row: &ReadOnlyRow, word: &'a Word) -> Option<Vec<&'a str>> 
     if !row.flags_are_harmless || !word.is_dynamic() { None } else { word.choices().iter().map(flag).collect() }
 }
 
-/// A first operand that stays one word and cannot be taken for a flag is the pattern, even if its value is not known.
+/// Returns true if the first operand stays one word and cannot be read as a flag; it is then the pattern, even if its
+/// value is unknown.
 fn is_one_word(operands: &[PathOperand<'_>]) -> bool {
     let Some((PathOperand { word: first, .. }, others)) = operands.split_first() else { return false };
     let begins_with_text = matches!(first.pieces().first(), Some(WordPiece::Text(text)) if !text.starts_with('-'));
@@ -496,10 +499,10 @@ enum FlagValue {
     NextFile,
 }
 
-/// The normalised paths, if reading them inside the working directories needs no question.
+/// Returns the normalised paths, if reading them inside the working directories needs no prompt.
 ///
-/// A `..` is taken by spelling here, but by the kernel after links are followed. The two agree only where no link can
-/// stand before it: at the very beginning, from a working directory whose part below its root has no links.
+/// A `..` is resolved by spelling here, but by the kernel after symlinks are followed. The two agree only if no symlink
+/// can precede it: at the very beginning, from a working directory whose part below its root has no symlinks.
 pub(super) fn readable_paths(operand: &str, scene: &ValueScope<'_>) -> Option<Vec<PathBuf>> {
     let standing = &scene.directories;
     if standing.unknown {

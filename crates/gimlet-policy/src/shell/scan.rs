@@ -1,5 +1,5 @@
-//! A linear reading of shell text for the cases where the grammar gives up: it finds every word list that could be a
-//! command, rather too many than too few. Its findings only ever forbid or ask; nothing is allowed on its word.
+//! Linear scan of shell text for cases that the grammar cannot parse: it finds every word list that could be a command,
+//! preferring too many to too few. Its findings may only deny or prompt; they must never allow anything.
 
 mod variable_bindings;
 
@@ -10,7 +10,7 @@ use super::word::{Word, WordBuilder, WordPiece};
 pub(crate) use variable_bindings::{VariableBinding, find_bindings};
 use variable_bindings::{default_word, element_binding, list_name, split_assignment};
 
-/// Nested substitutions beyond this are read flat.
+/// Maximum nesting of substitutions; deeper ones are read flat.
 const DEEPEST: usize = 256;
 
 /// Words that introduce a command without being one.
@@ -19,8 +19,8 @@ const RESERVED: &[&str] = &[
     "esac", "in", "function",
 ];
 
-/// Every word list that could be a command, reading the text as a whole and each line by itself (so that a stray quote
-/// hides nothing beyond its line).
+/// Returns every word list that could be a command, reading the text as a whole and each line by itself (so that a
+/// stray quote hides nothing beyond its line).
 pub(crate) fn scan_commands(text: &str) -> Vec<Vec<Word>> {
     let mut found = scan_every_reading(text, false, &mut Vec::new());
     if text.contains('\n') {
@@ -29,7 +29,7 @@ pub(crate) fn scan_commands(text: &str) -> Vec<Vec<Word>> {
     found
 }
 
-/// Inside `${…}` it depends on what stands around whether single quotes quote; both readings count.
+/// Scans with both readings of single quotes inside `${…}`, which depend on the context.
 fn scan_every_reading(text: &str, keep_prefixes: bool, elements: &mut Vec<VariableBinding>) -> Vec<Vec<Word>> {
     let scanner = || CommandScanner { keep_prefixes, ..CommandScanner::default() };
     let mut found = scanner().scan_text(text, elements);
@@ -39,7 +39,7 @@ fn scan_every_reading(text: &str, keep_prefixes: bool, elements: &mut Vec<Variab
     found
 }
 
-/// The words of a text that is one plain run of static words; `None` when it is anything else.
+/// Returns the words of a text that is one plain run of static words; `None` for anything else.
 pub(crate) fn parse_static_words(text: &str) -> Option<Vec<String>> {
     if has_active_character(text) {
         return None;
@@ -50,8 +50,8 @@ pub(crate) fn parse_static_words(text: &str) -> Option<Vec<String>> {
     words.iter().map(|word| word.value().map(str::to_owned)).collect()
 }
 
-/// Whether a character stands where the shell would not take it for itself: operators outside quotes, expansions also
-/// inside double ones. A text whose quotes do not close counts, too.
+/// Returns true if a character has a special meaning to the shell: operators outside quotes, expansions also inside
+/// double ones. A text with unclosed quotes counts, too.
 fn has_active_character(text: &str) -> bool {
     let mut quote = None;
     let mut letters = text.chars();
@@ -89,9 +89,9 @@ struct ScanFrame {
     words: Vec<Word>,
     word: WordBuilder,
     in_quotes: bool,
-    /// The next word is where a redirection goes.
+    /// True if the next word is the target of a redirection.
     target: bool,
-    /// The name whose elements stand here.
+    /// Name of the list whose elements are here.
     list_of: Option<String>,
 }
 
@@ -104,12 +104,12 @@ impl ScanFrame {
 #[derive(Debug, Default)]
 struct CommandScanner {
     found: Vec<Vec<Word>>,
-    /// The elements of lists that are given to names.
+    /// Elements of lists that are assigned to names.
     elements: Vec<VariableBinding>,
     stack: Vec<ScanFrame>,
-    /// Leave reserved words and assignments in place.
+    /// True if reserved words and assignments are kept in place.
     keep_prefixes: bool,
-    /// Single quotes inside `${…}` are letters.
+    /// True if single quotes inside `${…}` are ordinary characters.
     quotes_are_literal_in_braces: bool,
 }
 
@@ -201,7 +201,7 @@ impl CommandScanner {
         match input.peek().map(|(_, next)| *next) {
             Some('(') => {
                 input.next();
-                // A number is none of what commands print.
+                // A number is not command output.
                 let arithmetic = text[at..].starts_with("$((");
                 self.top_frame().word.push_expansion(if arithmetic {
                     WordPiece::Unknown
@@ -250,7 +250,7 @@ impl CommandScanner {
     }
 
     fn scan_redirection(&mut self, input: &mut CharInput<'_>) {
-        // A stream is a part of the word that it touches.
+        // A process substitution is part of the word that it touches.
         if self.top_frame().word.is_started() && input.next_if(|(_, c)| *c == '(').is_some() {
             self.top_frame().word.push_expansion(WordPiece::Stream);
             self.open_frame(FrameKind::Parenthesis);
@@ -270,7 +270,7 @@ impl CommandScanner {
         }
     }
 
-    /// Says whether there was room for it.
+    /// Opens a frame; returns true if the nesting limit allowed it.
     fn open_frame(&mut self, opened: FrameKind) -> bool {
         let room = self.stack.len() < DEEPEST;
         if room {
@@ -323,7 +323,7 @@ impl CommandScanner {
     }
 }
 
-/// The name in `${name}`, given what follows the brace.
+/// Returns the name in `${name}`, given the text after the brace.
 fn braced_name(rest: &str) -> Option<&str> {
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
     let begins = rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -338,7 +338,7 @@ fn is_command_prefix(word: &Word) -> bool {
     (word.value().is_some() && RESERVED.contains(&head)) || split_assignment(word).is_some()
 }
 
-/// The name that `NAME=…` or `NAME+=…` assigns.
+/// Returns the name that `NAME=…` or `NAME+=…` assigns.
 pub(crate) fn assigned_name(text: &str) -> Option<&str> {
     let (name, _) = text.split_once('=')?;
     let name = name.strip_suffix('+').unwrap_or(name);
@@ -346,7 +346,7 @@ pub(crate) fn assigned_name(text: &str) -> Option<&str> {
     (valid && name.starts_with(|c: char| !c.is_ascii_digit())).then_some(name)
 }
 
-/// Where `$'…'` ends by bash's own rule, given the position after its opening quote.
+/// Returns the end of `$'…'` by bash's own rule, given the position after its opening quote.
 pub(crate) fn find_ansi_c_end(text: &[u8], start: usize) -> Option<usize> {
     let mut escaped = false;
     for (at, byte) in text.iter().enumerate().skip(start) {

@@ -1,16 +1,16 @@
-//! Scripts for `sed`, read far enough to say whether they run something: by the command `e`, or by the flag `e` of a
+//! Partial parser for `sed` scripts: detects if they run something, by the command `e` or by the flag `e` of a
 //! replacement. Any character may be the delimiter of a replacement, so the script has to be read from its beginning.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// What a script for `sed` runs.
+/// Commands that a `sed` script runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SedExecution {
     Nothing,
-    /// Commands that stand in it.
+    /// Commands that are written in it.
     Commands,
-    /// What it reads or makes of that. So does a script that cannot be read.
+    /// Its input, or text derived from it. Scripts that cannot be parsed also count.
     Input,
 }
 
@@ -34,28 +34,29 @@ const LONG_OPTIONS: &[&str] = &[
     "--version",
 ];
 
-/// What `sed` runs that is given these words. Those that are only known at run time are empty here, and count as nothing.
+/// Returns what `sed` runs with these words. Words that are only known at run time are empty here, and count as
+/// nothing.
 pub(crate) fn sed_execution(arguments: &[&str]) -> SedExecution {
     let Some(scripts) = find_scripts(arguments) else { return SedExecution::Input };
     scripts.iter().map(|script| script_execution(script)).max().unwrap_or(SedExecution::Nothing)
 }
 
-/// Whether a word is a script that runs what it reads; one that cannot be read as a script is none.
+/// Returns true if a word is a script that runs its input; one that cannot be parsed is not.
 pub(crate) fn is_script_running_input(word: &str) -> bool {
     parse_both_ways(word).contains(&Some(SedExecution::Input))
 }
 
-/// What one script runs. What no sed could read may be anything.
+/// Returns what one script runs. One that cannot be parsed may run anything.
 fn script_execution(script: &str) -> SedExecution {
     parse_both_ways(script).into_iter().flatten().max().unwrap_or(SedExecution::Input)
 }
 
-/// Not every sed takes the delimiter for a letter between brackets.
+/// Parses a script with both readings of a delimiter between brackets, on which sed implementations differ.
 fn parse_both_ways(script: &str) -> [Option<SedExecution>; 2] {
     [true, false].map(|brackets| SedParser { rest: script.chars().peekable(), brackets }.parse_script())
 }
 
-/// The scripts among the words; `None` where an option is not known.
+/// Returns the scripts among the words; `None` if an option is unknown.
 fn find_scripts<'a>(arguments: &[&'a str]) -> Option<Vec<&'a str>> {
     let (mut scripts, mut operands, mut from_file) = (Vec::new(), Vec::new(), false);
     let mut rest = arguments.iter().copied();
@@ -108,12 +109,12 @@ fn find_scripts<'a>(arguments: &[&'a str]) -> Option<Vec<&'a str>> {
 
 struct SedParser<'s> {
     rest: Peekable<Chars<'s>>,
-    /// Between brackets the delimiter is a letter like others.
+    /// True if the delimiter is an ordinary character between brackets.
     brackets: bool,
 }
 
 impl SedParser<'_> {
-    /// `None` for a script that does not hold together.
+    /// Parses the script; returns `None` if it is invalid.
     fn parse_script(mut self) -> Option<SedExecution> {
         let mut found = SedExecution::Nothing;
         loop {
@@ -161,7 +162,7 @@ impl SedParser<'_> {
         self.skip_while(|c| c != '\n');
     }
 
-    /// Lines that end in a backslash go on.
+    /// Skips text; lines that end in a backslash continue.
     fn skip_text(&mut self) {
         while let Some(c) = self.rest.next() {
             if c == '\\' {
@@ -172,7 +173,7 @@ impl SedParser<'_> {
         }
     }
 
-    /// `3`, `$`, `/x/I`, `\cxc`, two of them with a comma between, `1~2`, `2,+3`, and what negates them.
+    /// Skips an address: `3`, `$`, `/x/I`, `\cxc`, two of them with a comma between, `1~2`, `2,+3`, and negations.
     fn skip_address(&mut self) -> Option<()> {
         loop {
             self.skip_while(|c| c.is_ascii_digit() || matches!(c, '$' | ',' | '+' | '~' | '!' | ' ' | '\t'));
@@ -186,7 +187,7 @@ impl SedParser<'_> {
         }
     }
 
-    /// Reads behind the next delimiter.
+    /// Skips to the position after the next delimiter.
     fn skip_delimited(&mut self, delimiter: char, brackets: bool) -> Option<()> {
         loop {
             match self.rest.next()? {
@@ -198,7 +199,7 @@ impl SedParser<'_> {
         }
     }
 
-    /// Reads behind the bracket that closes a list of characters, which may be the first of these.
+    /// Skips to the position after the bracket that closes a character list; as the first character it does not close.
     fn skip_bracket(&mut self) -> Option<()> {
         self.rest.next_if_eq(&'^');
         self.rest.next_if_eq(&']');
@@ -218,7 +219,7 @@ impl SedParser<'_> {
         }
     }
 
-    /// The flags of a replacement.
+    /// Parses the flags of a replacement.
     fn parse_flags(&mut self) -> SedExecution {
         let mut found = SedExecution::Nothing;
         while let Some(flag) = self.rest.next_if(|c| c.is_ascii_digit() || "gpiImMew \t".contains(*c)) {
@@ -288,7 +289,7 @@ mod tests {
             "s/a/b/;e;p",
             "1e $x",
             "1e `x`",
-            // Nobody can read them.
+            // Invalid scripts.
             "s/a",
             "?",
         ] {

@@ -1,27 +1,27 @@
-//! Commands of gimlet's own that are a person's to give, whatever rules and modes say.
+//! Commands of gimlet's own that only the user may give, regardless of rules and modes.
 
 use super::word::Word;
 use super::wrappers::base_name;
 
-/// Whether a command may give or take back trust in a folder. One that only shows what waits may not.
+/// Returns true if a command may grant or revoke trust in a directory. One that only lists pending trust does neither.
 pub(super) fn may_change_trust(words: &[Word], more: bool) -> bool {
     may_invoke_gimlet(words, more, "trust", &["--yes", "-y", "--revoke"])
 }
 
-/// Whether a command may change settings: the same as writing to the file that holds them.
+/// Returns true if a command may change settings, which is equivalent to writing the settings file.
 pub(super) fn may_change_settings(words: &[Word], more: bool) -> bool {
     may_invoke_gimlet(words, more, "config", &["set", "add", "remove", "unset"])
         || may_invoke_gimlet(words, more, "auto-mode", &["reset"])
 }
 
-/// Whether a command adds words that nobody knows to those of the command that it runs.
+/// Returns true if a command adds unknown words to those of the command that it runs.
 pub(super) fn appends_unknown_words(words: &[Word]) -> bool {
     let adds = |word: &Word| word.value().is_some_and(|name| matches!(base_name(name), "xargs" | "parallel"));
     words.iter().any(adds)
 }
 
-/// Whether a command runs gimlet with this subcommand and one of these words, as far as its words are known. A program
-/// whose own name is not known counts when the subcommand is spelled out.
+/// Returns true if a command runs gimlet with this subcommand and one of these words, as far as its words are known. A
+/// program with an unknown name counts if the subcommand is spelled out.
 fn may_invoke_gimlet(words: &[Word], more: bool, subcommand: &str, other: &[&str]) -> bool {
     let Some((name, arguments)) = words.split_first() else { return false };
     let spells = |wanted: &[&str]| arguments.iter().any(|word| word.value().is_some_and(|text| wanted.contains(&text)));

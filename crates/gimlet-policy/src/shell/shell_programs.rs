@@ -1,5 +1,5 @@
-//! Where a command takes a program from that it hands to a shell: a text among its words, a file, or what it reads. What
-//! is found here never allows anything.
+//! Sources of the program that a command passes to a shell: a text among its words, a file, or its input. Findings of
+//! this module must never allow anything.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::wrappers::{base_name, wrapped_command_starts};
 use crate::paths::normalise;
 
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "rbash"];
-/// Long options of bash, which it also takes behind one dash; these are followed by a file.
+/// Long options of bash that take a file; bash also accepts them with one dash.
 const WITH_FILE: &[&str] = &["rcfile", "init-file"];
 const WITHOUT_VALUE: &[&str] = &[
     "debug",
@@ -30,24 +30,24 @@ const WITHOUT_VALUE: &[&str] = &[
     "version",
     "wordexp",
 ];
-/// Programs that start a shell when they are told to start nothing.
+/// Programs that start a shell if no command is given.
 const START_SHELLS: &[&str] = &["chroot", "newgrp", "nsenter", "script", "su", "unshare"];
-/// Texts of one command that are looked at.
+/// Maximum number of texts of one command that are analysed.
 const MOST_TEXTS: usize = 8;
 
-/// What a command hands to a shell.
+/// Program that a command passes to a shell.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShellProgram {
-    /// Texts that its words show; where they can be read in several ways, by each reading.
+    /// Texts that its words show; ambiguous ones are included in each reading.
     pub(crate) texts: Vec<String>,
-    /// Some of it only shows when the command runs.
+    /// True if some of it is only known at run time.
     pub(crate) has_unknown_text: bool,
-    /// It is in a file.
+    /// True if it is in a file.
     pub(crate) reads_file: bool,
 }
 
 impl ShellProgram {
-    /// Adds a text in which [`UNKNOWN_CHAR`] stands for what is not known.
+    /// Adds a text in which [`UNKNOWN_CHAR`] stands for unknown parts.
     fn add_text(&mut self, text: &str) {
         if text.contains(UNKNOWN_CHAR) || self.texts.len() >= MOST_TEXTS {
             self.has_unknown_text = true;
@@ -61,23 +61,23 @@ pub(crate) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)
 }
 
-/// Whether a command is a shell.
+/// Returns true if a command is a shell.
 pub(crate) fn is_shell_command(words: &[Word]) -> bool {
     words.first().and_then(Word::value).is_some_and(|name| is_shell(base_name(name)))
 }
 
-/// Whether a command makes a pipe with a name.
+/// Returns true if a command makes a named pipe.
 pub(crate) fn makes_named_pipe(words: &[Word]) -> bool {
     matches!(words.first().and_then(Word::value).map(base_name), Some("mkfifo" | "mknod"))
 }
 
-/// Whether a word is a long option, whole or shortened, with or without a value.
+/// Returns true if a word is a long option, full or abbreviated, with or without a value.
 pub(crate) fn is_long_option(word: &str, long: &str) -> bool {
     let name = word.split('=').next().unwrap_or(word);
     name.len() > 2 && long.starts_with(name)
 }
 
-/// The program that a command hands to a shell: `bash -c TEXT`, `eval WORDS`, `env -S TEXT`, `source FILE`.
+/// Returns the program that a command passes to a shell: `bash -c TEXT`, `eval WORDS`, `env -S TEXT`, `source FILE`.
 pub(crate) fn find_shell_program(words: &[Word]) -> ShellProgram {
     let mut found = ShellProgram {
         has_unknown_text: builtin_evaluation::evaluates_unknown_words(words),
@@ -98,16 +98,16 @@ pub(crate) fn find_shell_program(words: &[Word]) -> ShellProgram {
         }
         "env" => {
             let values = shown();
-            // One more than are kept says that there are more.
+            // One more than the maximum shows that there are more.
             for (code, behind) in option_values(&values, 'S', "--split-string").take(MOST_TEXTS + 1) {
                 let rest: Vec<&str> = arguments[behind..].iter().filter_map(Word::value).collect();
-                // Its escapes are not the shell's: `\_` is a blank, and `\c` ends the text.
+                // Its escapes differ from the shell's: `\_` is a space, and `\c` ends the text.
                 found.has_unknown_text |= code.contains('\\');
                 found.add_text(&format!("{} {}", code.replace("\\_", " "), rest.join(" ")));
             }
         }
         "watch" => {
-            // Every reading of its options; what follows them is one text.
+            // Every reading of its options; the words after them are one text.
             let behind = |start: usize| words[start..].iter().map(Word::masked).collect::<Vec<_>>().join(" ");
             wrapped_command_starts(name, words).into_iter().for_each(|start| found.add_text(&behind(start)));
         }
@@ -127,7 +127,7 @@ pub(crate) fn find_shell_program(words: &[Word]) -> ShellProgram {
                 value.or((pair[0] == "--config-env").then_some(pair[1].as_str())).is_some_and(is_alias)
             };
             found.has_unknown_text |= values.windows(2).any(by_variable);
-            // What is no text for a shell is another subcommand.
+            // An alias without `!` is another subcommand.
             aliases.for_each(|(_, code)| match code.strip_prefix('!') {
                 Some(code) => found.add_text(code),
                 None => found.add_text(&format!("git {code}")),
@@ -145,7 +145,7 @@ pub(crate) fn find_shell_program(words: &[Word]) -> ShellProgram {
         "compgen" => {
             let values = shown();
             option_values(&values, 'C', "").for_each(|(code, _)| found.add_text(code));
-            // Only what is expanded in it runs.
+            // Only expansions in it run.
             let expanded = |words: &str| format!(": \"{}\"", words.replace(['\'', '"'], " "));
             option_values(&values, 'W', "").for_each(|(words, _)| found.add_text(&expanded(words)));
         }
@@ -170,7 +170,7 @@ impl ShellProgram {
         }
         match operand {
             Some(text) if told.code => self.add_text(&text.masked()),
-            // Without a text or a file it reads one.
+            // Without a text or a file it reads its input.
             operand => {
                 self.has_unknown_text |= told.input || operand.is_none_or(is_unknown_script_file);
                 self.reads_file = true;
@@ -179,14 +179,14 @@ impl ShellProgram {
     }
 }
 
-/// The words of a shell, told apart.
+/// Classified words of a shell.
 #[derive(Default)]
 struct ShellArguments<'w> {
-    /// The first operand is the program itself, and no file of one.
+    /// True if the first operand is the program itself, and not a file.
     code: bool,
-    /// The program is what it reads.
+    /// True if the program is read from its input.
     input: bool,
-    /// An option only shows when it runs.
+    /// True if an option is only known at run time.
     unseen: bool,
     /// Files that it runs first.
     files: Vec<&'w Word>,
@@ -220,7 +220,7 @@ impl<'w> ShellArguments<'w> {
     }
 }
 
-/// The words of a shell that are neither its script nor the file that holds one; `None` for what is no shell.
+/// Returns the words of a shell that are neither its script nor its script file; `None` if it is not a shell.
 pub(crate) fn script_arguments(words: &[Word]) -> Option<Vec<&Word>> {
     let name = base_name(words.first()?.value()?);
     let arguments = &words[1..];
@@ -232,8 +232,8 @@ pub(crate) fn script_arguments(words: &[Word]) -> Option<Vec<&Word>> {
     Some(arguments.iter().enumerate().filter(|(at, _)| Some(*at) != script).map(|(_, word)| word).collect())
 }
 
-/// Every value that an option may have, in any spelling (`-x V`, `-xV`, `-qx V`, `--long V`, `--long=V`, `--lo=V`), and
-/// where the words behind it begin. Nobody knows which other letters of a word are options.
+/// Returns every possible value of an option, in any spelling (`-x V`, `-xV`, `-qx V`, `--long V`, `--long=V`,
+/// `--lo=V`), and the index of the words after it. It is unknown which other letters of a word are options.
 fn option_values<'v>(values: &'v [String], letter: char, long: &str) -> impl Iterator<Item = (&'v str, usize)> {
     values.iter().enumerate().filter_map(move |(at, value)| {
         let attached = if value.starts_with("--") {
@@ -246,8 +246,8 @@ fn option_values<'v>(values: &'v [String], letter: char, long: &str) -> impl Ite
     })
 }
 
-/// Whether nobody knows what is in the file that a shell is to run: one that is only named at run time, or its input under
-/// any of its names.
+/// Returns true if the contents of a shell's script file are unknown: its name is only known at run time, or it is
+/// standard input under any of its names.
 fn is_unknown_script_file(word: &Word) -> bool {
     word.value().is_none_or(is_standard_stream)
 }
@@ -259,14 +259,14 @@ fn is_standard_stream(file: &str) -> bool {
     let descriptor = |name: &&str| name.bytes().all(|byte| byte.is_ascii_digit());
     match names.as_slice() {
         ["-"] | ["proc", ..] | ["dev", "fd", ..] => true,
-        // From whatever folder the text goes to.
+        // From any directory that the text may change to.
         [.., "stdin"] => true,
         [.., "fd", last] => descriptor(last),
         _ => false,
     }
 }
 
-/// Whether texts have shells run a file first of which nobody knows what is in it. `ENV` means that to shells alone.
+/// Returns true if texts make shells run a startup file with unknown contents. Only shells use `ENV` for that.
 pub(crate) fn runs_unknown_startup_file(texts: &[String], commands: &[Vec<Word>], shells: bool) -> bool {
     let texts = || texts.iter().filter(|text| text.contains("ENV="));
     if texts().next().is_none() {
@@ -280,11 +280,11 @@ pub(crate) fn runs_unknown_startup_file(texts: &[String], commands: &[Vec<Word>]
     told.chain(set).any(|(name, file)| counts(&name) && unseen(&file))
 }
 
-/// Options whose value is a directory that a program goes to before it does anything, or runs another one in.
+/// Options whose value is a directory that a program changes to first, or runs another program in.
 const DIRECTORY_OPTIONS: &[&str] =
     &["-C", "-D", "--chdir", "--cwd", "--directory", "--prefix", "--wd", "--working-directory"];
 
-/// The directories that such options of a command name.
+/// Returns the directories that such options of a command name.
 pub(crate) fn chdir_option_values(words: &[Word]) -> impl Iterator<Item = &str> {
     words.iter().enumerate().filter_map(|(at, word)| {
         let text = word.value()?;

@@ -1,4 +1,4 @@
-//! Tricky texts: what counts as one simple command, what is read-only, what is destroyed, and what is not understood.
+//! Tests of difficult texts: which count as one simple command, are read-only, are destructive, or are not understood.
 
 use std::path::{Path, PathBuf};
 
@@ -272,7 +272,7 @@ fn a_denied_word_is_found_wherever_bash_would_run_it() {
     }
 }
 
-/// The command itself or what a wrapper in front of it runs.
+/// Returns true if the command itself, or the one that a wrapper in front of it runs, is `rm x`.
 fn has_removal(command: &str) -> bool {
     let words: Vec<Word> = command.split(' ').map(Word::from_literal).collect();
     let first_two = |inner: &[Word]| {
@@ -587,7 +587,7 @@ fn readers_take_names_that_begin_with_any_letter() {
 
 #[test]
 fn characters_beyond_ascii_reach_the_grammar_as_letters() {
-    // Handed on as they are, these make the grammar's scanner read outside its tables.
+    // Passed on unchanged, these make the grammar's scanner read outside its tables.
     for text in ["{\u{31860}", "{1..\u{10ffff}", "{12\u{e9}; rm x", "echo {\u{1f574}\u{1f574}"] {
         assert_eq!(analyse_in_repo(text).simple, None, "{text:?}");
     }

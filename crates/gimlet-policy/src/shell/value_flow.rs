@@ -1,5 +1,5 @@
-//! What surrounds a command in its text, as far as it says something about words that are only known at run time: the
-//! values that loops give to variables, what substitutions can print, and what feeds a command its operands.
+//! Context of a command in its text, as far as it determines words that are only known at run time: the values that
+//! loops assign to variables, the possible output of substitutions, and the source of a command's operands.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::word::{Word, WordPiece};
 use super::wrapper_layers::strip_wrappers;
 use crate::paths::{contains_credentials, normalise};
 
-/// Where `xargs` takes further words from.
+/// Source of the further words of `xargs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum XargsInput {
     None,
@@ -51,38 +51,38 @@ const CHANGERS: &[&str] = &[
     "local",
 ];
 
-/// Whether a command of this name may give a variable another value.
+/// Returns true if a command of this name may change the value of a variable.
 pub(crate) fn may_change_variables(name: &str) -> bool {
     CHANGERS.contains(&name) || matches!(name, "printf" | "wait" | "coproc" | "select")
 }
 
-/// Forms of one word, by the values of its variables, that are looked at.
+/// Maximum number of forms of one word, by the values of its variables, that are checked.
 const MOST_VARIANTS: usize = 256;
 
 pub(super) struct ValueScope<'a> {
     pub(super) facts: &'a ShellFacts<'a>,
     pub(super) directories: PossibleDirectories,
     parsed: &'a ParsedScript,
-    /// Where the command in question begins.
+    /// Byte offset of the current command.
     at: usize,
-    /// Names in the working directories may be those of credentials.
+    /// True if names in the working directories may be those of credentials.
     near_credentials: bool,
-    /// Some command may give variables any value.
+    /// True if some command may assign any value to variables.
     variables_may_change: bool,
-    /// The variables of loops, and whether these give them nothing but names in the working directories.
+    /// The variables of loops, each with true if loops assign them only names in the working directories.
     safe_variables: BTreeMap<&'a str, bool>,
     /// Those among them with values that only stay one word inside quotes.
     needs_quotes: HashSet<&'a str>,
-    /// The values that loops give to their variables, each once.
+    /// The values that loops assign to their variables, without duplicates.
     loop_values: BTreeMap<&'a str, Vec<&'a Word>>,
     /// The commands directly inside each substitution.
     substitution_commands: BTreeMap<usize, Vec<&'a ParsedCommand>>,
-    /// The commands by where they begin, and by that where what feeds them begins.
+    /// The commands by byte offset; `fed_by` maps a command to the one that feeds it.
     commands: BTreeMap<usize, &'a ParsedCommand>,
     fed_by: BTreeMap<usize, usize>,
-    /// Something reads a file or a document instead of what a pipe brings.
+    /// True if something reads a file or a document instead of a pipe.
     takes_input: bool,
-    /// The only directory in which its commands stand.
+    /// The only directory in which its commands run.
     only_directory: Option<PathBuf>,
 }
 
@@ -127,7 +127,7 @@ impl<'a> ValueScope<'a> {
             Some(true) => entered_directory(text, parsed).map(|directory| normalise(facts.cwd, Path::new(directory))),
             None => None,
         };
-        // Of several at one place the first one counts.
+        // Of several at one position the first one counts.
         let commands = parsed.commands.iter().rev().map(|command| (command.at, command)).collect();
         let fed_by = parsed.pipes.iter().rev().map(|(from, to)| (*to, *from)).collect();
         let takes_input = parsed.redirects.iter().any(|redirect| redirect.operator.starts_with('<'));
@@ -158,21 +158,21 @@ impl<'a> ValueScope<'a> {
         scene
     }
 
-    /// The directory in which every command stands that reads, if there is only one.
+    /// Returns the directory in which every reading command runs, if there is only one.
     pub(super) fn only_directory(&self) -> Option<&Path> {
         self.only_directory.as_deref()
     }
 
-    /// Turns to the command that begins at this byte.
+    /// Moves to the command that begins at this byte.
     pub(super) fn move_to(&mut self, at: usize) {
         self.at = at;
     }
 
-    /// What an operand opens, if reading it needs no question, whatever it turns into; nothing for a word that opens
-    /// nothing.
+    /// Returns the targets that an operand opens, if reading all its possible values needs no prompt; empty for a word
+    /// that opens nothing.
     pub(super) fn operand_targets(&self, word: &Word, role: WordRole) -> Option<ReadTargets> {
         match (word.value(), word.pieces()) {
-            // A word without letters opens nothing.
+            // An empty word opens nothing.
             (Some(text), _) if text.is_empty() || is_harmless_operand(text) => Some(ReadTargets::default()),
             (Some(text), _) => targets_of_path(text, self),
             // A flag whose value is only known at run time may name any file.
@@ -189,7 +189,7 @@ impl<'a> ValueScope<'a> {
         }
     }
 
-    /// Every word of a list in braces.
+    /// Returns the targets of every word of a brace list.
     fn brace_list_targets(&self, words: &[Word], role: WordRole) -> Option<ReadTargets> {
         let mut reading = ReadTargets::default();
         for word in words {
@@ -205,9 +205,9 @@ impl<'a> ValueScope<'a> {
         Some(ReadTargets { lookups: vec![look], ..ReadTargets::default() })
     }
 
-    /// What an input redirection opens, if that is something inside.
+    /// Returns the targets that an input redirection opens, if they are inside the working directories.
     pub(super) fn input_redirect_targets(&self, word: &Word) -> Option<ReadTargets> {
-        // Relative to which directory is anybody's guess after a `cd`.
+        // After a `cd` the directory that it is relative to is unknown.
         let moved = self.directories.has_changed();
         match word.value() {
             Some(path) => {
@@ -217,7 +217,8 @@ impl<'a> ValueScope<'a> {
         }
     }
 
-    /// A word of several pieces, in every form that the loops give it, stays where its beginning leads.
+    /// Returns the targets of a word of several pieces; every form that the loops assign must stay below the word's
+    /// beginning.
     fn composed_word_targets(&self, word: &Word, role: WordRole) -> Option<ReadTargets> {
         let fits = |piece: &WordPiece| match piece {
             WordPiece::Text(text) => !text.contains(".."),
@@ -243,12 +244,12 @@ impl<'a> ValueScope<'a> {
         for at in self.printing_substitutions(word.pieces()) {
             reading.merge(self.printed_targets(self.printed_by_substitution(at)?, WordSplitter::Shell, role)?);
         }
-        // A word that stands for something, and nobody knows for what.
+        // The word has targets, but they are unknown.
         let untold = reading.paths.is_empty() && reading.lookups.is_empty() && !reading.assumes_unset;
         (!untold).then_some(reading)
     }
 
-    /// The substitutions whose output loops give to the variables of a word, a line at a time.
+    /// Returns the substitutions whose output loops assign to the variables of a word, a line at a time.
     fn printing_substitutions(&self, pieces: &[WordPiece]) -> impl Iterator<Item = usize> {
         let names =
             pieces.iter().filter_map(|piece| if let WordPiece::Variable(name) = piece { Some(name) } else { None });
@@ -256,7 +257,7 @@ impl<'a> ValueScope<'a> {
         values.filter_map(|value| if let [WordPiece::Output(at)] = value.pieces() { Some(*at) } else { None })
     }
 
-    /// A word without variables.
+    /// Returns the targets of a word without variables.
     fn variant_targets(&self, pieces: &[&WordPiece], role: WordRole, whole: bool) -> Option<ReadTargets> {
         let texts =
             pieces.iter().map(|piece| if let WordPiece::Text(text) = piece { Some(text.as_str()) } else { None });
@@ -265,7 +266,7 @@ impl<'a> ValueScope<'a> {
             return None;
         }
         if texts.clone().all(|text| text.is_some()) {
-            // A word without letters opens nothing.
+            // An empty word opens nothing.
             return if text.is_empty() {
                 Some(ReadTargets::default())
             } else {
@@ -279,7 +280,7 @@ impl<'a> ValueScope<'a> {
         Some(reading)
     }
 
-    /// The forms of a word, with the values of variables in their place.
+    /// Returns the forms of a word, with its variables replaced by their values.
     fn word_variants<'p>(&self, pieces: &'p [WordPiece]) -> Option<Vec<Vec<&'p WordPiece>>>
     where
         'a: 'p,
@@ -293,7 +294,7 @@ impl<'a> ValueScope<'a> {
             let mut values: Vec<&[WordPiece]> = Vec::new();
             for value in self.loop_values.get(name.as_str()).map_or(&[][..], Vec::as_slice) {
                 match value.pieces() {
-                    // No text says what it prints; that is looked at.
+                    // Its output is not in the text and needs a lookup.
                     [WordPiece::Output(_)] if pieces.len() == 1 => {}
                     [WordPiece::Output(_)] => return None,
                     value => values.push(value),
@@ -312,8 +313,8 @@ impl<'a> ValueScope<'a> {
         Some(found)
     }
 
-    /// A variable that is unset, or that loops give nothing but names in the working directories. What bash changes by
-    /// itself is neither: `_` is whatever the command before ended with.
+    /// Returns true for a variable that is unset, or to which loops assign only names in the working directories.
+    /// Variables that bash changes by itself are neither: `_` is the last word of the previous command.
     fn is_safe_variable(&self, name: &str) -> bool {
         let given = self.safe_variables.get(name).copied();
         !self.variables_may_change
@@ -322,17 +323,17 @@ impl<'a> ValueScope<'a> {
             && (self.is_inside_loop_over(name) || !self.facts.may_inherit(name))
     }
 
-    /// Whether the command in question only runs with a value that a loop has given to the variable.
+    /// Returns true if the current command only runs with a value that a loop has assigned to the variable.
     fn is_inside_loop_over(&self, name: &str) -> bool {
         self.loops_over(name).any(|found| found.body.contains(&self.at))
     }
 
-    /// A value for certain, and a tame one.
+    /// Returns true if the variable certainly has a value, and a safe one.
     fn has_safe_value(&self, name: &str) -> bool {
         self.is_safe_variable(name) && self.is_inside_loop_over(name)
     }
 
-    /// The words that loops give to the variables of a word.
+    /// Returns the words that loops assign to the variables of a word.
     pub(super) fn loop_values_for(&self, word: &Word) -> impl Iterator<Item = &'a Word> {
         let names: Vec<&str> = word
             .pieces()
@@ -347,7 +348,7 @@ impl<'a> ValueScope<'a> {
         self.parsed.loops.iter().filter(move |found| found.name == name)
     }
 
-    /// A word of a loop's list that stands for names in the working directories.
+    /// Returns true for a word of a loop's list that stands for names in the working directories.
     fn is_safe_name(&self, word: &Word) -> bool {
         match (word.value(), word.pieces()) {
             (Some(text), _) => !text.contains("..") && !text.starts_with('-') && readable_paths(text, self).is_some(),
@@ -360,7 +361,7 @@ impl<'a> ValueScope<'a> {
         }
     }
 
-    /// What a loop's list names; `None` when a word leads elsewhere.
+    /// Returns the targets that a loop's list names; `None` if a word leads elsewhere.
     pub(super) fn loop_list_targets(&self, found: &ForLoop) -> Option<ReadTargets> {
         let mut reading = ReadTargets::default();
         for word in &found.words {
@@ -379,7 +380,7 @@ impl<'a> ValueScope<'a> {
         Some(reading)
     }
 
-    /// What a substitution prints, if that is nothing but names in the working directories.
+    /// Returns the output of a substitution, if it is only names in the working directories.
     fn printed_by_substitution(&self, at: usize) -> Option<PrintedNames> {
         let (first, filters) = self.substitution_commands.get(&at)?.split_first()?;
         let follows = |pair: &[&ParsedCommand]| self.fed_by.get(&pair[1].at) == Some(&pair[0].at);
@@ -391,19 +392,19 @@ impl<'a> ValueScope<'a> {
         self.printed_by_command(first).filter(|_| plain)
     }
 
-    /// The names that a command prints, and no words about what went wrong.
+    /// Returns the names that a command prints; `None` if credentials or error messages may be among them.
     fn printed_by_command(&self, command: &ParsedCommand) -> Option<PrintedNames> {
         printed_names(&command.words).filter(|_| !self.near_credentials && !command.errors_join_output)
     }
 
-    /// The directory that a substitution prints, for the beginning of a word.
+    /// Returns the directory that a substitution prints, for the beginning of a word.
     fn printed_directory(&self, at: usize, word: &Word) -> Option<Word> {
         let here = self.only_directory.as_deref()?.to_str()?;
         let whole = !word.may_split() || WordSplitter::Shell.keeps_whole(here);
         (whole && self.printed_by_substitution(at)? == PrintedNames::WorkingDirectory).then(|| Word::from_literal(here))
     }
 
-    /// What feeds the command that begins at this byte.
+    /// Returns the input of the command that begins at this byte.
     pub(super) fn xargs_input(&self, at: usize) -> XargsInput {
         if self.takes_input {
             return XargsInput::Anything;
@@ -411,10 +412,10 @@ impl<'a> ValueScope<'a> {
         let mut next = self.fed_by.get(&at).copied();
         let outermost = || self.commands.get(&at).is_some_and(|command| command.within.is_none());
         if self.parsed.pipes.is_empty() && self.parsed.loop_inputs.is_empty() && outermost() {
-            // Nothing does, and what a text as a whole reads is empty.
+            // Nothing does, and the input of the text as a whole is empty.
             return XargsInput::None;
         }
-        // Filters that pass whole lines on change nothing about what they are.
+        // Filters that pass whole lines on do not change their meaning.
         while let Some(from) = next {
             let Some(command) = self.commands.get(&from) else { break };
             if let Some(printed) = self.printed_by_command(command) {
@@ -431,14 +432,14 @@ fn may_be_option(word: &Word) -> bool {
     word.value().is_none_or(|text| text.starts_with('-'))
 }
 
-/// Whether a value is split or matched again where its variable stands outside quotes.
+/// Returns true if a value is split or globbed again when its variable is outside quotes.
 fn needs_quotes(word: &Word) -> bool {
     let text =
         |piece: &WordPiece| matches!(piece, WordPiece::Text(text) if text.contains([' ', '\t', '\n', '*', '?', '[']));
     word.pieces().iter().any(text)
 }
 
-/// The directory of a text that is a plain `cd directory && …`: whatever follows only runs there. Any other way to join
+/// Returns the directory of a text that is a plain `cd directory && …`: the rest only runs there. Any other way to join
 /// commands, and anything that could hide one, is not plain.
 fn entered_directory<'t>(text: &'t str, parsed: &ParsedScript) -> Option<&'t str> {
     let (first, rest) = text.split_once("&&")?;
@@ -450,13 +451,14 @@ fn entered_directory<'t>(text: &'t str, parsed: &ParsedScript) -> Option<&'t str
         return None;
     }
     let leads = parsed.commands.first()?.words.iter().map(Word::value).eq([Some("cd"), Some(directory)]);
-    // Where descriptors are joined, nothing runs in the background.
+    // An `&` that joins descriptors runs nothing in the background.
     let joined = rest.replace("&&", "").replace(">&", "").replace("&>", "");
     let hides = joined.contains([';', '&', '\n', '(', ')', '{', '}', '`']) || joined.contains("||");
     (leads && !hides).then_some(directory)
 }
 
-/// Filters that leave lines as they are; with a file as operand they would pass that on, and counting bytes cuts names.
+/// Returns true for filters that leave lines as they are; with a file operand they would pass that on, and counting
+/// bytes cuts names.
 fn passes_lines_through(command: &ParsedCommand) -> bool {
     let words: Option<Vec<&str>> = command.words.iter().map(Word::value).collect();
     let words = words.filter(|_| !command.errors_join_output);

@@ -1,12 +1,12 @@
-//! Shell words after quote removal. A word with an expansion keeps what is known of it around what is not; nothing is
-//! ever expanded here, but for lists in braces, which are nothing but another way to write several words.
+//! Shell words after quote removal. A word with an expansion keeps its known parts around the unknown ones; nothing is
+//! ever expanded here except brace lists, which are only another way to write several words.
 
 pub(super) mod brace_expansion;
 
-/// What stands in for an expansion when a word is compared as text; no command text contains it.
+/// Placeholder for an expansion when a word is compared as text; no command text contains it.
 pub(crate) const UNKNOWN_CHAR: char = '\u{FFFF}';
 
-/// A stretch of a word.
+/// Piece of a word.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WordPiece {
     /// Literal characters.
@@ -17,13 +17,13 @@ pub enum WordPiece {
     Tilde,
     /// The value of a variable, by name.
     Variable(String),
-    /// A number that only shows at run time, such as `$?`.
+    /// A number that is only known at run time, such as `$?`.
     Number,
-    /// What a command substitution prints; it begins at this byte of the text.
+    /// The output of a command substitution, which begins at this byte of the text.
     Output(usize),
     /// A pipe to or from another command, `<(…)`.
     Stream,
-    /// A whole word with lists in braces: the words that the shell makes of it.
+    /// A whole word with brace lists: the words that the shell makes of it.
     Choice(Vec<Word>),
     /// Anything else that is only known when the command runs; it may also become several words or none.
     Unknown,
@@ -33,7 +33,7 @@ pub enum WordPiece {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Word {
     pieces: Vec<WordPiece>,
-    /// Something unquoted is expanded, so it may become several words or none.
+    /// True if something unquoted is expanded, so it may become several words or none.
     splits: bool,
 }
 
@@ -42,7 +42,7 @@ impl Word {
         &self.pieces
     }
 
-    /// The value, when nothing in the word has to be expanded.
+    /// Returns the value, or `None` if something in the word has to be expanded.
     pub fn value(&self) -> Option<&str> {
         match self.pieces.as_slice() {
             [] => Some(""),
@@ -51,17 +51,17 @@ impl Word {
         }
     }
 
-    /// Whether the value can only be known by running the command.
+    /// Returns true if the value is only known at run time.
     pub fn is_dynamic(&self) -> bool {
         self.value().is_none()
     }
 
-    /// Whether it may become several words or none.
+    /// Returns true if it may become several words or none.
     pub fn may_split(&self) -> bool {
         self.splits
     }
 
-    /// The words that the shell makes of lists in braces; the word itself where it has none.
+    /// Returns the words that the shell makes of brace lists; the word itself if it has none.
     pub(crate) fn choices(&self) -> &[Word] {
         match self.pieces.as_slice() {
             [WordPiece::Choice(words)] => words,
@@ -69,37 +69,37 @@ impl Word {
         }
     }
 
-    /// The same word with the value of its first piece in place of that piece.
+    /// Returns the word with its first piece replaced by `beginning`.
     pub(crate) fn with_beginning(&self, beginning: &Word) -> Self {
         let pieces = beginning.pieces.iter().chain(self.pieces.iter().skip(1)).cloned().collect();
         Self { pieces, splits: self.splits || beginning.splits }
     }
 
-    /// The same word with another one behind it.
+    /// Returns the word with another one appended.
     pub(crate) fn with_end(&self, end: &Word) -> Self {
         let pieces = self.pieces.iter().chain(&end.pieces).cloned().collect();
         Self { pieces, splits: self.splits || end.splits }
     }
 
-    /// A word, or any number of words, of which nothing is known.
+    /// Returns an entirely unknown word, which may stand for any number of words.
     pub(crate) fn unknown() -> Self {
         Self { pieces: vec![WordPiece::Unknown], splits: true }
     }
 
-    /// A word of these letters, in which [`UNKNOWN_CHAR`] stands for anything, be it several words or none.
+    /// Returns a word with this text, in which [`UNKNOWN_CHAR`] stands for anything, including several words or none.
     pub(crate) fn from_masked(text: &str) -> Self {
         let mut builder = WordBuilder::default();
         builder.push_text(text);
         Self { splits: text.contains(UNKNOWN_CHAR), pieces: builder.pieces }
     }
 
-    /// The word as text, with [`UNKNOWN_CHAR`] for whatever is not known.
+    /// Returns the word as text, with [`UNKNOWN_CHAR`] for every unknown part.
     pub(crate) fn masked(&self) -> String {
         let mut text = String::new();
         let mut behind_tilde = false;
         for piece in &self.pieces {
             match piece {
-                // `~+`, `~name`: what touches it says whose directory it is.
+                // `~+`, `~name`: the text that touches it determines the directory.
                 WordPiece::Text(known) if behind_tilde => {
                     text.push_str(known.find(['/', ':']).map_or("", |at| &known[at..]))
                 }
@@ -111,7 +111,7 @@ impl Word {
         text
     }
 
-    /// The letters and patterns of the word, side by side; nothing for whatever else it has.
+    /// Returns the literal text and patterns of the word, concatenated, without its other pieces.
     pub(crate) fn plain_text(&self) -> String {
         let mut text = String::new();
         for piece in &self.pieces {
@@ -124,7 +124,7 @@ impl Word {
         text
     }
 
-    /// The word for people, much as they would write it.
+    /// Returns the word for display, close to how a user would write it.
     pub(crate) fn display_text(&self) -> String {
         let piece = |piece: &WordPiece| match piece {
             WordPiece::Text(text)
@@ -146,18 +146,18 @@ impl Word {
         if self.pieces.is_empty() { "''".to_owned() } else { self.pieces.iter().map(piece).collect() }
     }
 
-    /// A word of one piece.
+    /// Returns a word of one piece.
     pub(crate) fn from_piece(piece: WordPiece) -> Self {
         Self { pieces: vec![piece], splits: false }
     }
 
-    /// A word of nothing but these letters.
+    /// Returns a word of only this literal text.
     pub(crate) fn from_literal(text: &str) -> Self {
         Self { pieces: vec![WordPiece::Text(text.to_owned())], splits: false }
     }
 }
 
-/// Puts a word together from its quoted and unquoted stretches.
+/// Builder of a word from its quoted and unquoted parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WordBuilder {
     pieces: Vec<WordPiece>,
@@ -166,12 +166,12 @@ pub(crate) struct WordBuilder {
     /// The unquoted braces and commas.
     signs: Vec<brace_expansion::BraceSign>,
     splits: bool,
-    /// The last character came unquoted and was `=` or `:`, after which `~` is special.
+    /// True if the last character was an unquoted `=` or `:`, after which `~` is special.
     after_assignment: bool,
 }
 
 impl WordBuilder {
-    /// Whether anything, be it an empty pair of quotes, was added.
+    /// Returns true if anything, even an empty pair of quotes, was added.
     pub(crate) fn is_started(&self) -> bool {
         self.started
     }
@@ -183,7 +183,7 @@ impl WordBuilder {
         self.push_text(text);
     }
 
-    /// Adds the source of an unquoted stretch: escapes are removed, globs and tildes noticed.
+    /// Adds the source of an unquoted part: removes escapes and recognises globs and tildes.
     pub(crate) fn push_unquoted(&mut self, source: &str) {
         // Most words have nothing special in them.
         if !source.is_empty() && !source.contains(['\\', '*', '?', '[', '~', '{', ',', '}', '=', ':']) {
@@ -239,7 +239,7 @@ impl WordBuilder {
         }
     }
 
-    /// Adds the inside of `$'…'`. A value that Rust or bash could see differently becomes unknown.
+    /// Adds the inside of `$'…'`. A value that Rust and bash could read differently becomes unknown.
     pub(crate) fn push_ansi_c(&mut self, source: &str) {
         self.started = true;
         self.after_assignment = false;
@@ -249,12 +249,12 @@ impl WordBuilder {
         }
     }
 
-    /// What was added so far.
+    /// Returns the pieces added so far.
     pub(crate) fn pieces(&self) -> &[WordPiece] {
         &self.pieces
     }
 
-    /// Puts another piece in place of the last one.
+    /// Replaces the last piece.
     pub(crate) fn replace_last(&mut self, piece: WordPiece) {
         if let Some(last) = self.pieces.last_mut() {
             *last = piece;
@@ -286,7 +286,7 @@ impl WordBuilder {
     }
 
     fn push_char(&mut self, c: char) {
-        // The stand-in itself must not occur as text.
+        // The placeholder itself must not occur as text.
         if c == UNKNOWN_CHAR {
             return self.pieces.push(WordPiece::Unknown);
         }
@@ -298,7 +298,8 @@ impl WordBuilder {
 
     pub(crate) fn finish(self) -> Word {
         let word = Word { pieces: self.pieces, splits: self.splits };
-        // `{}` (also in `-I{}`) and a lone `{` stay as they are; any other unquoted brace may expand into several words.
+        // `{}` (also in `-I{}`) and a lone `{` stay as they are; any other unquoted brace may expand into several
+        // words.
         if self.unquoted_brace && word.value() != Some("{") && !brace_expansion::are_empty_pairs(&self.signs) {
             let Some(words) = brace_expansion::expand_braces(&word, &self.signs) else { return Word::unknown() };
             return Word { pieces: vec![WordPiece::Choice(words)], splits: true };
@@ -332,7 +333,7 @@ fn decode_ansi_c(source: &str) -> Option<String> {
             'x' => ascii_char(u32::from_str_radix(&take_digits(&mut chars, 16, 2), 16).ok()?)?,
             'u' => char::from_u32(u32::from_str_radix(&take_digits(&mut chars, 16, 4), 16).ok()?)?,
             'U' => char::from_u32(u32::from_str_radix(&take_digits(&mut chars, 16, 8), 16).ok()?)?,
-            // Control characters by letter, and escapes that bash leaves alone, are too rare to be worth a mistake.
+            // Control characters by letter, and escapes that bash leaves unchanged, are too rare to be worth a mistake.
             _ => return None,
         };
         if decoded == '\0' {
@@ -354,7 +355,7 @@ fn take_digits(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, radix: u32,
     digits
 }
 
-/// A single byte above ASCII is half a character; what it becomes depends on its neighbours.
+/// Converts an ASCII code; returns `None` for a single byte above ASCII, which is only part of a character.
 fn ascii_char(code: u32) -> Option<char> {
     char::from_u32(code).filter(char::is_ascii)
 }

@@ -1,17 +1,17 @@
-//! Wrappers that add nothing of their own to a command (`timeout`, `nice`, `xargs` without options …), taken away so that
-//! rules and tables see what is left. Only forms that are known to the last word are; the rest stays as it is.
+//! Wrappers that add nothing of their own to a command (`timeout`, `nice`, `xargs` without options …), removed so that
+//! rules and tables see the rest. Only completely known forms are removed; others stay as they are.
 
 use super::word::Word;
 
-/// A command, or what is left of it behind a wrapper.
+/// A command, or the rest of it after a wrapper.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CommandLayer<'a> {
     pub(super) words: &'a [Word],
-    /// `xargs` adds further words.
+    /// True if `xargs` adds further words.
     pub(super) gets_more_words: bool,
 }
 
-/// The command itself, then what each wrapper leaves, outermost first.
+/// Returns the command itself, then the rest after each wrapper, outermost first.
 pub(super) fn strip_wrappers(words: &[Word]) -> Vec<CommandLayer<'_>> {
     let mut layers = vec![CommandLayer { words, gets_more_words: false }];
     let mut current = layers[0];
@@ -23,7 +23,7 @@ pub(super) fn strip_wrappers(words: &[Word]) -> Vec<CommandLayer<'_>> {
     layers
 }
 
-/// Where the command inside a wrapper begins.
+/// Returns the index at which the command inside a wrapper begins.
 fn inner_start(words: &[Word]) -> Option<usize> {
     let name = words.first()?.value()?;
     let mut at = 1;
@@ -40,16 +40,16 @@ fn inner_start(words: &[Word]) -> Option<usize> {
         at += 1;
     }
     let known = matches!(name, "timeout" | "time" | "nice" | "nohup" | "stdbuf" | "command" | "builtin" | "xargs");
-    // What follows must be a command word, not something that only the keyword `time` would understand.
+    // The next word must be a command word, not one that only the keyword `time` would understand.
     (known && text(at).is_some_and(is_command_word)).then_some(at)
 }
 
-/// Whether two dashes end the options of a wrapper; to the keyword `time` they are the name of a program.
+/// Returns true if `--` ends the options of a wrapper; to the keyword `time` it is the name of a program.
 fn dashes_end_options(name: &str) -> bool {
     matches!(name, "timeout" | "nice" | "nohup" | "stdbuf" | "command" | "builtin")
 }
 
-/// How many words an option of a wrapper takes.
+/// Returns the number of words that an option of a wrapper takes; `None` for an unknown option or an invalid value.
 fn option_length(name: &str, option: &str, next: Option<&str>) -> Option<usize> {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let signed = |text: &str| number(text.strip_prefix(['-', '+']).unwrap_or(text));
@@ -94,7 +94,7 @@ fn is_signal(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// `L`, `0`, `4096`, `1M`
+/// Returns true for a buffer mode: `L`, `0`, `4096`, `1M`.
 fn is_buffer_mode(text: &str) -> bool {
     text == "L"
         || (text.starts_with(|c: char| c.is_ascii_digit()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric()))

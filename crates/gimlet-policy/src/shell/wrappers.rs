@@ -1,5 +1,5 @@
-//! Looking through programs that run another command (`sudo`, `env`, `timeout`, `xargs` …), for rules that forbid and
-//! for facts about a command. What is found here never allows anything.
+//! Unwrapping of programs that run another command (`sudo`, `env`, `timeout`, `xargs` …), for deny rules and for facts
+//! about a command. Findings of this module must never allow anything.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use super::scan::assigned_name;
 use super::shell_programs::is_shell;
 use super::word::Word;
 
-/// Commands inside one command that are looked into before the rest is taken as it is.
+/// Maximum number of nested commands that are unwrapped; the rest is kept as it is.
 const MOST_LAYERS: usize = 8;
 
 struct WrapperProgram {
@@ -162,7 +162,7 @@ const WRAPPERS: &[WrapperProgram] = &[
     new_wrapper("catchsegv", &[], 0),
 ];
 
-/// The program that starts others for the kernel, under whatever name, is one as well.
+/// The dynamic loader, under any name, is a wrapper as well.
 const LOADER: WrapperProgram = new_wrapper(
     "ld.so",
     &[
@@ -183,22 +183,23 @@ fn find_wrapper(name: &str) -> Option<&'static WrapperProgram> {
     if loader { Some(&LOADER) } else { WRAPPERS.iter().find(|wrapper| wrapper.name == name) }
 }
 
-/// Whether what a program starts is found by the tables of this room.
+/// Returns true if the tables of this module find the command that a program starts.
 pub(crate) fn is_known_wrapper(name: &str) -> bool {
     find_wrapper(name).is_some() || is_shell(name) || matches!(name, "eval" | "source" | "." | "trap" | "su")
 }
 
-/// The last segment of a path-qualified command word.
+/// Returns the last segment of a path-qualified command word.
 pub(crate) fn base_name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// The command itself and every command it would run in turn. Where an option's arity is not known, both readings count.
+/// Returns the command itself and every command it would run in turn. If an option's arity is unknown, both readings
+/// count.
 pub(crate) fn reachable_commands(words: &[Word]) -> Vec<&[Word]> {
     reachable_ranges(words).into_iter().map(|range| &words[range]).collect()
 }
 
-/// Where in a command the commands stand that [`reachable_commands`] finds, the command itself first.
+/// Returns the ranges in a command of the commands that [`reachable_commands`] finds, the command itself first.
 pub(super) fn reachable_ranges(words: &[Word]) -> Vec<Range<usize>> {
     let whole = 0..words.len();
     let mut found = Vec::from([whole]);
@@ -216,13 +217,13 @@ pub(super) fn reachable_ranges(words: &[Word]) -> Vec<Range<usize>> {
     found
 }
 
-/// Whether what can be reached runs further commands that nobody looked for, because there were so many already.
+/// Returns true if reachable commands run further ones that were not searched because the limit was reached.
 pub(super) fn has_unreached_commands(words: &[Word], reach: &[Range<usize>]) -> bool {
     let unexplored = reach.get(MOST_LAYERS..).unwrap_or_default();
     unexplored.iter().any(|range| !inner_ranges(&words[range.clone()]).is_empty())
 }
 
-/// Where the commands inside a command stand.
+/// Returns the ranges of the commands inside a command.
 fn inner_ranges(words: &[Word]) -> Vec<Range<usize>> {
     let Some(name) = words.first().and_then(Word::value).map(base_name) else { return Vec::new() };
     if name == "find" {
@@ -231,30 +232,31 @@ fn inner_ranges(words: &[Word]) -> Vec<Range<usize>> {
     wrapped_command_starts(name, words).into_iter().map(|start| start..words.len()).collect()
 }
 
-/// The words of a program that runs another one which are its own, where that can be told; its name is not among them.
+/// Returns the own words of a program that runs another one, without its name; `None` if they cannot be distinguished.
 pub(crate) fn own_words(words: &[Word]) -> Option<&[Word]> {
     let name = base_name(words.first()?.value()?);
-    // Where a word may be an option's value or the command, it is looked at as both.
+    // A word that may be an option's value or the command counts as both.
     let end = wrapped_command_starts(name, words).into_iter().max()?;
     words.get(1..end)
 }
 
-/// Where the command may begin that a program runs.
+/// Returns the indices at which the command that a program runs may begin.
 pub(super) fn inner_command_starts(words: &[Word]) -> Vec<usize> {
     let name = words.first().and_then(Word::value).map(base_name);
     name.map_or(Vec::new(), |name| wrapped_command_starts(name, words))
 }
 
-/// Whether `find` runs what stands behind this word.
+/// Returns true if `find` runs the words after this one.
 pub(crate) fn is_find_exec(word: &Word) -> bool {
     matches!(word.value(), Some("-exec" | "-execdir" | "-ok" | "-okdir"))
 }
 
-/// Actions of one `find` of which each is read to its end, over further ones that it may have as words.
+/// Maximum number of actions of one `find` that are each read to their end, across further ones that they may have as
+/// words.
 const MOST_ACTIONS: usize = 16;
 
-/// What `find` runs for each file, up to the `;` or `+` that ends it. Of very many each ends where the next one begins:
-/// nobody writes that, and it would be the whole text again for every one of them.
+/// Returns the commands that `find` runs for each file, up to the `;` or `+` that ends them. Of very many each ends
+/// where the next one begins: this does not occur in practice, and would repeat the whole text for every one of them.
 pub(crate) fn find_actions(words: &[Word]) -> Vec<Range<usize>> {
     let starts: Vec<usize> = (1..=words.len()).filter(|at| is_find_exec(&words[at - 1])).collect();
     let many = starts.len() > MOST_ACTIONS;
@@ -263,7 +265,7 @@ pub(crate) fn find_actions(words: &[Word]) -> Vec<Range<usize>> {
     starts.into_iter().map(|start| start..end(start)).collect()
 }
 
-/// Words of wrappers that never take the next one, whatever they look like.
+/// Words of wrappers that never take the next word, despite their form.
 const ALONE: &[(&str, &[&str])] = &[
     ("env", &["-"]),
     ("parallel", &["-k", "--bar", "--keep-order"]),
@@ -287,7 +289,7 @@ const ALONE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Whether a word of a wrapper is whole by itself: one of those, or an option with its value in it.
+/// Returns true if a word of a wrapper is complete by itself: one of `ALONE`, or an option with its value in it.
 fn takes_no_value(wrapper: &WrapperProgram, text: &str) -> bool {
     let listed = ALONE.iter().any(|(name, words)| *name == wrapper.name && words.contains(&text));
     let valued = |option: &&str| !option.starts_with("--") && text.len() > option.len() && text.starts_with(*option);
@@ -295,10 +297,10 @@ fn takes_no_value(wrapper: &WrapperProgram, text: &str) -> bool {
     listed || long || (!text.starts_with("--") && wrapper.valued.iter().any(valued))
 }
 
-/// Starts of a wrapped command that are looked at whatever stands there.
+/// Maximum number of starts of a wrapped command that are checked regardless of the word there.
 const MOST_STARTS: usize = 16;
 
-/// Where the wrapped command of a wrapper may begin.
+/// Returns the indices at which the wrapped command of a wrapper may begin.
 pub(super) fn wrapped_command_starts(name: &str, words: &[Word]) -> Vec<usize> {
     let Some(wrapper) = find_wrapper(name) else { return Vec::new() };
     let mut starts = Vec::new();
@@ -312,7 +314,7 @@ pub(super) fn wrapped_command_starts(name: &str, words: &[Word]) -> Vec<usize> {
             if wrapper.valued.contains(&text) {
                 at += 2;
             } else {
-                // An option we do not know may or may not take the next word.
+                // An unknown option may or may not take the next word.
                 starts.push(at + 2);
                 at += 1;
             }
@@ -326,11 +328,11 @@ pub(super) fn wrapped_command_starts(name: &str, words: &[Word]) -> Vec<usize> {
         }
     }
     starts.push(at);
-    // `coproc NAME command`, `setarch ARCH command`: the word in front need not be there.
+    // `coproc NAME command`, `setarch ARCH command`: the word in front is optional.
     if matches!(name, "coproc" | "setarch") {
         starts.push(at + 1);
     }
-    // No program is called like an option; a few such starts are looked at all the same, and not one for every option.
+    // No program has a name like an option; a few such starts are still checked, but not one for every option.
     let is_option = |start: usize| words[start].value().is_some_and(|text| text.starts_with('-'));
     let mut seen = 0;
     starts.retain(|start| {

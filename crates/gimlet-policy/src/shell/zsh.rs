@@ -1,7 +1,7 @@
-//! What zsh reads otherwise than bash. Commands are analysed as bash; where zsh runs them, only texts count as understood
-//! that mean the same to both.
+//! Differences between zsh and bash. Commands are analysed as bash; if zsh runs them, only texts with an equal meaning
+//! in both count as understood.
 
-/// Words by which zsh, and not bash, goes elsewhere, reads a text as its own, or runs what follows.
+/// Words by which only zsh changes the directory, evaluates a text, or runs the following words.
 const ITS_OWN: [&str; 21] = [
     "-",
     "alias",
@@ -27,17 +27,17 @@ const ITS_OWN: [&str; 21] = [
     "zsh",
 ];
 
-/// Loops, which give values to names; some that are plain to bash stand for `PATH` and its kin in zsh.
+/// Loops, which assign variables; some names that are plain to bash are tied to `PATH` and similar in zsh.
 const LOOPS: [&str; 2] = ["for", "select"];
-/// Words behind which another command begins.
+/// Words after which another command begins.
 const BEFORE_COMMANDS: [&str; 9] = ["coproc", "do", "elif", "else", "if", "then", "time", "until", "while"];
 
-/// Whether zsh understands a text as bash does: fixed words and single wildcards, put together by `;`, `|`, `&&` and
-/// `||`. Everything else may be more in zsh: `=ls` is a path, `>!` overwrites, `*(e:…:)` runs code.
+/// Returns true if zsh reads a text as bash does: fixed words and single wildcards, joined by `;`, `|`, `&&` and `||`.
+/// Everything else may mean more in zsh: `=ls` is a path, `>!` overwrites, `*(e:…:)` runs code.
 pub(super) fn reads_like_bash(text: &str) -> bool {
     let mut rest = text.chars().peekable();
     let mut word = String::new();
-    // Up to now in this word; quotes count.
+    // Last character of this word so far; quotes count.
     let mut last = None;
     // The word may be a command, or begin one.
     let mut leads = true;
@@ -62,9 +62,9 @@ pub(super) fn reads_like_bash(text: &str) -> bool {
                     Some(inside) => word.push(inside),
                 }
             },
-            // At the start of a word or a value it stands for where a program is.
+            // At the start of a word or a value it expands to the path of a program.
             '=' if matches!(last, None | Some('=' | ':')) => return false,
-            // One by itself stops at folders, two do not.
+            // A single one stops at directories, two do not.
             '*' if last == Some('*') => return false,
             '=' | '*' | '?' | '_' | '.' | '/' | ',' | ':' | '@' | '%' | '+' | '-' => word.push(c),
             _ if c.is_alphanumeric() => word.push(c),

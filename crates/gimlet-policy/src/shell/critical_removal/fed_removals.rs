@@ -1,5 +1,5 @@
-//! Removals of what another program names: `find … -delete`, `find … -exec rm`, and `xargs rm` behind a pipe. A walk over
-//! everything below a place is a removal of that place; one that picks files by name, age or size is not.
+//! Removals of files that another program names: `find … -delete`, `find … -exec rm`, and `xargs rm` behind a pipe.
+//! Traversing everything below a place counts as removing that place; selecting files by name, age or size does not.
 
 use super::super::parse::{ParsedCommand, ParsedScript};
 use super::super::word::Word;
@@ -7,7 +7,7 @@ use super::super::wrappers::{base_name, is_find_exec, reachable_commands};
 use super::RemovalContext;
 use super::variable_values::{OutputSource, PipeGraph};
 
-/// Tests of `find` that pick some files out of many, each with whether its argument is a pattern of names.
+/// Tests of `find` that select some files, each with true if its argument is a name pattern.
 const PICKS: &[(&str, bool)] = &[
     ("-name", true),
     ("-iname", true),
@@ -42,26 +42,26 @@ const PICKS: &[(&str, bool)] = &[
     ("-samefile", false),
 ];
 
-/// Programs that print names which lead to nothing critical, whatever their words: names without a folder, names below
-/// where they stand, or new ones.
+/// Programs that, regardless of their arguments, print only names that lead to nothing critical: names without a
+/// directory, names below the current directory, or new ones.
 const PRINT_HARMLESS: &[&str] =
     &["basename", "date", "fd", "fdfind", "hostname", "id", "mktemp", "seq", "uname", "uuidgen", "whoami"];
 
-/// What reaches a command that removes whatever it is fed.
+/// Input of a command that removes what it reads.
 pub(in super::super) struct RemovalFeed {
     from: FeedSource,
-    /// Folders go with everything in them.
+    /// True if directories are removed recursively.
     recursive: bool,
 }
 
 enum FeedSource {
-    /// What this command prints.
+    /// Output of this command.
     Printed(OutputSource),
     /// A here-document or here-string.
     Text(String),
 }
 
-/// What feeds the commands of a text that remove whatever they are fed.
+/// Returns the inputs of those commands of a text that remove what they read.
 pub(in super::super) fn find_removal_feeds(parsed: &ParsedScript) -> Vec<RemovalFeed> {
     let removers = parsed.commands.iter().filter_map(|command| Some((command, removes_its_input(&command.words)?)));
     let removers: Vec<(&ParsedCommand, bool)> = removers.collect();
@@ -69,13 +69,13 @@ pub(in super::super) fn find_removal_feeds(parsed: &ParsedScript) -> Vec<Removal
         return Vec::new();
     }
     let pipes = PipeGraph::from_script(parsed);
-    // Which of them reads a document is not followed.
+    // It is not tracked which of them reads a document.
     let documents = parsed.redirects.iter().filter(|redirect| redirect.operator.starts_with("<<"));
     let texts: Vec<&str> = documents.filter_map(|redirect| redirect.target.value()).collect();
     let mut feeds = Vec::new();
     for (remover, recursive) in removers {
         let piped = pipes.source_feeding(remover.at);
-        // A group or a file may feed it as well; those of a file are not known.
+        // A group or a file may also feed it; the contents of a file are unknown.
         let source = piped.or_else(|| texts.is_empty().then(OutputSource::default));
         feeds.extend(source.map(|source| RemovalFeed { from: FeedSource::Printed(source), recursive }));
     }
@@ -87,12 +87,12 @@ fn program_name(words: &[Word]) -> Option<&str> {
     words.first().and_then(Word::value).map(base_name)
 }
 
-/// Whether a command removes what it is fed, and then whether with all that is in it.
+/// Returns `None` unless a command removes what it reads; otherwise true if it does so recursively.
 fn removes_its_input(words: &[Word]) -> Option<bool> {
     let fed =
         reachable_commands(words).into_iter().filter(|words| matches!(program_name(words), Some("xargs" | "parallel")));
     let removals = fed.flat_map(|words| {
-        // An option that nobody knows, such as `-I{}`, is no command.
+        // An unknown option, such as `-I{}`, is not a command.
         let is_option = |word: &Word| word.value().is_none_or(|text| text.starts_with('-'));
         let options = words.iter().skip(1).take_while(|word| is_option(word)).count();
         [words, &words[1 + options..]].into_iter().flat_map(reachable_commands).filter(|words| is_removal(words))
@@ -101,7 +101,7 @@ fn removes_its_input(words: &[Word]) -> Option<bool> {
     removals.map(recursive).max()
 }
 
-/// A folder that is not empty is nothing that `rmdir` removes.
+/// Returns true if a command removes files; `rmdir` does not count, as it only removes empty directories.
 fn is_removal(words: &[Word]) -> bool {
     matches!(program_name(words), Some("rm" | "unlink"))
 }
@@ -114,7 +114,7 @@ impl RemovalContext<'_> {
         }
     }
 
-    /// What a command prints that must not be removed.
+    /// Describes a path in a command's output that must not be removed.
     pub(super) fn judge_source(&self, source: &OutputSource, recursive: bool) -> Option<String> {
         let words = &source.words;
         let unknown = || recursive.then(|| "what another command prints".to_owned());
@@ -135,14 +135,15 @@ impl RemovalContext<'_> {
             "pwd" => self.judge_name("."),
             "realpath" | "readlink" => words[1..].iter().find_map(|word| self.judge_operand(word, recursive)),
             "git" => has_word(words, "--show-toplevel").then(|| self.judge_name(".")).flatten(),
-            // Names of files below where they look, and not what stands in these.
+            // File names below the search directory, and not the files' contents.
             "grep" | "egrep" | "fgrep" | "rg" if has_short_option(words, 'l') || has_word(words, "--files") => None,
             program if PRINT_HARMLESS.contains(&program) => None,
             _ => unknown(),
         }
     }
 
-    /// `ls` prints what it is told, or the names in a folder; these then mean files of the working directory.
+    /// Judges `ls`, which prints its operands or the names in a directory; these then refer to files of the working
+    /// directory.
     fn judge_listing(&self, words: &[Word], all: bool) -> Option<String> {
         let is_operand = |word: &&Word| word.value().is_none_or(|text| !text.starts_with('-'));
         let operands: Vec<&Word> = words[1..].iter().filter(is_operand).collect();
@@ -172,7 +173,7 @@ impl RemovalContext<'_> {
         self.judge_find_call(&found, acting.any(|tests| !selects_some_files(tests)))
     }
 
-    /// `whole` says that everything below its places is removed.
+    /// Judges a `find`; `whole` means that everything below its starting points is removed.
     fn judge_find_call(&self, found: &FindCall<'_>, whole: bool) -> Option<String> {
         let here = [Word::from_literal(".")];
         let places = if found.start_paths.is_empty() { &here[..] } else { found.start_paths };
@@ -181,7 +182,7 @@ impl RemovalContext<'_> {
             spelled(word) || self.variable_values(word).iter().any(spelled)
         };
         let walked: Vec<&Word> = places.iter().filter(|word| whole || is_root(word)).collect();
-        // A walk may be told to follow the link that it begins at.
+        // An option may make it follow a symlink that it starts at.
         let begun = walked.iter().filter_map(|word| word.value()).filter(|text| !text.is_empty());
         let begun = begun.flat_map(|text| self.directories.iter().map(move |folder| folder.join(format!("{text}/"))));
         self.spelled.borrow_mut().extend(begun);
@@ -193,13 +194,13 @@ fn is_root(text: &str) -> bool {
     text.starts_with('/') && text.split('/').all(|name| matches!(name, "" | "." | ".."))
 }
 
-/// What a text prints as names; a format is no name.
+/// Returns the names in a printed text; a format is not a name.
 fn printed_file_names(text: &str) -> impl Iterator<Item = &str> {
     let pieces = text.split("\\n").flat_map(|piece| piece.split("\\0")).flat_map(str::split_whitespace);
     pieces.filter(|name| !name.starts_with(['-', '%']))
 }
 
-/// A call of `find` in its two halves.
+/// A call of `find`, split into starting points and expression.
 struct FindCall<'a> {
     start_paths: &'a [Word],
     expression: &'a [Word],
@@ -222,13 +223,13 @@ impl<'a> FindCall<'a> {
         Self { start_paths, expression }
     }
 
-    /// The sides of every "or".
+    /// Returns the alternatives of every "or".
     fn branches(&self) -> impl Iterator<Item = &'a [Word]> {
         self.expression.split(|word| matches!(word.value(), Some("-o" | "-or" | ",")))
     }
 }
 
-/// Whether a cluster of short options has this letter.
+/// Returns true if a cluster of short options has this letter.
 fn has_short_option(words: &[Word], letter: char) -> bool {
     let cluster = |text: &str| text.starts_with('-') && !text.starts_with("--") && text.contains(letter);
     words.iter().any(|word| word.value().is_some_and(cluster))
@@ -238,8 +239,8 @@ fn has_word(words: &[Word], wanted: &str) -> bool {
     words.iter().any(|word| word.value() == Some(wanted))
 }
 
-/// The words of a branch in front of what removes files; `None` when nothing there does. What follows comes too late to
-/// spare one.
+/// Returns the words of a branch before the action that removes files; `None` if it has none. Tests after it come too
+/// late to exclude a file.
 fn words_before_removal(branch: &[Word]) -> Option<&[Word]> {
     let ends = |word: &Word| is_find_exec(word) || matches!(word.value(), Some(";" | "+"));
     let runs_removal = |behind: &[Word]| {
@@ -250,17 +251,17 @@ fn words_before_removal(branch: &[Word]) -> Option<&[Word]> {
         word.value() == Some("-delete") || (is_find_exec(word) && runs_removal(&branch[at + 1..]))
     };
     let first = branch.iter().enumerate().position(removes);
-    // What else is run may be a removal that does not look like one.
+    // Another command that is run may be a removal in disguise.
     first.or_else(|| branch.iter().position(is_find_exec)).map(|at| &branch[..at])
 }
 
-/// The words of a branch in front of what prints.
+/// Returns the words of a branch before the action that prints.
 fn words_before_print(branch: &[Word]) -> &[Word] {
     let prints = |word: &Word| word.value().is_some_and(|text| text.starts_with("-print") || text == "-ls");
     &branch[..branch.iter().position(prints).unwrap_or(branch.len())]
 }
 
-/// Whether tests take some files and leave others.
+/// Returns true if tests select some files and exclude others.
 fn selects_some_files(branch: &[Word]) -> bool {
     branch.iter().enumerate().any(|(at, word)| {
         let test = word.value().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Removals of what the text itself says a name stands for, and of what one program hands to another.
+//! Tests of removals of values that the text assigns to a variable, and of names that one program passes to another.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::tests::analyse_in_repo;
 use super::super::{EnvironmentNames, ShellFacts, analyse};
 
-/// Another program takes it to where the name means something else.
+/// Another program runs it in a directory where the name means something else.
 #[test]
 fn a_removal_that_an_option_sends_elsewhere_is_judged_there() {
     for text in ["env -C / rm -rf usr", "env --chdir=/ rm -rf usr", "sudo -D / rm -rf usr", "env -C/ rm -rf usr"] {
@@ -18,7 +18,7 @@ fn a_removal_that_an_option_sends_elsewhere_is_judged_there() {
     }
 }
 
-/// A variable that is left empty leaves the root.
+/// An empty variable leaves the root.
 #[test]
 fn paths_after_an_empty_variable_are_resolved_upwards() {
     for text in [
@@ -173,7 +173,7 @@ fn lists_and_values_of_last_resort_are_followed() {
     }
 }
 
-/// The folders of processes lead to any other place.
+/// Process directories lead to arbitrary places.
 #[test]
 fn proc_aliases_of_places_are_critical() {
     for text in [
@@ -357,7 +357,7 @@ fn common_cleanup_commands_are_not_critical() {
     }
 }
 
-/// Ways in which a path comes to be the operand of a recursive removal: `V` is the path.
+/// Ways in which a path becomes the operand of a recursive removal: `V` is the path.
 const WAYS: &[&str] = &[
     "rm -rf V",
     "rm -r -f -- V",
@@ -417,7 +417,7 @@ fn critical_removal_with_environment(text: &str, names: &[&str]) -> Option<Strin
     analyse(text, &ShellFacts { cwd, roots: &roots, home, environment: Some(&environment) }).critical_removal
 }
 
-/// A value in front of a path may be empty, and then the path is one from the root or from here.
+/// A value in front of a path may be empty, and then the path starts at the root or the current directory.
 #[test]
 fn the_path_left_by_an_empty_value_is_judged() {
     for text in [

@@ -1,5 +1,5 @@
-//! Removals behind a value that no text shows. Where it is empty, what follows it is a path of its own; where it may be
-//! any folder, what follows may be the end of a path that nobody may wave through.
+//! Removals of paths that begin with an unknown value. If it is empty, the rest is a path of its own; if it may be any
+//! directory, the rest may be the end of a critical path.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::{RemovalContext, glob_text, is_catch_all_glob, is_glob};
 use crate::paths::path_segments;
 use crate::rules::matches_wildcard;
 
-/// Directories directly under the root that a variable left empty must not reach.
+/// Directories directly under the root that must not be reached when a variable is empty.
 const TOP_LEVEL: &[&str] = &[
     "bin",
     "boot",
@@ -40,13 +40,13 @@ const TOP_LEVEL: &[&str] = &[
 ];
 
 impl RemovalContext<'_> {
-    /// Whether a variable may stand for any folder: one that bash sets by itself, or one that the environment may set and
-    /// the text does not.
+    /// Returns true if a variable may be any directory: one that bash sets by itself, or one that the environment may
+    /// set and the text does not.
     pub(super) fn may_be_any_folder(&self, name: &str) -> bool {
         is_set_by_bash(name) || (!self.names.contains_key(name) && self.facts.may_inherit(name))
     }
 
-    /// Whether something critical goes if the value in front of these pieces is empty.
+    /// Returns true if something critical is removed when the value in front of these pieces is empty.
     pub(super) fn is_critical_if_empty(&self, rest: &[WordPiece]) -> bool {
         let text = glob_text(rest);
         let Some(below) = text.strip_prefix('/') else {
@@ -55,9 +55,9 @@ impl RemovalContext<'_> {
         };
         let mut names: Vec<&str> = Vec::new();
         for name in segment_names(below) {
-            // Above the root is the root.
+            // The parent of the root is the root.
             if name == ".." {
-                // Where a link leads up from is not where its name stands.
+                // The parent of a symlink's target is not the directory that holds the symlink.
                 if names.pop().is_some_and(is_catch_all_glob) {
                     return true;
                 }
@@ -77,7 +77,7 @@ impl RemovalContext<'_> {
         }
     }
 
-    /// Whether something critical may go if the value in front of these pieces may be any folder.
+    /// Returns true if something critical may be removed when the value in front of these pieces may be any directory.
     pub(super) fn is_critical_if_any_folder(&self, rest: &[WordPiece]) -> bool {
         let text = glob_text(rest);
         let mut names: Vec<&str> = Vec::new();
@@ -94,13 +94,13 @@ impl RemovalContext<'_> {
         names.is_empty() || at_root || self.critical_places().any(ends_so)
     }
 
-    /// The places that must not go, nor anything above them.
+    /// Returns the places that must not be removed, nor any of their ancestors.
     fn critical_places(&self) -> impl Iterator<Item = &Path> {
         let roots = self.facts.roots.iter().map(std::path::PathBuf::as_path);
         std::iter::once(self.facts.cwd).chain(self.facts.home).chain(roots)
     }
 
-    /// Whether such a place lies below this name in the root.
+    /// Returns true if a critical place lies below this name in the root.
     fn is_above_critical_place(&self, name: &str) -> bool {
         self.critical_places()
             .any(|place| path_segments(place).next().is_some_and(|first| first.to_str() == Some(name)))
@@ -111,7 +111,8 @@ fn segment_names(text: &str) -> impl Iterator<Item = &str> {
     text.split('/').filter(|name| !name.is_empty() && *name != ".")
 }
 
-/// Whether the last names of a folder may be these; `glued` when the first of them may have something in front of it.
+/// Returns true if a directory's path may end with these names; `glued` if the first may be preceded by other
+/// characters.
 fn may_end_with(folder: &Path, names: &[&str], glued: bool) -> bool {
     let own: Vec<String> = path_segments(folder).map(|name| name.to_string_lossy().into_owned()).collect();
     let Some(start) = own.len().checked_sub(names.len()) else { return false };

@@ -1,5 +1,5 @@
-//! What a text gives to names: by assignments, loops, `read` and `printf -v`. A value that another command prints is kept
-//! as that command, so that whoever removes it can be judged by what it prints.
+//! Values that a text assigns to variables: by assignments, loops, `read` and `printf -v`. A value that another command
+//! prints is kept as that command, so that its removal can be judged by the command's output.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,26 +9,26 @@ use super::super::scan::{self, VariableBinding};
 use super::super::word::{Word, WordPiece};
 use super::super::wrappers::base_name;
 
-/// Substitutions that are taken apart for one command line.
+/// Maximum number of substitutions that are parsed for one command line.
 const MOST_PARSED: usize = 16;
-/// Streams that one `read` may read, and values that one name may have from there.
+/// Maximum number of streams that one `read` may read, and of values that one variable may have from there.
 const MOST_SOURCES: usize = 64;
-/// Longer ones print what nobody knows.
+/// Length above which the output of a substitution counts as unknown.
 const LONGEST_PARSED: usize = 1_000;
 
-/// Stands for a name by which a text reaches the elements of some list of its own.
+/// Placeholder name for the elements of any list in the text.
 const ELEMENTS: &str = "[@]";
 
 /// A command whose output is used.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct OutputSource {
-    /// Its words; none when nobody knows what it is.
+    /// Its words; empty if the command is unknown.
     pub(super) words: Arc<[Word]>,
-    /// Something takes some of its lines and leaves others.
+    /// True if a filter drops some of its lines.
     pub(super) filtered: bool,
 }
 
-/// Where the value of a name comes from.
+/// Source of a variable's value.
 #[derive(Clone, Debug)]
 pub(in super::super) enum ValueSource {
     Value(Word),
@@ -37,7 +37,7 @@ pub(in super::super) enum ValueSource {
 
 pub(in super::super) type VariableValues = HashMap<String, Vec<ValueSource>>;
 
-/// The pipes of a text, to follow back.
+/// Pipes of a text, for tracing input back to its source.
 pub(super) struct PipeGraph<'a> {
     commands: HashMap<usize, &'a ParsedCommand>,
     before: HashMap<usize, usize>,
@@ -51,12 +51,12 @@ impl<'a> PipeGraph<'a> {
         }
     }
 
-    /// What the command that begins here reads; `None` when it reads no pipe.
+    /// Returns the input of the command that begins here; `None` if it reads no pipe.
     pub(super) fn source_feeding(&self, at: usize) -> Option<OutputSource> {
         self.before.get(&at).map(|from| self.source_of(*from))
     }
 
-    /// Whose words come out of the command that begins here, past those that only hand them on.
+    /// Returns the source of the output of the command that begins here, skipping commands that only pass lines on.
     pub(super) fn source_of(&self, mut at: usize) -> OutputSource {
         let mut picked = false;
         while let Some(command) = self.commands.get(&at) {
@@ -73,7 +73,7 @@ fn program_name(words: &[Word]) -> Option<&str> {
     words.first().and_then(Word::value).map(base_name)
 }
 
-/// For a program that gives out whole lines of what it reads: whether it leaves some out.
+/// Returns true if a program that passes on whole lines of its input drops some; `None` for other programs.
 fn drops_lines(words: &[Word]) -> Option<bool> {
     let options = words.iter().skip(1).all(|word| word.value().is_some_and(|text| text.starts_with('-')));
     match program_name(words)? {
@@ -83,7 +83,7 @@ fn drops_lines(words: &[Word]) -> Option<bool> {
     }
 }
 
-/// The names that the loops of one text and its `read` commands give values to.
+/// Returns the variables that the loops of one text and its `read` commands assign.
 pub(in super::super) fn loop_values(parsed: &ParsedScript) -> VariableValues {
     let mut names = VariableValues::new();
     let pipes = PipeGraph::from_script(parsed);
@@ -99,7 +99,7 @@ pub(in super::super) fn loop_values(parsed: &ParsedScript) -> VariableValues {
         }
     }
     let mut elsewhere = None;
-    // Many may read the same pipe, and it may be a long one.
+    // Many may read one pipe, and it may be a long one.
     let mut out_of: HashMap<usize, OutputSource> = HashMap::new();
     let reads =
         |command: &&ParsedCommand| matches!(program_name(&command.words), Some("read" | "mapfile" | "readarray"));
@@ -122,13 +122,13 @@ pub(in super::super) fn loop_values(parsed: &ParsedScript) -> VariableValues {
     names
 }
 
-/// What the substitution that begins here prints.
+/// Returns the output of the substitution that begins here.
 fn substitution_source(at: usize, parsed: &ParsedScript, pipes: &PipeGraph<'_>) -> OutputSource {
     let inner = parsed.commands.iter().filter(|command| command.within == Some(at)).map(|command| command.at);
     inner.max().map(|last| pipes.source_of(last)).unwrap_or_default()
 }
 
-/// What a `read` may read that no pipe leads to: any document and any stream of the text.
+/// Returns the values that a `read` without a pipe may read: any document and any stream of the text.
 fn unpiped_values(parsed: &ParsedScript, pipes: &PipeGraph<'_>) -> Vec<ValueSource> {
     let documents = parsed.redirects.iter().filter(|redirect| redirect.operator.starts_with("<<"));
     let mut found: Vec<ValueSource> = Vec::new();
@@ -169,7 +169,7 @@ fn read_variables(words: &[Word]) -> Vec<&str> {
     names
 }
 
-/// Adds the names that texts give values to by themselves.
+/// Adds the variables that texts assign themselves.
 pub(in super::super) fn add_assigned_values(names: &mut VariableValues, texts: &[String]) {
     let mut left = MOST_PARSED;
     for text in texts {
@@ -189,7 +189,7 @@ pub(in super::super) fn add_assigned_values(names: &mut VariableValues, texts: &
     }
 }
 
-/// What the substitution at this place of a text prints.
+/// Returns the output of the substitution at this position of a text.
 fn printed_source(text: &str, at: usize) -> OutputSource {
     let Some(inner) = substitution_text(&text[at..]).filter(|inner| inner.len() <= LONGEST_PARSED) else {
         return OutputSource::default();
@@ -202,7 +202,7 @@ fn printed_source(text: &str, at: usize) -> OutputSource {
         .unwrap_or_default()
 }
 
-/// The text of a substitution, given what begins with it.
+/// Returns the text of the substitution that the given text begins with.
 fn substitution_text(text: &str) -> Option<&str> {
     let text = text.trim_start_matches([' ', '\t', '\n']);
     if let Some(rest) = text.strip_prefix('`') {
@@ -217,7 +217,7 @@ fn substitution_text(text: &str) -> Option<&str> {
     end.map(|(at, _)| &rest[..at])
 }
 
-/// Whether a command may itself remove something, by a name that its words show or hide.
+/// Returns true if a command may itself remove something, by a known or unknown name.
 pub(in super::super) fn may_remove_files(words: &[Word]) -> bool {
     let removes = |name: &str| matches!(name, "rm" | "rmdir" | "unlink" | "find");
     !words.is_empty() && program_name(words).is_none_or(removes)

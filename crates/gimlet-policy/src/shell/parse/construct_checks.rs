@@ -1,4 +1,5 @@
-//! What bash demands of a construct and the grammar does not, and what an expansion can do beside giving a value.
+//! Checks of what bash demands of a construct and the grammar does not, and of the side effects that an expansion can
+//! have.
 
 use std::ops::Range;
 
@@ -6,7 +7,7 @@ use tree_sitter::Node;
 
 use crate::shell::node_kinds;
 
-/// Whether every section of a compound command has a statement in it.
+/// Returns true if every section of a compound command has a statement in it.
 pub(super) fn is_complete(node: Node<'_>, kind: &str) -> bool {
     if !matches!(
         kind,
@@ -21,7 +22,7 @@ pub(super) fn is_complete(node: Node<'_>, kind: &str) -> bool {
         return true;
     }
     let mut cursor = node.walk();
-    // Whether a section is open that still has no statement.
+    // True while a section is open that has no statement yet.
     let mut empty = false;
     for child in node.children(&mut cursor) {
         match node_kinds::kind_name(child) {
@@ -40,12 +41,13 @@ pub(super) fn is_complete(node: Node<'_>, kind: &str) -> bool {
     !empty
 }
 
-/// Whether bash, too, would see this sign or word by itself: the grammar lets some of them touch their neighbours.
+/// Returns true if bash, too, would read this sign or word by itself: the grammar lets some of them touch their
+/// neighbours.
 pub(super) fn is_delimited(node: Node<'_>, kind: &str, parent: &str, text: &str) -> bool {
     let before = text.get(..node.start_byte()).and_then(|text| text.chars().next_back());
     let after = text.get(node.end_byte()..).and_then(|text| text.chars().next());
     let blank = |c: Option<char>| matches!(c, Some(' ' | '\t' | '\n'));
-    // A substitution of a process is part of the word that it touches, unlike a redirection.
+    // A process substitution is part of the word that it touches, unlike a redirection.
     let goes_on = text.get(node.end_byte()..).is_some_and(|rest| rest.starts_with("<(") || rest.starts_with(">("));
     let signs = |c: Option<char>| matches!(c, Some(';' | '&' | '|' | '(' | ')' | '<' | '>'));
     let ends = |c: Option<char>| !goes_on && (c.is_none() || blank(c) || signs(c));
@@ -65,14 +67,14 @@ pub(super) fn is_delimited(node: Node<'_>, kind: &str, parent: &str, text: &str)
     }
 }
 
-/// What an expansion does.
+/// Effect of an expansion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExpansionEffect {
-    /// It gives a value.
+    /// It only expands to a value.
     Value,
-    /// It evaluates names as arithmetic, and so whatever text their values are.
+    /// It evaluates names as arithmetic, and so any text in their values.
     Computed,
-    /// It runs, assigns or follows what the value of a variable says.
+    /// It runs, assigns or dereferences the value of a variable.
     Indirect,
     /// It expands the value as a prompt, and so runs every substitution in it.
     Prompt,
@@ -86,8 +88,8 @@ pub(super) fn expansion_effect(kind: &str, source: &str) -> ExpansionEffect {
     }
 }
 
-/// Whether bash takes single quotes inside a construct for letters, and expands what stands between them. Behind `#`, `%`
-/// and `/` of an expansion in double quotes it does not, but that is not told apart.
+/// Returns true if bash reads single quotes inside a construct as ordinary characters and expands the text between
+/// them. After `#`, `%` and `/` of an expansion in double quotes it does not, but this is not distinguished here.
 pub(super) fn takes_quotes_literally(node: Node<'_>, quoted: bool, text: &str) -> bool {
     let source = || text.get(node.byte_range()).unwrap_or("").trim_start_matches([' ', '\t', '\n']);
     match node_kinds::kind_name(node) {
@@ -100,7 +102,7 @@ pub(super) fn takes_quotes_literally(node: Node<'_>, quoted: bool, text: &str) -
     }
 }
 
-/// Whether bash would first try to read it as arithmetic.
+/// Returns true if bash would first try to read it as arithmetic.
 pub(super) fn may_be_arithmetic(source: &str) -> bool {
     source.trim_start_matches(['$', '<', '>']).starts_with("((")
 }
@@ -108,7 +110,7 @@ pub(super) fn may_be_arithmetic(source: &str) -> bool {
 fn arithmetic_effect(source: &str) -> ExpansionEffect {
     let inner = source.strip_prefix("$((").and_then(|rest| rest.strip_suffix("))"));
     let inner = inner.or_else(|| source.strip_prefix("$[").and_then(|rest| rest.strip_suffix(']'))).unwrap_or("[");
-    // Brackets with nothing in them are an error when it runs.
+    // Empty brackets are an error at run time.
     if inner.contains('[') || inner.contains("()") {
         return ExpansionEffect::Indirect;
     }
@@ -116,7 +118,7 @@ fn arithmetic_effect(source: &str) -> ExpansionEffect {
     if plain { ExpansionEffect::Value } else { ExpansionEffect::Computed }
 }
 
-/// `${…}`
+/// Returns the effect of `${…}`.
 fn parameter_effect(source: &str) -> ExpansionEffect {
     let Some(inner) = source.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) else {
         return ExpansionEffect::Indirect;
@@ -128,7 +130,7 @@ fn parameter_effect(source: &str) -> ExpansionEffect {
     let inner = if counted { &inner[1..] } else { inner };
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let length = inner.find(|c: char| !is_name(c)).unwrap_or(inner.len());
-    // `$?`, `$@` and the like have names of one sign.
+    // `$?`, `$@` and similar have names of one character.
     let length = if length == 0 && inner.starts_with(['?', '@', '*', '$', '#', '-']) { 1 } else { length };
     let rest = &inner[length..];
     let harmless = length > 0
@@ -147,7 +149,7 @@ fn parameter_effect(source: &str) -> ExpansionEffect {
     if harmless { ExpansionEffect::Value } else { ExpansionEffect::Indirect }
 }
 
-/// Whether a loop may give this variable values: shells and programs take no orders from it.
+/// Returns true if a loop may assign this variable: it does not influence shells or programs.
 pub(super) fn is_harmless_name(name: &str) -> bool {
     let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let ordered = name.contains("proxy") || name.starts_with("npm_") || matches!(name, "histchars" | "auto_resume");
@@ -155,7 +157,7 @@ pub(super) fn is_harmless_name(name: &str) -> bool {
         || (name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(lower) && !ordered)
 }
 
-/// The command or statement that a redirection belongs to.
+/// Returns the range of the command or statement that a redirection belongs to.
 pub(super) fn statement_around(redirect: Node<'_>) -> Range<usize> {
     let mut statement = redirect;
     while let Some(parent) = statement.parent() {
@@ -167,7 +169,7 @@ pub(super) fn statement_around(redirect: Node<'_>) -> Range<usize> {
     statement.byte_range()
 }
 
-/// The words and operators of a condition, in order.
+/// Returns the words and operators of a condition, in order.
 pub(super) fn condition_leaves(node: Node<'_>) -> Vec<Node<'_>> {
     let mut leaves = Vec::new();
     let mut stack = vec![node];
@@ -191,7 +193,8 @@ pub(super) fn condition_leaves(node: Node<'_>) -> Vec<Node<'_>> {
     leaves
 }
 
-/// To bash `[` is a command like any other: an operator of the shell among its words ends it.
+/// Returns true if the leaves form a plain `[` command. To bash `[` is a command like any other: a shell operator among
+/// its words ends it.
 pub(super) fn is_plain_bracket(leaves: &[Node<'_>]) -> bool {
     leaves
         .iter()
@@ -201,19 +204,19 @@ pub(super) fn is_plain_bracket(leaves: &[Node<'_>]) -> bool {
             .any(|leaf| matches!(node_kinds::kind_name(*leaf), "file_redirect" | "herestring_redirect" | "regex"))
 }
 
-/// Whether something stands between the operands of `[[ … ]]` that is no operator to bash.
+/// Returns true if a sign between the operands of `[[ … ]]` is not an operator to bash.
 pub(super) fn has_odd_operator(leaves: &[Node<'_>]) -> bool {
     const OPERATORS: &[&str] = &["[[", "]]", "!", "(", ")", "&&", "||", "=", "==", "!=", "=~", "<", ">"];
     leaves.iter().any(|leaf| !leaf.is_named() && !OPERATORS.contains(&node_kinds::kind_name(*leaf)))
 }
 
-/// Whether an operand of a comparison looks like an operator, which `[[` would take it for.
+/// Returns true if an operand of a comparison looks like an operator, which `[[` would read it as.
 pub(super) fn has_doubtful_operand(leaves: &[Node<'_>], text: &str) -> bool {
     const COMPARING: &[&str] =
         &["=", "==", "!=", "=~", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"];
     let source = |node: &Node<'_>| text.get(node.byte_range()).unwrap_or("");
     let compares = |node: &Node<'_>| COMPARING.contains(&source(node));
-    // What has an operator in front of it is no operand of another one.
+    // A word with an operator in front of it is not an operand of another one.
     leaves.windows(2).any(|pair| source(&pair[0]).starts_with('-') && compares(&pair[1]))
         || leaves.windows(3).any(|three| source(&three[0]).starts_with('-') && compares(&three[2]))
 }

@@ -1,4 +1,4 @@
-//! Here-documents: whether bash would end one where the grammar did, and whether anything runs inside it.
+//! Here-documents: checks that bash would end one where the grammar did, and that nothing runs inside it.
 
 use tree_sitter::Node;
 
@@ -7,9 +7,9 @@ use crate::shell::word::{Word, WordBuilder};
 
 pub(super) struct HereDocument {
     pub(super) body: Word,
-    /// Bash reads it as the grammar did, and nothing in it runs.
+    /// True if bash reads it as the grammar did, and nothing in it runs.
     pub(super) agrees_with_bash: bool,
-    /// Bash would expand something in it that the grammar has no node for.
+    /// True if bash would expand something in it that the grammar has no node for.
     pub(super) hidden: bool,
 }
 
@@ -27,7 +27,7 @@ pub(super) fn read_here_document(node: Node<'_>, text: &str) -> HereDocument {
             }
             "heredoc_end" => end = line_at(text, child.start_byte()),
             "<<-" => tabs = true,
-            // Words behind its target are arguments that the grammar has nowhere else.
+            // Words after its target are arguments that the grammar has nowhere else.
             "file_redirect" => {
                 let mut cursor = child.walk();
                 arguments |= child.children_by_field_name("destination", &mut cursor).count() > 1;
@@ -53,7 +53,7 @@ pub(super) fn read_here_document(node: Node<'_>, text: &str) -> HereDocument {
     }
 }
 
-/// The whole line around a position.
+/// Returns the whole line around a position.
 fn line_at(text: &str, at: usize) -> &str {
     let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
     text[start..].lines().next().unwrap_or("")
@@ -64,14 +64,14 @@ fn is_argument(parent: Node<'_>, child: Node<'_>) -> bool {
     parent.children_by_field_name("argument", &mut cursor).any(|argument| argument == child)
 }
 
-/// Whether bash would expand something in a document or between double quotes that the grammar has no node for.
+/// Returns true if bash would expand something in a document or between double quotes that the grammar has no node for.
 pub(super) fn hides_expansions(body: Node<'_>, text: &str) -> bool {
     let mut cursor = body.walk();
     let mut from = body.start_byte();
     let mut hidden = false;
     let is_text = |child: &Node<'_>| match node_kinds::kind_name(*child) {
         "heredoc_content" | "string_content" | "$" => true,
-        // The grammar lets blanks stand behind a dollar sign, and takes the next one for a name.
+        // The grammar allows whitespace after a dollar sign, and reads the next word as a name.
         "simple_expansion" => text.get(child.byte_range()).is_none_or(|source| source.contains(char::is_whitespace)),
         _ => false,
     };
@@ -82,13 +82,13 @@ pub(super) fn hides_expansions(body: Node<'_>, text: &str) -> bool {
     hidden || starts_expansion(text.get(from..body.end_byte()).unwrap_or("`"))
 }
 
-/// Whether text between expansions has the beginning of another one.
+/// Returns true if text between expansions has the beginning of another one.
 fn starts_expansion(text: &str) -> bool {
     let mut chars = text.chars();
     let mut dollar = false;
     while let Some(c) = chars.next() {
         match c {
-            // A line that goes on is one line, also behind a dollar sign.
+            // A continued line is one line, also after a dollar sign.
             '\\' => dollar &= chars.next() == Some('\n'),
             '`' => return true,
             '(' | '{' | '[' if dollar => return true,

@@ -1,32 +1,32 @@
-//! A second opinion on a text: where bash itself begins words, reads operators, opens quotes and substitutions, and ends
-//! here-documents. The grammar is somebody else's reading of the same rules, and every place where the two part is a
-//! place where something could run that nobody looked at; so the walk over its tree compares each of these marks with
-//! the leaf that stands there.
+//! Independent lexer for shell text: the positions where bash begins words, reads operators, opens quotes and
+//! substitutions, and ends here-documents. The grammar is a third party's interpretation of these rules, and wherever
+//! it differs from bash, something could run unchecked; so the tree walk compares each of these marks with the leaf at
+//! its position.
 //!
-//! Written after bash's own lexer and not after the grammar. What it is not sure about it does not read at all.
+//! It follows bash's own lexer and not the grammar, and rejects any text that it is not sure about.
 
 use crate::shell::scan::find_ansi_c_end;
 
-/// What bash sees at a place of the text.
+/// Token that bash sees at a position of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LexMark {
     /// The first character of a word.
     Word,
-    /// The number of a descriptor in front of a redirection.
+    /// The descriptor number in front of a redirection.
     Descriptor,
     /// A character of an operator.
     Operator,
-    /// The end of a line that means something.
+    /// A newline that is significant.
     Newline,
     /// `$(`, `${`, `$((`, `$[`, `((`, `<(`, `>(` or a backtick, by its length.
     Opening(usize),
-    /// A quote that opens.
+    /// An opening quote.
     Quote,
-    /// The brace or the double quote that ends what was opened.
+    /// The brace or double quote that closes an opening.
     End,
 }
 
-/// Every mark by its place, in order; `None` for a text that could be read in more than one way.
+/// Returns every mark with its position, in order; `None` for a text that could be read in more than one way.
 pub(super) fn lex_marks(text: &str) -> Option<Vec<(usize, LexMark)>> {
     let mut lexer =
         BashLexer { text: text.as_bytes(), marks: Vec::new(), documents: Vec::new(), depth: 0, in_condition: false };
@@ -34,23 +34,24 @@ pub(super) fn lex_marks(text: &str) -> Option<Vec<(usize, LexMark)>> {
     if end != text.len() || !lexer.documents.is_empty() {
         return None;
     }
-    // A document is read behind the line that names it, and its marks with it.
+    // A document is read after the line that names it, and so are its marks.
     lexer.marks.sort_by_key(|(at, _)| *at);
     Some(lexer.marks)
 }
 
-/// Substitutions in substitutions; the text before has been counted, so this is a second rope.
+/// Maximum nesting of substitutions; nesting was already limited before, so this is a second safeguard.
 const DEEPEST: usize = 160;
 
-/// A longer number in front of a redirection may be too large for a descriptor, and is a word then.
+/// Maximum digits of a descriptor; a longer number in front of a redirection may be too large for one, and is a word
+/// then.
 const MOST_DIGITS: usize = 9;
 
-/// What a redirection still waits for.
+/// Target that a redirection still expects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RedirectTarget {
     None,
     Word,
-    /// Behind `<&` and `>&` a dash is a word of its own, whatever touches it.
+    /// After `<&` and `>&` a dash is a word of its own, regardless of what touches it.
     Descriptor,
 }
 
@@ -60,7 +61,7 @@ enum ClosingToken {
     Parenthesis,
 }
 
-/// What stands around a parameter expansion.
+/// Context of a parameter expansion.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ExpansionContext {
     Nothing,
@@ -68,12 +69,13 @@ enum ExpansionContext {
     Document,
 }
 
-/// A here-document whose text has not come yet.
+/// A here-document whose text has not been read yet.
 struct PendingDocument {
     delimiter: Vec<u8>,
     quoted: bool,
     tabs: bool,
-    /// How deep it was named: one that is named further out than the next line ends is read differently by different shells.
+    /// Nesting depth at which it was named: shells differ in how they read one that is named further out than the next
+    /// line ends.
     depth: usize,
 }
 
@@ -82,7 +84,7 @@ struct BashLexer<'a> {
     marks: Vec<(usize, LexMark)>,
     documents: Vec<PendingDocument>,
     depth: usize,
-    /// Between `[[` and `]]`, where an expression may go on behind signs that end a word elsewhere.
+    /// True between `[[` and `]]`, where an expression may continue after signs that end a word elsewhere.
     in_condition: bool,
 }
 
@@ -99,20 +101,21 @@ impl BashLexer<'_> {
         self.text.get(at..end).is_some_and(|rest| rest.starts_with(with))
     }
 
-    /// Commands up to the closer; gives the place behind it.
+    /// Reads commands up to the closer; returns the position after it.
     fn lex_commands(&mut self, mut at: usize, end: usize, closer: ClosingToken) -> Option<usize> {
         self.depth += 1;
         if self.depth > DEEPEST {
             return None;
         }
-        // Whether a word has begun, and whether the next one is where a redirection goes.
+        // State: inside a word, and the redirection target that the next word is.
         let (mut in_word, mut target) = (false, RedirectTarget::None);
         let (mut cases, mut word) = (false, at);
-        // Where the last sign ended that may be part of a longer one, and whether a command must follow it.
+        // End of the last sign that may be part of a longer one, and true if a command must follow it.
         let (mut sign, mut expects) = (at, false);
         while let Some(byte) = self.byte(at, end) {
-            // Lines that go on are one line, also in the middle of a word. Where that would make a number or the sign of
-            // an assignment part of something else, and inside a redirection, nobody breaks them.
+            // Continued lines are one line, also in the middle of a word. Text is rejected where that would make a
+            // number or an assignment sign part of something else, and inside a redirection; such breaks are not used
+            // in practice.
             if self.starts_with(at, end, b"\\\n") {
                 let number = in_word && self.text[word..at].iter().all(u8::is_ascii_digit);
                 let joins = in_word && self.next_after_breaks(at, end).is_some_and(|next| b"<>(#=+[{".contains(&next));
@@ -128,7 +131,7 @@ impl BashLexer<'_> {
                 continue;
             }
             if byte == b'#' && !in_word {
-                // Behind the signs of an expression it is one of its letters.
+                // After the signs of an expression it is an ordinary character.
                 let is_plain = at == 0 || matches!(self.text[at - 1], b' ' | b'\t' | b'\n');
                 if !is_plain || self.in_condition {
                     return None;
@@ -152,7 +155,7 @@ impl BashLexer<'_> {
                     (at, expects) = (self.lex_arithmetic(at + 2, end, b')')?, false);
                     continue;
                 }
-                // Two in a row are an error, which the grammar takes its time to recover from.
+                // Two in a row are an error, from which the grammar is slow to recover.
                 let goes_on = sign == at && at > 0 && matches!(self.text[at - 1], b'&' | b'|');
                 let ends = matches!(byte, b';' | b'&' | b'|' | b')');
                 let joined = goes_on && matches!(byte, b'&' | b'|');
@@ -169,7 +172,7 @@ impl BashLexer<'_> {
                         self.depth -= 1;
                         return self.has_no_pending_document().then_some(at + 1);
                     }
-                    // The pattern of a case; elsewhere something is wrong.
+                    // The pattern of a case; elsewhere it is an error.
                     b')' if !cases => return None,
                     b'<' if self.starts_with(at, end, b"<<") && !self.starts_with(at, end, b"<<<") => {
                         target = RedirectTarget::None;
@@ -202,7 +205,7 @@ impl BashLexer<'_> {
                 let redirects = digits > 0 && matches!(behind, Some(b'<' | b'>')) && !stream;
                 self.mark(at, if redirects { LexMark::Descriptor } else { LexMark::Word });
                 let is_case = self.starts_word(at, end, b"case");
-                // The number of another redirection is no target. A pattern of a case closes no substitution.
+                // The number of another redirection is not a target. A pattern of a case closes no substitution.
                 let cut = target == RedirectTarget::Descriptor && byte == b'-' && !self.starts_word(at, end, b"-");
                 let misplaced = redirects && (target != RedirectTarget::None || digits > MOST_DIGITS);
                 if misplaced || (is_case && closer == ClosingToken::Parenthesis) || cut {
@@ -224,7 +227,7 @@ impl BashLexer<'_> {
                     self.lex_commands(at + 2, end, ClosingToken::Parenthesis)?
                 }
                 b'$' if self.starts_with(at, end, b"$'") => find_ansi_c_end(&self.text[..end], at + 2)? + 1,
-                // Translated, and read like any other.
+                // Translated strings are read like any other.
                 b'$' if self.starts_with(at, end, b"$\"") => self.lex_double_quotes(at + 1, end)?,
                 b'$' | b'`' => self.lex_expansion(at, end, ExpansionContext::Nothing)?,
                 _ => at + 1,
@@ -234,12 +237,12 @@ impl BashLexer<'_> {
         (closer == ClosingToken::End && at == end && !expects && self.has_no_pending_document()).then_some(at)
     }
 
-    /// Whether no document is left whose text would come behind what ends here.
+    /// Returns true if no document is pending whose text would come after the end of this construct.
     fn has_no_pending_document(&self) -> bool {
         self.documents.iter().all(|document| document.depth <= self.depth)
     }
 
-    /// The next character where a line goes on behind this place; `None` where it does not.
+    /// Returns the next character after a line continuation at this position; `None` if there is no continuation.
     fn next_after_breaks(&self, mut at: usize, end: usize) -> Option<u8> {
         if !self.starts_with(at, end, b"\\\n") {
             return None;
@@ -250,7 +253,7 @@ impl BashLexer<'_> {
         self.byte(at, end)
     }
 
-    /// Whether the word that begins here is this one, also where it goes on in the next line.
+    /// Returns true if the word that begins here is this one, also when it continues on the next line.
     fn starts_word(&self, mut at: usize, end: usize, word: &[u8]) -> bool {
         let next = |mut at: usize| {
             while self.starts_with(at, end, b"\\\n") {
@@ -267,9 +270,9 @@ impl BashLexer<'_> {
         matches!(self.byte(at, end), None | Some(b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')'))
     }
 
-    /// What a `$` or a backtick begins, if anything.
+    /// Reads the expansion that a `$` or a backtick begins, if any.
     fn lex_expansion(&mut self, at: usize, end: usize, around: ExpansionContext) -> Option<usize> {
-        // `$(⏎(` is `$((`, and a name may go on in the next line.
+        // `$(⏎(` is `$((`, and a name may continue on the next line.
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
         let name = self.text[(at + 1).min(end)..end].iter().take_while(|byte| is_name(byte)).count();
         let goes_on = self.next_after_breaks(at + 1 + name, end).is_some_and(|next| name == 0 || is_name(&next));
@@ -295,7 +298,8 @@ impl BashLexer<'_> {
         }
         if self.text[at] == b'`' {
             self.mark(at, LexMark::Opening(1));
-            // Found first, whatever stands between; a backslash there means something else than elsewhere.
+            // The first backtick closes, regardless of the text between; a backslash there has another meaning than
+            // elsewhere.
             let close = at + 1 + self.text[at + 1..end].iter().position(|byte| *byte == b'`')?;
             if self.text[at + 1..close].iter().any(|byte| matches!(byte, b'\\' | b'#')) {
                 return None;
@@ -304,7 +308,7 @@ impl BashLexer<'_> {
             self.mark(close, LexMark::Opening(1));
             return Some(close + 1);
         }
-        // The name of one sign goes with it: `$#` begins no comment, and `$$(` is no substitution.
+        // A one-character name belongs to it: `$#` begins no comment, and `$$(` is no substitution.
         let sign = self.byte(at + 1, end).filter(|byte| b"$#?*@!-".contains(byte));
         Some(at + 1 + usize::from(sign.is_some()))
     }
@@ -315,7 +319,7 @@ impl BashLexer<'_> {
         Some(at + 1 + close + 1)
     }
 
-    /// From the opening quote.
+    /// Reads double quotes, from the opening quote.
     fn lex_double_quotes(&mut self, at: usize, end: usize) -> Option<usize> {
         self.mark(at, LexMark::Quote);
         let mut at = at + 1;
@@ -332,13 +336,13 @@ impl BashLexer<'_> {
         }
     }
 
-    /// The inside of `${…}`: it ends at the first brace, however many open before.
+    /// Reads the inside of `${…}`: it ends at the first brace, regardless of how many open before.
     fn lex_parameter(&mut self, mut at: usize, end: usize, around: ExpansionContext) -> Option<usize> {
         // A command in braces, in newer shells.
         if matches!(self.byte(at, end)?, b' ' | b'\t' | b'\n' | b'|' | b'\\') {
             return None;
         }
-        // `${#}`, `${$}` and the like.
+        // `${#}`, `${$}` and similar.
         if b"#$?!*@-".contains(&self.byte(at, end)?) {
             at += 1;
             if matches!(self.byte(at, end)?, b'(' | b'{' | b'[') {
@@ -358,7 +362,7 @@ impl BashLexer<'_> {
                 }
                 b'\\' => at + 2,
                 b'\'' if around == ExpansionContext::Nothing => self.lex_single_quotes(at, end)?,
-                // Whether these quote depends on what stands in front of them.
+                // Their meaning depends on what precedes them.
                 b'\'' => self.after_plain_quotes(at, end)?,
                 b'"' if around == ExpansionContext::Document => self.after_plain_quotes(at, end)?,
                 b'"' => self.lex_double_quotes(at, end)?,
@@ -373,7 +377,7 @@ impl BashLexer<'_> {
         }
     }
 
-    /// The place behind a pair of quotes with nothing between them that would mean anything without them.
+    /// Returns the position after a pair of quotes; `None` if the text between them would have a meaning without them.
     fn after_plain_quotes(&self, at: usize, end: usize) -> Option<usize> {
         let quote = self.text[at];
         let close = at + 1 + self.text[at + 1..end].iter().position(|byte| *byte == quote)?;
@@ -381,7 +385,7 @@ impl BashLexer<'_> {
         self.text[at + 1..close].iter().all(plain).then_some(close + 1)
     }
 
-    /// The inside of arithmetic, where only expansions count; quotes there are somebody else's guess.
+    /// Reads the inside of arithmetic, where only expansions count; the meaning of quotes there is uncertain.
     fn lex_arithmetic(&mut self, mut at: usize, end: usize, close: u8) -> Option<usize> {
         let (open, mut within) = (if close == b')' { b'(' } else { b'[' }, 0usize);
         self.depth += 1;
@@ -400,7 +404,7 @@ impl BashLexer<'_> {
                     }
                     at + close + 2
                 }
-                // What closes it counts there as well.
+                // Its closing character counts there as well.
                 b'$' if self.starts_with(at, end, b"${") || self.starts_with(at, end, b"$[") => {
                     let behind = self.lex_expansion(at, end, ExpansionContext::Quotes)?;
                     if self.text[at + 2..behind].iter().any(|byte| b"()[]".contains(byte)) {
@@ -408,7 +412,7 @@ impl BashLexer<'_> {
                     }
                     behind
                 }
-                // Bash counts parentheses once more when it expands this, and knows no documents and no comments then.
+                // Bash counts parentheses once more when it expands this, and then recognises no documents or comments.
                 b'$' | b'`' => {
                     let behind = self.lex_expansion(at, end, ExpansionContext::Quotes)?;
                     let inner = &self.text[at..behind];
@@ -427,7 +431,7 @@ impl BashLexer<'_> {
                 }
                 byte if byte == close => {
                     self.depth -= 1;
-                    // `((a) b)` is no arithmetic.
+                    // `((a) b)` is not arithmetic.
                     let doubled = close == b']' || self.byte(at + 1, end) == Some(close);
                     return doubled.then_some(at + 1 + usize::from(close == b')'));
                 }
@@ -436,7 +440,7 @@ impl BashLexer<'_> {
         }
     }
 
-    /// `<<` and its delimiter.
+    /// Reads `<<` and its delimiter.
     fn lex_here_document(&mut self, mut at: usize, end: usize) -> Option<usize> {
         self.mark(at + 1, LexMark::Operator);
         at += 2;
@@ -464,7 +468,7 @@ impl BashLexer<'_> {
                 (self.text[start..behind].to_vec(), first == b'\\', behind)
             }
         };
-        // Where it ends must be plain to see.
+        // The end must be unambiguous.
         let ends = matches!(
             self.byte(behind, end),
             None | Some(b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')')
@@ -476,7 +480,7 @@ impl BashLexer<'_> {
         Some(behind)
     }
 
-    /// The documents that begin with this line; gives the place behind them.
+    /// Reads the documents that begin after this line; returns the position after them.
     fn read_documents(&mut self, mut at: usize, end: usize) -> Option<usize> {
         for document in std::mem::take(&mut self.documents) {
             if document.depth != self.depth {
@@ -491,7 +495,7 @@ impl BashLexer<'_> {
         Some(at)
     }
 
-    /// Where the line with the delimiter begins, and the place behind it.
+    /// Returns the beginning of the line with the delimiter, and the position after it.
     fn find_document_end(&self, document: &PendingDocument, mut at: usize, end: usize) -> Option<(usize, usize)> {
         while at < end {
             let start = at;
@@ -512,7 +516,7 @@ impl BashLexer<'_> {
             if line[tabs..] == document.delimiter {
                 return Some((start, at));
             }
-            // In a substitution bash takes this for the end, too.
+            // In a substitution bash reads this as the end, too.
             if line[tabs..].starts_with(&document.delimiter) && line.contains(&b')') {
                 return None;
             }
@@ -520,8 +524,8 @@ impl BashLexer<'_> {
         None
     }
 
-    /// What runs inside a document. Bash joins its lines, and takes tabs off them, before it looks for that: in the middle
-    /// of a substitution, where quotes and comments stand, that makes another text of it.
+    /// Reads the expansions in a document. Bash joins its lines, and removes tabs, before it expands: in the middle of
+    /// a substitution with quotes and comments, that changes the text.
     fn expand_document(&mut self, document: &PendingDocument, mut at: usize, end: usize) -> Option<()> {
         while let Some(byte) = self.byte(at, end) {
             at = match byte {

@@ -1,5 +1,5 @@
-//! The walk over a syntax tree: it collects commands, redirections and loops, and compares every leaf and every gap
-//! between leaves with what bash itself would read there.
+//! Walk over a syntax tree: it collects commands, redirections and loops, and compares every leaf and every gap between
+//! leaves with what bash itself would read there.
 
 use tree_sitter::{Node, Tree};
 
@@ -15,21 +15,21 @@ use crate::shell::word::Word;
 use crate::shell::wrappers::reachable_commands;
 use crate::shell::{MOST_DESCRIPTORS, ParseTrouble, builtin_evaluation, prescan};
 
-/// What surrounds a node.
+/// Context of a node.
 #[derive(Clone, Copy, Debug, Default)]
 struct NodeContext {
     loose: bool,
-    /// Where the innermost node begins that is looser or stricter than its surroundings, and what these are.
+    /// Start of the innermost node that is looser or stricter than its surroundings, and the looseness of these.
     border: Option<usize>,
     loose_outside: bool,
-    /// Where the innermost substitution begins.
+    /// Start of the innermost substitution.
     substitution: Option<usize>,
     in_loop: bool,
-    /// From where on errors go where the output goes, up to the end of the node around.
+    /// Offset from which standard error is redirected to the output, up to the end of the surrounding node.
     errors_joined_from: Option<usize>,
-    /// Double quotes or the text of a document.
+    /// True inside double quotes or the text of a document.
     quoted: bool,
-    /// Bash takes single quotes for letters here and expands what stands between them.
+    /// True if bash reads single quotes here as ordinary characters and expands the text between them.
     verbatim: bool,
     /// The kind of the node around it.
     parent: &'static str,
@@ -39,7 +39,7 @@ impl NodeContext {
     fn for_child(self, node: Node<'_>, kind: NodeKind, text: &str) -> Self {
         let NodeKind { name, loose, .. } = kind;
         let substitution = matches!(name, "command_substitution" | "process_substitution");
-        // `[ … ]` is an ordinary command to bash, whatever the grammar makes of it.
+        // `[ … ]` is an ordinary command to bash, regardless of the grammar's node for it.
         let bracket = name == "test_command" && node.child(0).is_some_and(|child| node_kinds::kind_name(child) == "[");
         let borders = substitution || loose;
         let verbatim = construct_checks::takes_quotes_literally(node, self.quoted, text);
@@ -70,20 +70,20 @@ pub(super) struct TreeWalk<'a> {
     parsed: ParsedScript,
     /// The end of the last leaf.
     read_to: usize,
-    /// After the last leaf a newline means nothing.
+    /// True if a newline after the last leaf means nothing.
     newline_may_follow: bool,
-    /// Where the innermost node that may start a line begins.
+    /// Start of the innermost node that may start a line.
     line_may_start: Option<usize>,
     /// Arguments that the grammar has elsewhere or nowhere, for the command that starts at this byte.
     extra_words: Option<(usize, Vec<Word>)>,
-    /// Where gaps begin that hold an argument.
+    /// Starts of gaps that hold an argument.
     dashes: Vec<usize>,
-    /// What bash sees and where, as far as that is certain, and which of it the leaves have been held against.
+    /// Marks that bash sees, as far as certain, and how many of them have been compared with the leaves.
     marks: Option<Vec<(usize, LexMark)>>,
     compared: usize,
-    /// Grammar and bash part somewhere.
+    /// True if grammar and bash disagree somewhere.
     disagrees: bool,
-    /// Redirections so far that name a descriptor above 2.
+    /// Number of redirections so far that name a descriptor above 2.
     further_descriptors: usize,
 }
 
@@ -159,7 +159,7 @@ impl<'a> TreeWalk<'a> {
         self.text.get(node.byte_range()).unwrap_or("")
     }
 
-    /// The grammar takes blanks in front of an expansion between quotes for a part of it.
+    /// Returns the source of an expansion without leading whitespace, which the grammar includes between quotes.
     fn expansion_source(&self, node: Node<'_>) -> &'a str {
         self.source(node).trim_start_matches([' ', '\t', '\n'])
     }
@@ -176,7 +176,7 @@ impl<'a> TreeWalk<'a> {
             self.line_may_start = Some(node.start_byte());
         }
         let redirects = matches!(kind, "file_redirect" | "heredoc_redirect" | "herestring_redirect");
-        // `{name}>file` gives the variable a new descriptor.
+        // `{name}>file` assigns a new descriptor to the variable.
         if redirects && self.text[..node.start_byte()].trim_end_matches("\\\n").ends_with('}') {
             self.record_trouble(ParseTrouble::Construct);
         }
@@ -190,7 +190,7 @@ impl<'a> TreeWalk<'a> {
             "declaration_command" | "unset_command" => self.visit_builtin(node, around),
             "redirected_statement" => self.visit_redirected(node),
             "concatenation" => self.check_one_word(node),
-            // Behind a dollar sign that stands alone the grammar takes the rest for text.
+            // After a lone dollar sign the grammar reads the rest as text.
             "string" if here_documents::hides_expansions(node, self.text) || self.source(node).contains("$${") => {
                 self.parsed.unquoted.push(self.source(node).to_owned());
                 self.record_trouble(ParseTrouble::Construct);
@@ -201,7 +201,7 @@ impl<'a> TreeWalk<'a> {
             "herestring_redirect" if around.parent != "command" => self.visit_here_string(node),
             "for_statement" => self.visit_for_loop(node),
             "pipeline" => self.visit_pipeline(node),
-            // The grammar lets blanks stand inside these.
+            // The grammar allows whitespace inside these.
             "simple_expansion" => self.check_one_word(node),
             "variable_assignment" if around.parent != "command" => {
                 self.parsed.beyond_command_rules = true;
@@ -218,7 +218,7 @@ impl<'a> TreeWalk<'a> {
                 self.parsed.beyond_command_rules = true;
             }
             "expansion" | "arithmetic_expansion" => self.visit_expansion(node),
-            // Bash takes two parentheses for arithmetic first, where quotes quote nothing.
+            // Bash first reads two parentheses as arithmetic, where quotes do not quote.
             "command_substitution" | "process_substitution" | "subshell"
                 if construct_checks::may_be_arithmetic(self.expansion_source(node)) =>
             {
@@ -229,7 +229,7 @@ impl<'a> TreeWalk<'a> {
                 self.record_trouble(ParseTrouble::Construct);
             }
             ";" if around.parent == "case_statement" => self.record_trouble(ParseTrouble::Syntax),
-            // The grammar takes it for `;`, bash does not.
+            // The grammar reads it as `;`, bash does not.
             ";;" if around.parent != "case_item" => self.record_trouble(ParseTrouble::Syntax),
             _ => {}
         }
@@ -241,7 +241,7 @@ impl<'a> TreeWalk<'a> {
     fn visit_leaf(&mut self, node: Node<'_>, kind: NodeKind, around: NodeContext) {
         let NodeKind { name: kind, open_ended, .. } = kind;
         self.disagrees |= self.is_text_to_bash(node, kind, around) || !self.leaf_agrees(node, kind, around.parent);
-        // What stands before a node is not its own.
+        // Text before a node is not its own.
         let opens = around.border == Some(node.start_byte());
         let loose = if opens { around.loose_outside } else { around.loose };
         let gap = self.text.get(self.read_to..node.start_byte()).unwrap_or("");
@@ -257,7 +257,7 @@ impl<'a> TreeWalk<'a> {
         self.parsed.beyond_command_rules |= loose && has_bare_special(gap);
         self.read_to = self.read_to.max(node.end_byte());
         self.newline_may_follow = match kind {
-            // What it stands behind goes on behind it.
+            // It leaves the state of the preceding leaf unchanged.
             "comment" => self.newline_may_follow,
             "in" => around.parent == "case_statement",
             ")" => around.parent == "case_item" || open_ended,
@@ -277,7 +277,7 @@ impl<'a> TreeWalk<'a> {
             }
             "regex" => !has_bare_special(&without_anchors(source)),
             "extglob_pattern" | "number" => !has_bare_special(source),
-            // The grammar takes a lone dash for one, too.
+            // The grammar also reads a lone dash as one.
             "file_descriptor" => {
                 let operator = self.text[node.end_byte().min(self.text.len())..].starts_with(['<', '>']);
                 operator && source.bytes().all(|byte| byte.is_ascii_digit())
@@ -292,7 +292,7 @@ impl<'a> TreeWalk<'a> {
         }
     }
 
-    /// Whether a leaf is what bash sees in its place, and whether nothing that bash sees was passed over before it.
+    /// Returns true if a leaf matches what bash sees at its position, and nothing that bash sees was skipped before it.
     fn leaf_agrees(&mut self, node: Node<'_>, kind: &str, parent: &str) -> bool {
         let (source, named) = (self.source(node), node.is_named());
         let expression = kind == "regex" && parent == "binary_expression";
@@ -313,8 +313,8 @@ impl<'a> TreeWalk<'a> {
         })
     }
 
-    /// Whether bash sees nothing where a leaf begins that is a word or a sign of the shell: text to it, or the middle of a
-    /// word.
+    /// Returns true if bash sees no token where a leaf that is a shell word or sign begins: to bash it is text, or the
+    /// middle of a word.
     fn is_text_to_bash(&self, node: Node<'_>, kind: &str, around: NodeContext) -> bool {
         let Some(marks) = &self.marks else { return false };
         let start = node.start_byte();
@@ -333,7 +333,7 @@ impl<'a> TreeWalk<'a> {
         matters && !seen()
     }
 
-    /// Whether bash ends a line between the words of a command.
+    /// Returns true if bash ends a line between the words of a command.
     fn ends_line_inside(&self, node: Node<'_>) -> bool {
         let Some(marks) = &self.marks else { return false };
         let first = marks.partition_point(|(at, _)| *at < node.start_byte());
@@ -353,7 +353,7 @@ impl<'a> TreeWalk<'a> {
         })
     }
 
-    /// Holds every mark up to the end of a leaf against it; `fits` is told where in the leaf it is.
+    /// Compares every mark up to the end of a leaf with it; `fits` receives the mark's offset in the leaf.
     fn marks_agree(&mut self, start: usize, end: usize, fits: impl Fn(usize, LexMark) -> bool) -> bool {
         let Some(marks) = &self.marks else { return false };
         let mut agree = true;
@@ -361,7 +361,7 @@ impl<'a> TreeWalk<'a> {
             self.compared += 1;
             agree &= match at.checked_sub(start) {
                 Some(at) => fits(at, mark),
-                // Between leaves lines end, and the grammar loses a lone dash there.
+                // Between leaves there are ends of lines, and dashes that the grammar loses.
                 None => {
                     mark == LexMark::Newline || (mark == LexMark::Word && is_dash_word(&self.text.as_bytes()[at..]))
                 }
@@ -370,7 +370,7 @@ impl<'a> TreeWalk<'a> {
         agree
     }
 
-    /// The parts of one word must touch each other.
+    /// Checks that the parts of one word touch each other.
     fn check_one_word(&mut self, node: Node<'_>) {
         let mut cursor = node.walk();
         let mut end = node.start_byte();
@@ -393,7 +393,7 @@ impl<'a> TreeWalk<'a> {
         let mixed = around.errors_joined_from.is_some_and(|from| from <= at) || joins_errors(node, self.text);
         for words in reachable_commands(&words) {
             self.parsed.has_indirect_expansion |= builtin_evaluation::evaluates_words(words);
-            // What it sets may be what the next command goes by: `read PATH`.
+            // The variable it sets may influence the next command: `read PATH`.
             let is_harmless = |name: &&Word| name.value().is_some_and(construct_checks::is_harmless_name);
             self.parsed.beyond_command_rules |= builtin_evaluation::is_arithmetic(words)
                 || !builtin_evaluation::variables_set(words).iter().all(is_harmless);
@@ -407,7 +407,7 @@ impl<'a> TreeWalk<'a> {
         let mut cursor = node.walk();
         let mut before = None;
         for child in node.children(&mut cursor) {
-            // The grammar may cut a value or a target at a dollar sign; what it cut off is no word of the command.
+            // The grammar may cut a value or a target at a dollar sign; the part cut off is not a word of the command.
             let touches = before.is_some_and(|end| is_continuation(self.text.get(end..child.start_byte())));
             let kind = node_kinds::kind_name(child);
             let redirects = matches!(kind, "file_redirect" | "herestring_redirect");
@@ -449,7 +449,7 @@ impl<'a> TreeWalk<'a> {
         VariableAssignment { name, value: value.filter(|_| plain) }
     }
 
-    /// Builtins for which the grammar has nodes of their own.
+    /// Visits builtins for which the grammar has nodes of their own.
     fn visit_builtin(&mut self, node: Node<'_>, around: NodeContext) {
         let mut words = WordCollector::new(self.text);
         let mut cursor = node.walk();
@@ -460,7 +460,7 @@ impl<'a> TreeWalk<'a> {
         self.push_command(node, around, words.finish(), Vec::new());
     }
 
-    /// `[ … ]` and `[[ … ]]`, flattened into the words that the shell sees.
+    /// Visits `[ … ]` and `[[ … ]]`, flattened into the words that the shell sees.
     fn visit_condition(&mut self, node: Node<'_>, around: NodeContext) {
         let leaves = construct_checks::condition_leaves(node);
         let single = node.child(0).is_some_and(|child| node_kinds::kind_name(child) == "[");
@@ -503,7 +503,7 @@ impl<'a> TreeWalk<'a> {
         self.parsed.loops.push(ForLoop { name, words, body });
     }
 
-    /// Notes which simple command feeds which.
+    /// Records which simple command feeds which.
     fn visit_pipeline(&mut self, node: Node<'_>) {
         let mut cursor = node.walk();
         let mut before: Option<usize> = None;
@@ -522,19 +522,19 @@ impl<'a> TreeWalk<'a> {
                 (Some(from), None) => self.parsed.loop_inputs.push((from, child.byte_range())),
                 (None, _) => {}
             }
-            // What is not a simple command must not be taken for nothing.
+            // A command that is not simple must not be ignored.
             before = Some(command.unwrap_or(usize::MAX));
         }
     }
 
-    /// The grammar counts words after a redirection's target as further targets, and loses a dash before one; to bash both
-    /// are arguments.
+    /// Visits a redirected statement. The grammar counts words after a redirection's target as further targets, and
+    /// loses a dash before one; to bash both are arguments.
     fn visit_redirected(&mut self, node: Node<'_>) {
         let mut extra = Vec::new();
         let mut cursor = node.walk();
         let mut end = node.start_byte();
         for child in node.children(&mut cursor) {
-            // Behind a line that goes on the grammar takes the number of a descriptor for a word.
+            // After a line continuation the grammar reads a descriptor number as a word.
             if end == child.start_byte() && ends_in_number(&self.text[..end]) {
                 self.record_trouble(ParseTrouble::Syntax);
             }
@@ -563,9 +563,9 @@ impl<'a> TreeWalk<'a> {
         let operator = node.children(&mut cursor).find(|child| !child.is_named()).map(|child| self.source(child));
         let target = self.redirect_words(node).next().unwrap_or_default();
         let operator = operator.unwrap_or("").to_owned();
-        // Where that is no descriptor bash expands it twice, and quotes hold for the first time only.
+        // If that is not a descriptor, bash expands it twice, and quotes only apply the first time.
         let source = node.child_by_field_name("destination").map_or("", |target| self.source(target));
-        // One that is closed has no target, and the grammar takes the next word for it.
+        // A closed descriptor has no target, and the grammar reads the next word as one.
         if operator.ends_with('-') && !source.is_empty() {
             self.record_trouble(ParseTrouble::Construct);
         }
@@ -588,7 +588,7 @@ impl<'a> TreeWalk<'a> {
         self.parsed.redirects.push(redirect);
     }
 
-    /// The words behind the sign of a redirection. A dollar sign inside a word is where the grammar may cut it.
+    /// Returns the words after a redirection operator. The grammar may cut a word at a dollar sign.
     fn redirect_words(&self, redirect: Node<'_>) -> impl Iterator<Item = Word> + use<> {
         let mut cursor = redirect.walk();
         let mut words = WordCollector::new(self.text);
@@ -612,8 +612,8 @@ impl<'a> TreeWalk<'a> {
     }
 }
 
-/// Where a statement has errors go where the output goes: `|&` for a whole pipeline, `2>&1` for a command, which the
-/// grammar may have behind the pipeline that this command is the last of.
+/// Returns the offset from which a statement redirects standard error to its output: `|&` for a whole pipeline, `2>&1`
+/// for a command, which the grammar may place after the pipeline that this command ends.
 fn errors_joined_from(node: Node<'_>, kind: &str, text: &str) -> Option<usize> {
     let mut cursor = node.walk();
     match kind {
@@ -629,7 +629,7 @@ fn errors_joined_from(node: Node<'_>, kind: &str, text: &str) -> Option<usize> {
     }
 }
 
-/// Whether a node has a redirection to another descriptor than that of errors.
+/// Returns true if a node has a redirection to a descriptor other than standard error.
 fn joins_errors(node: Node<'_>, text: &str) -> bool {
     let mixes = |source: &str| source.contains(">&") && !source.ends_with("&2");
     if text.get(node.byte_range()).is_some_and(|source| !source.contains(">&")) {
@@ -640,8 +640,8 @@ fn joins_errors(node: Node<'_>, text: &str) -> bool {
     redirects.any(|redirect| text.get(redirect.byte_range()).is_some_and(mixes))
 }
 
-/// What of a leaf stands behind a place of it, if blanks are all that stands before: between quotes the grammar takes them
-/// for a part of the sign behind them.
+/// Returns the rest of a leaf after a position, if only whitespace precedes it: between quotes the grammar includes
+/// whitespace in the sign after it.
 fn after_blanks(source: &str, at: usize) -> Option<&str> {
     let (before, behind) = source.split_at_checked(at)?;
     before.trim_start_matches([' ', '\t', '\n']).is_empty().then_some(behind)
@@ -651,7 +651,8 @@ fn is_backtick_with_escapes(source: &str) -> bool {
     source.starts_with('`') && source.contains('\\')
 }
 
-/// Inside `${…}` and patterns the grammar takes whole stretches for one word, substitutions included.
+/// Returns true if a word has an unquoted special character. Inside `${…}` and patterns the grammar reads long
+/// stretches as one word, substitutions included.
 fn has_bare_special(source: &str) -> bool {
     let mut chars = source.chars();
     while let Some(c) = chars.next() {
@@ -664,7 +665,7 @@ fn has_bare_special(source: &str) -> bool {
     false
 }
 
-/// A regular expression without the dollar signs that only stand for the end.
+/// Returns a regular expression without the dollar signs that only mark the end.
 fn without_anchors(source: &str) -> String {
     let mut kept = source.replace("$|", "|").replace("$)", ")");
     if kept.ends_with('$') && !kept.ends_with("\\$") {
@@ -673,13 +674,14 @@ fn without_anchors(source: &str) -> String {
     kept
 }
 
-/// Whether text between single quotes means the same without them.
+/// Returns true if text between single quotes has an unchanged meaning without them.
 fn is_plain(source: &str) -> bool {
     let inner = source.trim_start_matches('$').trim_matches('\'');
     inner.chars().all(|c| c.is_alphanumeric() || " _-+./:,@%=".contains(c))
 }
 
-/// The grammar takes braces and brackets for one word also where blanks stand between them.
+/// Returns true if a word has unquoted whitespace. The grammar reads braces and brackets as one word even with
+/// whitespace between them.
 fn has_bare_blank(source: &str) -> bool {
     let mut chars = source.chars();
     while let Some(c) = chars.next() {
@@ -692,24 +694,25 @@ fn has_bare_blank(source: &str) -> bool {
     false
 }
 
-/// Whether the last word of a text is a number.
+/// Returns true if the last word of a text is a number.
 fn ends_in_number(text: &str) -> bool {
     let before = text.trim_end_matches(|c: char| c.is_ascii_digit());
     before.len() < text.len() && starts_word(before)
 }
 
-/// Whether the next word is a dash and nothing else.
+/// Returns true if the next word is a lone dash.
 fn is_dash_word(text: &[u8]) -> bool {
     matches!(text, [b'-'] | [b'-', b' ' | b'\t' | b'\n', ..])
 }
 
-/// A dash between blanks, which is a word of its own.
+/// Returns true for a dash between whitespace, which is a word of its own.
 fn is_lone_dash(gap: &str) -> bool {
     let blank = |c: char| matches!(c, ' ' | '\t');
     gap.starts_with(blank) && gap.trim_matches(blank) == "-"
 }
 
-/// In bash a `#` starts a comment only where a word could start, and a line continuation does not end a word.
+/// Returns true if a word could start after this text. In bash a `#` starts a comment only there, and a line
+/// continuation does not end a word.
 fn starts_word(mut before: &str) -> bool {
     while let Some(shorter) = before.strip_suffix("\\\n") {
         before = shorter;
@@ -717,12 +720,12 @@ fn starts_word(mut before: &str) -> bool {
     before.is_empty() || before.ends_with([' ', '\t', '\n', ';', '&', '|', '(', ')'])
 }
 
-/// Blanks, newlines and line continuations: what bash, too, skips between words.
+/// Returns true for whitespace, newlines and line continuations, which bash, too, skips between words.
 fn is_blank(gap: &str) -> bool {
     without_continuations(gap).all(|c| matches!(c, ' ' | '\t' | '\n'))
 }
 
-/// A command word that bash reads as something else than the grammar did.
+/// Returns true if bash reads the command word differently from the grammar.
 fn has_odd_command_word(words: &[Word]) -> bool {
     const RESERVED: &[&str] = &[
         "if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "while", "until", "for", "select", "in",

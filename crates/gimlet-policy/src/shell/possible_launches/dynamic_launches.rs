@@ -1,5 +1,5 @@
-//! Programs that are told to run another one by a word that only shows when it runs: `npm exec -- $x`, `tar -I "$x"`. Where
-//! anything may follow, as in a container, a word is taken for one of its own.
+//! Programs that run another one named by a word that is only known at run time: `npm exec -- $x`, `tar -I "$x"`. Where
+//! anything may follow, as in a container, a word counts as the program's own argument.
 
 use super::super::command_facts::git_subcommand;
 use super::super::scan;
@@ -7,7 +7,7 @@ use super::super::shell_programs::is_long_option;
 use super::super::word::{Word, WordPiece};
 use super::launch_tables::{GIT_RUNNING_OPTIONS, NAME_THINGS, PROGRAM_OPTIONS, RUN_NEXT_WORD};
 
-/// Whether what a program is told to run only shows when it does. `known` are its words as far as they are static.
+/// Returns true if the program to run is only known at run time. `known` are the words as far as they are static.
 pub(super) fn launches_dynamic_word(name: &str, words: &[Word], known: &[&str]) -> bool {
     if !words.iter().any(|word| word.value().is_none_or(|text| text.contains(['$', '`']))) {
         return false;
@@ -23,7 +23,7 @@ pub(super) fn launches_dynamic_word(name: &str, words: &[Word], known: &[&str]) 
     let options: Vec<&str> = runners.iter().copied().filter(|runner| runner.starts_with('-')).collect();
     let behind = known.iter().position(|word| runners.contains(word) && !word.starts_with('-'));
     let starts = behind.filter(|_| RUN_NEXT_WORD.contains(&name)).is_some_and(|at| {
-        // In front of the program stands the package that it is run in.
+        // The package that the program is run in precedes it.
         let skipped = usize::from(known[at] == "explore");
         starts_dynamic_word(&words[at + 1..], skipped)
     });
@@ -48,7 +48,7 @@ fn git_launches_dynamic_word(words: &[Word], known: &[&str]) -> bool {
     behind.is_some_and(|at| starts_dynamic_word(&rest_words[at..], 0)) || has_dynamic_value(rest_words, &options)
 }
 
-/// Whether the value of one of these options is not known.
+/// Returns true if the value of one of these options is unknown.
 fn has_dynamic_value(words: &[Word], options: &[&str]) -> bool {
     words.iter().enumerate().any(|(at, word)| match (word.value(), word.pieces()) {
         (Some(text), _) => {
@@ -64,8 +64,8 @@ fn has_dynamic_value(words: &[Word], options: &[&str]) -> bool {
     })
 }
 
-/// Whether a name is that of one of these options, shortened as well. Some have names without dashes, in front of which
-/// there may be letters: `-oProxyCommand=…`.
+/// Returns true if a name is that of one of these options, possibly abbreviated. Some have names without dashes, which
+/// letters may precede: `-oProxyCommand=…`.
 fn is_one_of(options: &[&str], name: &str) -> bool {
     options.iter().any(|option| match option.strip_prefix("--") {
         Some(_) => is_long_option(name, option),
@@ -74,13 +74,13 @@ fn is_one_of(options: &[&str], name: &str) -> bool {
     })
 }
 
-/// Whether a text that a shell reads again begins a command with something that it expands.
+/// Returns true if a text that a shell reads again begins a command with an expansion.
 pub(super) fn expands_to_program(text: &str) -> bool {
     text.contains(['$', '`'])
         && scan::scan_commands(text).iter().any(|words| words.first().is_some_and(Word::is_dynamic))
 }
 
-/// Whether the first of these words that is no option, past so many others, may be any program.
+/// Returns true if the first non-option word, after `skipped` others, may be any program.
 fn starts_dynamic_word(words: &[Word], skipped: usize) -> bool {
     let is_option = |word: &&Word| word.value().is_some_and(|text| text.starts_with('-'));
     let first = words.iter().filter(|word| !is_option(word)).nth(skipped);

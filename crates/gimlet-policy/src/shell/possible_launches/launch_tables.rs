@@ -1,6 +1,6 @@
-//! Programs by what they start: nothing, what a flag names, or what stands behind some word of theirs.
+//! Tables of programs by what they start: nothing, the value of a flag, or the word after some word of theirs.
 
-/// Programs that start none of their words, whatever these are.
+/// Programs that start none of their words, regardless of what these are.
 pub(super) const START_NOTHING: &[&str] = &[
     "[",
     "[[",
@@ -148,7 +148,7 @@ pub(super) const START_NOTHING: &[&str] = &[
     "zip",
 ];
 
-/// Flags with which some of them do. One letter counts anywhere in a cluster.
+/// Flags with which some of them start a program. A single letter counts anywhere in a cluster.
 pub(super) const RUNNING_FLAGS: &[(&str, &str)] = &[
     ("install", "--strip-program"),
     ("less", "+"),
@@ -168,7 +168,7 @@ pub(super) const RUNNING_FLAGS: &[(&str, &str)] = &[
     ("zip", "--unzip-command"),
 ];
 
-/// Letters in a cluster of short options behind which a program to run may follow in the same word.
+/// Letters in a cluster of short options after which a program to run may follow in the word.
 pub(super) const ATTACHED_PROGRAMS: &[(&str, &str)] = &[
     ("bsdtar", "I"),
     ("git", "xuO"),
@@ -181,7 +181,7 @@ pub(super) const ATTACHED_PROGRAMS: &[(&str, &str)] = &[
     ("zip", "T"),
 ];
 
-/// Options of other programs whose value is a program, or has one in it.
+/// Options of other programs whose value is or contains a program.
 pub(super) const PROGRAM_OPTIONS: &[(&str, &[&str])] = &[
     ("bsdtar", &["-I", "--use-compress-program"]),
     ("rsync", &["-e", "--rsh", "--rsync-path"]),
@@ -204,8 +204,8 @@ pub(super) const PROGRAM_OPTIONS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Programs whose words are names of tasks, packages and other things of theirs, with the words behind which one is a
-/// program after all.
+/// Programs whose words are names of their own tasks, packages and similar, with the words after which a program
+/// follows.
 pub(super) const NAME_THINGS: &[(&str, &[&str])] = &[
     ("apk", &[]),
     ("apt", &[]),
@@ -272,10 +272,10 @@ pub(super) const NAME_THINGS: &[(&str, &[&str])] = &[
     ("zypper", &[]),
 ];
 
-/// Those among them that run the first word there, and not something inside of a container or an image.
+/// Those among them that run the first word there, and not something inside a container or an image.
 pub(super) const RUN_NEXT_WORD: &[&str] = &["brew", "bun", "composer", "conda", "gem", "npm", "pnpm", "yarn"];
 
-/// Subcommands of git that run what they or their configuration are told.
+/// Subcommands of git that run programs given by their arguments or configuration.
 pub(super) const GIT_RUNNERS: &[&str] = &[
     "archive",
     "bisect",
@@ -320,6 +320,6 @@ pub(super) const GIT_RUNNERS: &[&str] = &[
     "web--browse",
 ];
 
-/// Options of the other ones that name a program; they may be shortened.
+/// Options of other subcommands that name a program; they may be abbreviated.
 pub(super) const GIT_RUNNING_OPTIONS: &[&str] =
     &["--open-files-in-pager", "--ext-diff", "--textconv", "--upload-pack", "--receive-pack", "--exec", "--extcmd"];

@@ -1,9 +1,9 @@
-//! Git's looking subcommands. Git takes its long options abbreviated, so only whole ones from these lists count, and
-//! nothing may stand before the subcommand.
+//! Read-only subcommands of git. Git accepts abbreviated long options, so only full ones from these lists count, and
+//! nothing may precede the subcommand.
 
 use super::read_only_table::list_contains;
 
-/// Options of everything that prints commits or differences.
+/// Options of every subcommand that prints commits or differences.
 const DIFF: &str = "-p -u --patch -s --no-patch --raw --patch-with-raw --indent-heuristic --no-indent-heuristic --minimal \
     --patience --histogram --stat --compact-summary --numstat --shortstat --dirstat --cumulative --summary --name-only \
     --name-status --color --no-color --color-moved --no-color-moved --color-words --word-diff --no-renames \
@@ -44,7 +44,7 @@ struct GitOptions {
     valued: &'static [&'static str],
     attached: &'static [&'static str],
     spaced: &'static str,
-    /// `-20` is a number of commits.
+    /// True if `-20` is a number of commits.
     numeric: bool,
 }
 
@@ -125,7 +125,7 @@ fn git_options(subcommand: &str) -> Option<GitOptions> {
     Some(GitOptions { plain, valued, attached, spaced, numeric })
 }
 
-/// The words of `git SUBCOMMAND …` that may name paths, when it only looks.
+/// Returns the words of `git SUBCOMMAND …` that may name paths; `None` unless it only reads.
 pub(super) fn git_path_operands<'a>(arguments: &[&'a str]) -> Option<Vec<&'a str>> {
     let (subcommand, rest) = arguments.split_first()?;
     let options = git_options(subcommand)?;
@@ -141,12 +141,12 @@ pub(super) fn git_path_operands<'a>(arguments: &[&'a str]) -> Option<Vec<&'a str
         } else if *word == "--" {
             flags = false;
         } else if options.spaced.split_ascii_whitespace().any(|spaced| spaced == *word) {
-            // The value; a missing one is an error of git's.
+            // The value; a missing one is an error in git.
             at += 1;
         } else if options.is_known(word) {
             let by_commit = *subcommand == "branch" && BY_COMMIT.contains(word);
             listing |= by_commit || *word == "--list";
-            // Whatever follows it is the commit, a word like an option included.
+            // The next word is the commit, even if it looks like an option.
             if by_commit && rest.get(at).is_some_and(|next| next.starts_with('-')) {
                 return None;
             }
@@ -154,12 +154,12 @@ pub(super) fn git_path_operands<'a>(arguments: &[&'a str]) -> Option<Vec<&'a str
             return None;
         }
     }
-    // A name makes a branch, except where it is a pattern or a commit to list by.
+    // A name creates a branch, except as a pattern or a commit to list by.
     (*subcommand != "branch" || listing || operands.is_empty()).then_some(operands)
 }
 
-/// Whether a word has signatures checked, by a program that the configuration names: `%GK`, `%+GK`, and for branches
-/// `%(signature)`, which they may also be sorted by.
+/// Returns true if a word causes signatures to be checked by a program from the configuration: `%GK`, `%+GK`, and for
+/// branches `%(signature)`, also as a sort key.
 fn checks_signatures(subcommand: &str, word: &str) -> bool {
     let placeholder = |text: &str| text.strip_prefix(['+', '-', ' ']).unwrap_or(text).starts_with('G');
     word.split('%').skip(1).any(placeholder) || (subcommand == "branch" && word.contains("signature"))
@@ -169,7 +169,7 @@ fn checks_signatures(subcommand: &str, word: &str) -> bool {
 const BY_COMMIT: &[&str] = &["--contains", "--no-contains", "--merged", "--no-merged"];
 
 impl GitOptions {
-    /// Several short options in one word, none of which takes a value.
+    /// Returns true for several short options in one word, none of which takes a value.
     fn is_cluster(&self, word: &str) -> bool {
         let Some(letters) = word.strip_prefix('-').filter(|letters| letters.is_ascii()) else { return false };
         let known = |letter: char| self.plain.iter().any(|list| list_contains(list, &format!("-{letter}")));

@@ -1,6 +1,6 @@
-//! Commands whose output is a list of file names that can be told beforehand, so that another command may take its
-//! operands from it. Of a repository's own records only those are among them that git has checked out, since it refuses
-//! names that lead elsewhere then; an older state may hold any.
+//! Commands whose output is a predictable list of file names, so that another command may take its operands from it. Of
+//! git's records only checked-out names are included, since git refuses names that lead elsewhere on checkout; an older
+//! state may hold any name.
 
 use super::read_only_table::{OperandKind, list_contains};
 use super::{SortedArguments, find_row, special_commands};
@@ -15,14 +15,14 @@ const SEARCH: &str = "l L files-with-matches files-without-match files i v w x E
     recursive text smart-case include exclude exclude-dir g glob iglob t T type type-not no-ignore no-ignore-vcs max-depth d";
 const NAMING: &[&str] = &["l", "L", "files-with-matches", "files-without-match", "files"];
 
-/// What has `find` print something else, or follow links.
+/// Options that make `find` print something else, or follow symlinks.
 const NO_NAMES: &[&str] = &["-H", "-printf", "-ls", "-print0", "-help", "--help", "-version", "--version"];
 
 /// Flags with which git prints nothing but names.
 const KEPT: &str = "-c --cached -m --modified -o --others --exclude-standard";
 const CHANGED: &str = "--name-only --cached --staged --no-renames --no-color --relative";
 
-/// The names that a command prints.
+/// Returns the names that a command prints; `None` if they are not predictable.
 pub(in crate::shell) fn printed_names(words: &[Word]) -> Option<PrintedNames> {
     let (name, arguments) = words.split_first()?;
     match name.value()? {
@@ -35,7 +35,7 @@ pub(in crate::shell) fn printed_names(words: &[Word]) -> Option<PrintedNames> {
     }
 }
 
-/// `git ls-files`, and what `git diff --name-only` says about the files that are checked out.
+/// Returns the names printed by `git ls-files`, and by `git diff --name-only` for checked-out files.
 fn git_file_names(arguments: &[&str]) -> Option<PrintedNames> {
     let (subcommand, rest) = arguments.split_first()?;
     let flags = match *subcommand {
@@ -46,7 +46,7 @@ fn git_file_names(arguments: &[&str]) -> Option<PrintedNames> {
     let ended = rest.iter().position(|word| *word == "--").unwrap_or(rest.len());
     let (told, behind) = rest.split_at(ended);
     let listing = *subcommand == "ls-files";
-    // Without two dashes a word of `diff` may be a state of long ago.
+    // Without `--` a word of `diff` may be an older revision.
     let stays = |word: &&str| !word.starts_with(['/', ':', '~']) && !word.split('/').any(|name| name == "..");
     let known = |word: &&str| {
         list_contains(flags, word)
@@ -59,7 +59,7 @@ fn git_file_names(arguments: &[&str]) -> Option<PrintedNames> {
     })
 }
 
-/// `find` without a format of its own and without links followed.
+/// Returns the names printed by `find` without a format of its own and without following symlinks.
 fn find_file_names(arguments: &[&str]) -> Option<PrintedNames> {
     let has = |flags: &[&str]| arguments.iter().any(|word| flags.contains(word));
     if special_commands::find_follows_symlinks(arguments) || has(NO_NAMES) {
@@ -85,7 +85,7 @@ fn ls_file_names(arguments: &[Word]) -> Option<PrintedNames> {
     match words.as_slice() {
         [] => Some(PrintedNames::Entries(".".to_owned())),
         [folder] if !folder.is_dynamic() => Some(PrintedNames::Entries(folder.value()?.to_owned())),
-        // Of several folders it prints the names as well.
+        // For several directories it also prints their names.
         patterns => operand_names(patterns, true),
     }
 }
@@ -95,20 +95,20 @@ fn operand_names(words: &[&Word], lists: bool) -> Option<PrintedNames> {
     Some(PrintedNames::Matches { patterns: words.iter().map(pattern).collect::<Option<_>>()?, lists })
 }
 
-/// `grep -l` and `rg --files`: by the flags as the program reads them, not by how they look.
+/// Returns the names printed by `grep -l` and `rg --files`, by the flags as the program parses them.
 fn search_file_names(name: &str, arguments: &[Word]) -> Option<PrintedNames> {
     let row = find_row(name)?;
     let split = SortedArguments::parse(row, arguments)?;
     let plain =
         row.operands == OperandKind::PatternThenPaths && split.seen.iter().all(|flag| list_contains(SEARCH, flag));
-    // To `rg` it is a text to put in place of what was found.
+    // To `rg` it is the replacement for matches.
     let replaces = name == "rg" && split.has_flag(&["r"]);
     if !plain || replaces || !split.has_flag(NAMING) {
         return None;
     }
     let words: Vec<&Word> = split.paths.iter().map(|operand| operand.word).collect();
     if words.iter().any(|word| word.value() == Some("-")) || (words.is_empty() && !split.recursive) {
-        // What it calls its input may be any text.
+        // Its label for standard input may be any text.
         return None;
     }
     if !split.recursive {

@@ -1,15 +1,15 @@
-//! The table of commands that only read: one row each, with the flags that may be used and what the other words are. A
-//! flag that is not in the row makes a command not read-only, so the table can only be too short, never too generous.
+//! Table of commands that only read: one row each, with the flags that may be used and the meaning of the other words.
+//! A flag that is not in the row makes a command not read-only, so an omission in the table is always safe.
 
-/// What the words that are not flags mean.
+/// Meaning of the words that are not flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OperandKind {
     /// Any words, flags included; nothing is opened.
     Text,
     Paths,
-    /// A second path would be written.
+    /// One path; a second one would be written.
     OnePath,
-    /// The first is a pattern unless a flag gave one; the others are paths.
+    /// The first is a pattern unless a flag supplied one; the others are paths.
     PatternThenPaths,
 }
 
@@ -17,21 +17,21 @@ pub(super) enum OperandKind {
 pub(super) struct ReadOnlyRow {
     pub(super) name: &'static str,
     pub(super) operands: OperandKind,
-    /// No flag of the command does more than read: words that only show at run time may be anything.
+    /// True if no flag of the command does more than read: words that are only known at run time may be anything.
     pub(super) flags_are_harmless: bool,
     /// Short flags without a value; they may be clustered.
     pub(super) short: &'static str,
     /// Short flags with a value, attached or in the next word.
     pub(super) valued: &'static str,
-    /// The same where the value is a file to read.
+    /// Short flags whose value is a file to read, attached or in the next word.
     pub(super) filed: &'static str,
-    /// Long flags, blank-separated: without a value, with one, with a file.
+    /// Long flags, whitespace-separated: without a value, with one, with a file.
     pub(super) long: &'static str,
     pub(super) long_valued: &'static str,
     pub(super) long_filed: &'static str,
-    /// `-20` means a number of lines.
+    /// True if `-20` is a number of lines.
     pub(super) numeric: bool,
-    /// Flags that make it go through whole directories; `*` when it always does.
+    /// Flags that make it recursive; `*` if it always is.
     pub(super) recursive: &'static str,
 }
 
@@ -145,7 +145,7 @@ pub(super) const ROWS: &[ReadOnlyRow] = &[
         ..new_row("du", OperandKind::Paths)
     },
     ReadOnlyRow {
-        // `-l` hands its output to another program.
+        // `-l` pipes its output to another program.
         short: "abBcdeEinNpqrstTuwyZ",
         valued: "UCLIFxW",
         filed: "X",
@@ -261,7 +261,7 @@ pub(super) const ROWS: &[ReadOnlyRow] = &[
     },
 ];
 
-/// Whether a blank-separated list has this word.
+/// Returns true if a whitespace-separated list contains this word.
 pub(super) fn list_contains(list: &str, word: &str) -> bool {
     !word.is_empty() && list.split_ascii_whitespace().any(|listed| listed == word)
 }

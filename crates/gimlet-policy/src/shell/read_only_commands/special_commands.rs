@@ -1,13 +1,13 @@
-//! Commands whose words are a small language of their own: `find`, `sed`, `printf`, `date`.
+//! Commands whose arguments are a small language of their own: `find`, `sed`, `printf`, `date`.
 
 use super::read_only_table::list_contains;
 use crate::shell::word::{Word, WordPiece};
 
-/// What `find` may be told without a value; everything that runs, removes or writes is missing.
+/// Allowed words of `find` without a value; everything that runs, removes or writes is missing.
 const FIND_PLAIN: &str = "-daystart -depth -d -mount -noleaf -xdev -ignore_readdir_race -noignore_readdir_race -warn -nowarn \
     -empty -executable -readable -writable -nogroup -nouser -true -false -print -print0 -prune -quit -ls -not -a -and -o \
     -or ( ) ! , -follow -help --help -version --version";
-/// Those among them that only say what is found, or how.
+/// Those among them that only affect which files are found, or how.
 const FIND_TESTS: &str = "-daystart -depth -d -mount -noleaf -xdev -ignore_readdir_race -noignore_readdir_race -warn -nowarn \
     -empty -executable -readable -writable -nogroup -nouser -a -and";
 const FIND_VALUED: &str = "-maxdepth -mindepth -regextype -amin -atime -cmin -ctime -mmin -mtime -fstype -gid -group -ilname \
@@ -15,7 +15,7 @@ const FIND_VALUED: &str = "-maxdepth -mindepth -regextype -amin -atime -cmin -ct
     -xtype -printf -context -newermt -newerat -newerct";
 const FIND_FILED: &str = "-newer -anewer -cnewer -samefile -newermm -neweraa -newercc -neweram -newerma";
 
-/// The paths that `find` starts from or compares with, when it only looks.
+/// Returns the paths that `find` starts from or compares with; `None` unless it only reads.
 pub(super) fn find_command_paths<'a>(arguments: &[&'a str]) -> Option<Vec<&'a str>> {
     let mut paths = Vec::new();
     let mut rest = arguments.iter().copied().skip_while(|word| matches!(*word, "-H" | "-L" | "-P")).peekable();
@@ -34,7 +34,8 @@ pub(super) fn find_command_paths<'a>(arguments: &[&'a str]) -> Option<Vec<&'a st
     Some(paths)
 }
 
-/// The pattern of a `-name` that holds for everything that `find` prints: every test has to hold, and it prints last.
+/// Returns the pattern of a `-name` that holds for everything that `find` prints: all tests must hold, and it prints
+/// last.
 pub(super) fn find_name_pattern<'a>(arguments: &[&'a str]) -> Option<&'a str> {
     let mut rest =
         arguments.iter().copied().skip_while(|word| !word.starts_with(['-', '(', ')', '!', ',']) || *word == "-P");
@@ -52,19 +53,19 @@ pub(super) fn find_name_pattern<'a>(arguments: &[&'a str]) -> Option<&'a str> {
     name
 }
 
-/// Whether `find` follows the links that it meets.
+/// Returns true if `find` follows symlinks.
 pub(super) fn find_follows_symlinks(arguments: &[&str]) -> bool {
     arguments.iter().any(|word| matches!(*word, "-L" | "-follow"))
 }
 
-/// The files of `sed -n Np FILE…` and `sed -n N,Mp FILE…`.
+/// Returns the files of `sed -n Np FILE…` and `sed -n N,Mp FILE…`.
 pub(super) fn sed_files<'a>(arguments: &[&'a str]) -> Option<Vec<&'a str>> {
     let ["-n", script, files @ ..] = arguments else { return None };
     let plain = is_line_range(script) && !files.iter().any(|file| file.starts_with('-'));
     plain.then(|| files.to_vec())
 }
 
-/// `12p` or `10,20p`.
+/// Returns true for `12p` or `10,20p`.
 pub(crate) fn is_line_range(script: &str) -> bool {
     let Some(range) = script.strip_suffix('p') else { return false };
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -74,7 +75,7 @@ pub(crate) fn is_line_range(script: &str) -> bool {
         && parts.next().is_none()
 }
 
-/// `-v` and `%n` assign to variables, so the format has to be in plain sight.
+/// Returns true for a `printf` with a static format that assigns nothing: `-v` and `%n` assign to variables.
 pub(super) fn is_plain_printf(arguments: &[Word]) -> bool {
     let format = match arguments {
         [dashes, format, ..] if dashes.value() == Some("--") => format.value(),
@@ -91,7 +92,7 @@ pub(super) fn is_plain_printf(arguments: &[Word]) -> bool {
     })
 }
 
-/// The files of `date`, when it only shows: an operand that is no format would set the clock.
+/// Returns the files of `date`; `None` unless it only prints: an operand that is not a format would set the clock.
 pub(super) fn date_files(arguments: &[Word]) -> Option<Vec<&Word>> {
     let mut files = Vec::new();
     let mut rest = arguments.iter();
@@ -101,7 +102,7 @@ pub(super) fn date_files(arguments: &[Word]) -> Option<Vec<&Word>> {
             _ => "",
         };
         match word.value() {
-            // A format may have anything in it, as long as it stays one word.
+            // A format may contain anything, as long as it stays one word.
             None if beginning.starts_with('+') && !word.may_split() => {}
             None => return None,
             Some("-u" | "--utc" | "--universal" | "-R" | "--rfc-email" | "--iso-8601" | "--debug") => {}

@@ -1,5 +1,6 @@
-//! `test`, `[ … ]` and `[[ … ]]`. Their forms are few; a word that could turn into an operator at run time, a test of a
-//! variable's name (`-v`) and arithmetic on anything but numbers are refused, for the shell would evaluate what it finds.
+//! Read-only forms of `test`, `[ … ]` and `[[ … ]]`. A word that could become an operator at run time, a test of a
+//! variable's name (`-v`) and arithmetic on anything but numbers are refused, since the shell would evaluate their
+//! values.
 
 use crate::shell::word::{Word, WordPiece};
 
@@ -10,7 +11,7 @@ const COMPARISONS: &[&str] = &["=", "==", "!=", "=~", "<", ">"];
 const ARITHMETIC: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
 const FILE_COMPARISONS: &[&str] = &["-nt", "-ot", "-ef"];
 
-/// The words that name files in a condition that only looks.
+/// Returns the words that name files in a condition; `None` unless it only reads.
 pub(super) fn condition_files(words: &[Word]) -> Option<Vec<&Word>> {
     let (name, rest) = words.split_first()?;
     let (inner, double) = match (name.value()?, rest.split_last()) {
@@ -19,14 +20,14 @@ pub(super) fn condition_files(words: &[Word]) -> Option<Vec<&Word>> {
         ("[[", Some((last, inner))) if last.value() == Some("]]") => (inner, true),
         _ => return None,
     };
-    // Between brackets of one kind it is the number of words that tells operators from operands.
+    // In single brackets the number of words distinguishes operators from operands.
     let doubtful = inner.iter().any(Word::may_split) || (inner.len() > 4 && inner.iter().any(Word::is_dynamic));
     if !double && doubtful {
         return None;
     }
     let mut files = Vec::new();
     let mut rest = inner;
-    // One simple condition after the other; what joins them is never open to doubt.
+    // One simple condition after another; the operators that join them must be certain.
     loop {
         rest = skip_signs(rest, if double { &["!", "("] } else { &["!"] });
         rest = take_simple_test(rest, double, &mut files)?;
@@ -48,15 +49,15 @@ fn is_one_of(word: &Word, texts: &[&str]) -> bool {
     word.value().is_some_and(|value| texts.contains(&value))
 }
 
-/// Takes one test off the front.
+/// Parses one test at the front and returns the remaining words.
 fn take_simple_test<'a>(words: &'a [Word], double: bool, files: &mut Vec<&'a Word>) -> Option<&'a [Word]> {
     match words {
         [left, operator, right, rest @ ..] if is_one_of(operator, COMPARISONS) => {
-            // The shell takes `-f = x` for something else than a comparison.
+            // The shell does not read `-f = x` as a comparison.
             (is_operand(left) && !looks_like_operator(left) && is_operand(right)).then_some(rest)
         }
         [left, operator, right, rest @ ..] if is_one_of(operator, ARITHMETIC) => {
-            // Only `[[` evaluates what it compares.
+            // Only `[[` evaluates its operands.
             let fits =
                 |word: &Word| if double { is_number(word) } else { is_operand(word) && !looks_like_operator(word) };
             (fits(left) && fits(right)).then_some(rest)
@@ -70,9 +71,9 @@ fn take_simple_test<'a>(words: &'a [Word], double: bool, files: &mut Vec<&'a Wor
             Some(rest)
         }
         [test, text, rest @ ..] if is_one_of(test, TEXT_TESTS) => is_operand(text).then_some(rest),
-        // Zsh evaluates what it is given here.
+        // Zsh evaluates this operand.
         [test, descriptor, rest @ ..] if is_one_of(test, &["-t"]) => is_number(descriptor).then_some(rest),
-        // Whether an option of the shell is on; in single brackets it joins two conditions.
+        // Tests a shell option; in single brackets it joins two conditions.
         [test, option, rest @ ..] if double && is_one_of(test, &["-o"]) => (!option.is_dynamic()).then_some(rest),
         // A text that is not empty.
         [text] => is_operand(text).then_some(&[]),
@@ -88,7 +89,7 @@ fn looks_like_operator(word: &Word) -> bool {
     word.value().is_some_and(|text| text.starts_with('-') || matches!(text, "!" | "(" | ")"))
 }
 
-/// Digits, or a value that is always a number.
+/// Returns true for digits, or a value that is always a number.
 fn is_number(word: &Word) -> bool {
     match word.pieces() {
         [WordPiece::Number] => true,

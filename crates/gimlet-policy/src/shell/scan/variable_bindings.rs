@@ -1,24 +1,25 @@
-//! What a text gives to names: by assignments, in front of commands and on their own, by lists and by `printf -v`.
+//! Values that a text assigns to names: by assignments, in front of commands and on their own, by lists and by
+//! `printf -v`.
 
 use super::{assigned_name, is_command_prefix, scan_every_reading};
 use crate::shell::word::{Word, WordBuilder, WordPiece};
 
-/// Values inside values that are followed.
+/// Maximum nesting of values that is tracked.
 const DEEPEST_VALUE: usize = 4;
 
-/// Commands whose operands give values to names.
+/// Commands whose operands assign variables.
 const DECLARERS: &[&str] = &["export", "declare", "typeset", "readonly", "local"];
 
-/// A name and a value that a text gives it.
+/// A name and a value that a text assigns to it.
 #[derive(Clone, Debug)]
 pub(crate) struct VariableBinding {
     pub(crate) name: String,
     pub(crate) value: Word,
-    /// It is one of several that the name has.
+    /// True if it is one of several elements that the name has.
     pub(crate) element: bool,
 }
 
-/// The names that a text gives values to, and these values as they are written. Rather too many than too few.
+/// Returns the names that a text assigns, and the values as written; prefers too many to too few.
 pub(crate) fn find_bindings(text: &str) -> Vec<VariableBinding> {
     if !text.contains('=') && !text.contains("printf") {
         return Vec::new();
@@ -35,7 +36,7 @@ pub(crate) fn find_bindings(text: &str) -> Vec<VariableBinding> {
     found
 }
 
-/// `printf -v NAME FORMAT WORD…`: the value may be any of the words.
+/// Returns the bindings of `printf -v NAME FORMAT WORD…`: the value may be any of the words.
 fn printf_bindings(words: &[Word]) -> Vec<VariableBinding> {
     let [printf, rest @ ..] = words else { return Vec::new() };
     let option = rest.iter().position(|word| word.value().is_some_and(|text| text.starts_with("-v")));
@@ -54,7 +55,7 @@ fn parse_binding(word: &Word) -> Option<VariableBinding> {
     let (name, head, rest, element) = split_assignment(word)?;
     let mut value = WordBuilder::default();
     let beginning = head.strip_prefix('+').map_or(head, |head| {
-        // Behind what it was before.
+        // Appended to the previous value.
         value.push_quoted_expansion(WordPiece::Unknown);
         head
     });
@@ -64,7 +65,7 @@ fn parse_binding(word: &Word) -> Option<VariableBinding> {
     }
     rest.iter().cloned().for_each(|piece| value.push_quoted_expansion(piece));
     let mut value = value.finish();
-    // `${x:-WORD}`: the value that it has if nothing else gives it one.
+    // `${x:-WORD}`: its value if nothing else assigns one.
     for _ in 0..DEEPEST_VALUE {
         let Some(WordPiece::Choice(words)) = value.pieces().first() else { break };
         let Some(word) = words.first().cloned() else { break };
@@ -73,8 +74,8 @@ fn parse_binding(word: &Word) -> Option<VariableBinding> {
     Some(VariableBinding { name: name.to_owned(), value, element })
 }
 
-/// The name that a word assigns, the sign and what stands behind it in the same piece, the pieces behind that, and whether
-/// it is one element of a list.
+/// Returns the name that a word assigns, the sign and the text after it in that piece, the following pieces, and true
+/// if it is one element of a list.
 pub(super) fn split_assignment(word: &Word) -> Option<(&str, &str, &[WordPiece], bool)> {
     let (WordPiece::Text(head), rest) = word.pieces().split_first()? else { return None };
     if let Some(name) = assigned_name(head) {
@@ -90,7 +91,7 @@ pub(super) fn split_assignment(word: &Word) -> Option<(&str, &str, &[WordPiece],
     })
 }
 
-/// The word in `NAME:-WORD` and the like, given what stands between the braces.
+/// Returns the word in `NAME:-WORD` and similar, given the text between the braces.
 pub(super) fn default_word(words: &[Word]) -> Option<Word> {
     let (WordPiece::Text(head), rest) = words.first()?.pieces().split_first()? else { return None };
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -105,13 +106,13 @@ pub(super) fn default_word(words: &[Word]) -> Option<Word> {
     Some(word.finish())
 }
 
-/// The name that a list is given to which begins behind these pieces.
+/// Returns the name of the list that begins after these pieces.
 pub(super) fn list_name(pieces: &[WordPiece]) -> Option<String> {
     let [WordPiece::Text(head)] = pieces else { return None };
     assigned_name(head).filter(|_| head.ends_with('=')).map(str::to_owned)
 }
 
-/// What one word of a list gives to its name.
+/// Returns the binding that one word of a list makes.
 pub(super) fn element_binding(name: &str, word: &Word) -> VariableBinding {
     // `[KEY]=VALUE`
     let keyed = matches!(word.pieces().first(), Some(WordPiece::Glob('[')));

@@ -1,23 +1,23 @@
-//! Lists in braces: `src/{a,b}.rs` is `src/a.rs src/b.rs`. Only plain lists and short ranges of numbers that do not stand
-//! in each other are followed; lone braces and everything else stay unknown.
+//! Brace lists: `src/{a,b}.rs` is `src/a.rs src/b.rs`. Only plain lists and short numeric ranges that are not nested
+//! are expanded; lone braces and everything else stay unknown.
 
 use super::{Word, WordPiece};
 use crate::shell::parse::is_descriptor_number;
 
-/// Words that one word may become.
+/// Maximum number of words that one word may become.
 const MOST_WORDS: usize = 64;
 
-/// An unquoted brace or comma, and where it stands.
+/// An unquoted brace or comma, and its position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BraceSign {
     sign: char,
     piece: usize,
-    /// Its byte in the text of that piece.
+    /// Its byte offset in the text of that piece.
     at: usize,
 }
 
 impl BraceSign {
-    /// The sign that was put last.
+    /// Returns the sign that was added last.
     pub(super) fn from_last(sign: char, pieces: &[WordPiece]) -> Option<Self> {
         match pieces.last()? {
             WordPiece::Text(text) => Some(Self { sign, piece: pieces.len() - 1, at: text.len().checked_sub(1)? }),
@@ -26,7 +26,7 @@ impl BraceSign {
     }
 }
 
-/// Whether these are only pairs of braces with nothing between them, which bash leaves as they are.
+/// Returns true if these are only empty pairs of braces, which bash leaves unchanged.
 pub(super) fn are_empty_pairs(signs: &[BraceSign]) -> bool {
     let is_pair = |pair: &[BraceSign]| match pair {
         [open, close] => (open.sign, close.sign) == ('{', '}') && open.piece == close.piece && open.at + 1 == close.at,
@@ -35,9 +35,9 @@ pub(super) fn are_empty_pairs(signs: &[BraceSign]) -> bool {
     !signs.is_empty() && signs.chunks(2).all(is_pair)
 }
 
-/// The words that the shell makes of a word with these signs; `None` when that is not plain to see.
+/// Returns the words that the shell makes of a word with these signs; `None` if that is ambiguous.
 pub(super) fn expand_braces(word: &Word, signs: &[BraceSign]) -> Option<Vec<Word>> {
-    // Where a home directory is meant is only known once the lists are gone.
+    // A home directory is only recognised after the lists are expanded.
     let tilde = |piece: &WordPiece| matches!(piece, WordPiece::Text(text) if text.contains('~'));
     if word.pieces.iter().any(tilde) {
         return None;
@@ -68,7 +68,7 @@ pub(super) fn expand_braces(word: &Word, signs: &[BraceSign]) -> Option<Vec<Word
                 found = found.iter().flat_map(|words| entries.iter().map(move |entry| with(words, entry))).collect();
                 (list, lists) = (None, lists + 1);
             }
-            // Outside a list a comma is a letter like others.
+            // Outside a list a comma is an ordinary character.
             (',', None) => continue,
             _ => return None,
         }
@@ -80,7 +80,8 @@ pub(super) fn expand_braces(word: &Word, signs: &[BraceSign]) -> Option<Vec<Word
     whole.then(|| found.into_iter().map(|pieces| Word { pieces, splits: word.splits }).collect())
 }
 
-/// The list that a range stands for: `{1..3}` is `{1,2,3}`. Only of plain numbers: zeros in front would be put before each.
+/// Returns the list for a range: `{1..3}` is `{1,2,3}`. Only plain numbers are accepted: leading zeros would pad each
+/// of them.
 pub(in crate::shell) fn expand_range(source: &str) -> Option<String> {
     let (from, to) = source.strip_prefix('{')?.strip_suffix('}')?.split_once("..")?;
     let plain =
@@ -90,7 +91,7 @@ pub(in crate::shell) fn expand_range(source: &str) -> Option<String> {
     }
     let (from, to): (usize, usize) = (from.parse().ok()?, to.parse().ok()?);
     let numbers: Vec<String> = match from.abs_diff(to) {
-        // Braces around one word are no list.
+        // Braces around one word are not a list.
         1..MOST_WORDS if from < to => (from..=to).map(|number| number.to_string()).collect(),
         1..MOST_WORDS => (to..=from).rev().map(|number| number.to_string()).collect(),
         _ => return None,
@@ -98,7 +99,7 @@ pub(in crate::shell) fn expand_range(source: &str) -> Option<String> {
     Some(format!("{{{}}}", numbers.join(",")))
 }
 
-/// What stands between two places of a word.
+/// Returns the pieces between two positions of a word.
 fn pieces_between(word: &Word, from: (usize, usize), to: (usize, usize)) -> Vec<WordPiece> {
     let mut found = Vec::new();
     for (number, piece) in word.pieces.iter().enumerate().skip(from.0).take_while(|(number, _)| *number <= to.0) {
@@ -118,7 +119,7 @@ fn pieces_between(word: &Word, from: (usize, usize), to: (usize, usize)) -> Vec<
     found
 }
 
-/// Puts pieces behind others, text behind text as one.
+/// Appends pieces to others, merging adjacent text.
 fn append_pieces(pieces: &mut Vec<WordPiece>, more: &[WordPiece]) {
     for piece in more {
         match (pieces.last_mut(), piece) {
