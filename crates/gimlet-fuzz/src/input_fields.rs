@@ -3,19 +3,19 @@
 
 const BORDER: u8 = 0xFF;
 
-/// The values of an input, at least one.
+/// Returns the values of an input, at least one.
 pub(crate) fn split_fields(data: &[u8]) -> Vec<&[u8]> {
     data.split(|byte| *byte == BORDER).collect()
 }
 
-/// The values as texts; `None` when there are fewer or one is no text, which is no input of this kind.
+/// Returns the values as texts; `None` when there are fewer or one is not UTF-8, which is no input of this kind.
 pub(crate) fn split_texts<const N: usize>(data: &[u8]) -> Option<[&str; N]> {
     let texts: Option<Vec<&str>> =
         split_fields(data).into_iter().take(N).map(|field| std::str::from_utf8(field).ok()).collect();
     texts?.try_into().ok()
 }
 
-/// One input of these values.
+/// Joins values into one input.
 pub(crate) fn join_fields(fields: &[&[u8]]) -> Vec<u8> {
     fields.join(&BORDER)
 }

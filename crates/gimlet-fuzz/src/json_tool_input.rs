@@ -1,7 +1,7 @@
-//! What a model writes as the input of a call.
+//! Fuzz target for tool inputs as a model writes them.
 //!
-//! Preparing never fails but with words, gives the same every time, and is settled: what hooks and dialogs see of a
-//! prepared call is prepared to the same call again. What a call needs are absolute paths.
+//! Preparing a call either succeeds or fails with a message, is deterministic, and is idempotent: preparing the input
+//! that hooks and dialogs see of a prepared call yields that call again. The paths that a call needs are absolute.
 
 use std::path::{Component, Path};
 use std::sync::Arc;
@@ -84,7 +84,7 @@ fn run(data: &[u8]) {
 
 fn check_prepared(tool: &dyn AnyTool, prepared: &PreparedCall, paths: &PathContext) {
     let properties = tool.schema().get("properties").and_then(Value::as_object);
-    // Some tools take whatever is given beside their own parameters and pass over it.
+    // Some tools ignore parameters that their schema does not list.
     let strict = tool.schema().get("additionalProperties") == Some(&Value::Bool(false));
     let unknown = prepared.given.keys().find(|key| properties.is_some_and(|known| !known.contains_key(*key)));
     assert_eq!(unknown.filter(|_| strict), None, "a parameter that the schema does not have");
@@ -100,7 +100,7 @@ fn check_prepared(tool: &dyn AnyTool, prepared: &PreparedCall, paths: &PathConte
     check_decision(tool.name(), prepared);
 }
 
-/// The parts of a prepared call that others act on.
+/// Returns the parts of a prepared call that others act on.
 fn visible_parts(prepared: &PreparedCall) -> (&Value, &[AccessNeed], bool, bool, bool, &str) {
     let PreparedCall { input, needs, read_only, destructive, concurrency_safe, description, .. } = prepared;
     (input, needs, *read_only, *destructive, *concurrency_safe, description)
@@ -110,7 +110,7 @@ fn is_plain_absolute(path: &Path) -> bool {
     path.is_absolute() && !path.components().any(|part| matches!(part, Component::ParentDir | Component::CurDir))
 }
 
-/// A verdict is found for any call; a call that only reads needs nothing to be written.
+/// Asserts that every call gets a verdict, and that a call that only reads needs nothing to be written.
 fn check_decision(tool: &str, prepared: &PreparedCall) {
     let writes = prepared.needs.iter().any(|need| matches!(need, AccessNeed::Write(_)));
     assert!(!(prepared.read_only && writes), "a call that writes does not only read");

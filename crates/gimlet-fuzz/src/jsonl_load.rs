@@ -1,6 +1,6 @@
-//! A transcript file after anything: a crash, another program, a full disk, an editor.
+//! Fuzz target for transcript files after any damage: a crash, another program, a full disk, an editor.
 //!
-//! It loads, what comes out can be sent to a model, and a session that goes on from there loses nothing.
+//! The file loads, the result can be sent to a model, and a session that continues from there loses nothing.
 
 use std::collections::HashSet;
 
@@ -60,7 +60,7 @@ fn run(data: &[u8]) {
         let loaded = load_transcript(&files, &LoadOptions::default());
         drop(read_summary(&path));
         if let Some(last) = &loaded.last_entry {
-            // What is named as the last entry can be gone back to.
+            // A transcript can be loaded up to any entry that was named as the last one.
             drop(load_transcript(&files, &LoadOptions::up_to(last.clone())));
         }
         for call in loaded.outputs.calls() {
@@ -83,7 +83,7 @@ fn load_transcript(files: &SessionFiles, options: &LoadOptions) -> LoadedSession
     loaded
 }
 
-/// A session that goes on after the damage neither loses nor fuses anything.
+/// Asserts that a session that continues after the damage neither loses nor merges entries.
 fn check_resumed_session(files: &SessionFiles, loaded: &LoadedSession) {
     let options = TranscriptOptions { fsync: FsyncMode::Off, ..TranscriptOptions::default() };
     let mut transcript = match Transcript::resume(files, loaded, stamp(), options) {
@@ -103,7 +103,8 @@ fn check_resumed_session(files: &SessionFiles, loaded: &LoadedSession) {
     }
 }
 
-/// Says why a history could not be sent, by rules of its own.
+/// Returns why a history could not be sent, or `None` if it could. The rules are written independently of the code
+/// under test.
 fn find_history_fault(messages: &[Message]) -> Option<String> {
     let mut ids = HashSet::new();
     let mut asked: Vec<String> = Vec::new();

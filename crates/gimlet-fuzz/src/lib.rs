@@ -1,9 +1,9 @@
-//! What is fuzzed: for each target a function that takes any bytes, drives one entry point that reads what others wrote,
-//! and asserts what must hold.
+//! Fuzz targets: each is a function that takes any bytes, drives one entry point that reads untrusted input, and
+//! asserts its invariants.
 //!
-//! `fuzz/` runs these with cargo-fuzz, the tests of this crate run them over seeds and a fixed set of mutations. Nothing
-//! here is part of the program. A target must not depend on earlier inputs, and must not reach into private parts: what
-//! is fuzzed is what a stranger's bytes meet.
+//! `fuzz/` runs these with cargo-fuzz; the tests of this crate run them over seeds and a fixed set of mutations.
+//! Nothing here is part of the program. A target must not depend on earlier inputs and must not use private items: it
+//! fuzzes only what untrusted bytes can reach.
 
 mod input_fields;
 mod json_tool_input;
@@ -26,15 +26,15 @@ pub use shell_decide::TARGET as SHELL_DECIDE;
 pub use shell_parse::TARGET as SHELL_PARSE;
 pub use sse_stream::TARGET as SSE_STREAM;
 
-/// Something that is fuzzed.
+/// Function under fuzzing, with its seeds.
 #[derive(Clone, Copy)]
 pub struct FuzzTarget {
     pub name: &'static str,
-    /// Panics when something does not hold. Any bytes may come.
+    /// Runs one input of any bytes; panics when an invariant does not hold.
     pub run: fn(&[u8]),
-    /// Small inputs that reach far.
+    /// Small inputs that reach much of the code.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Pieces that inputs are made of.
+    /// Tokens that inputs are made of.
     pub words: &'static [&'static str],
 }
 

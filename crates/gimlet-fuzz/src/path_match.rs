@@ -1,4 +1,4 @@
-//! Path patterns against paths, compared with a matcher that is as simple as it is slow, and with the one that ripgrep
+//! Fuzz target for path patterns, compared with a simple and slow reference matcher, and with the one that ripgrep
 //! ignores files by.
 
 use std::collections::HashSet;
@@ -53,7 +53,7 @@ const WORDS: &[&str] = &[
 
 const REPO: &str = "/repo";
 const HOME: &str = "/home/dev";
-/// The simple matcher tries every way to match: longer inputs would take it for ever.
+/// Limit of the input's length: the reference matcher tries every way to match, so longer inputs would take too long.
 const LONGEST: usize = 64;
 
 fn run(data: &[u8]) {
@@ -70,7 +70,7 @@ fn run(data: &[u8]) {
     if let Some(own) = pattern_for_path(&path, false).filter(|_| !odd(&path)) {
         assert_eq!(allows(&own, &path), Some(true), "{own} was made for {}", path.display());
     }
-    // A colon may be that of a parameter, and a lone star is no pattern.
+    // A colon may belong to a parameter, and a lone star is no pattern.
     if pattern.contains(':') || pattern.trim() == "*" || pattern.trim().is_empty() {
         return;
     }
@@ -94,7 +94,7 @@ fn rules(behavior: Behavior, pattern: &str) -> Option<RuleSet> {
     Some(rules)
 }
 
-/// A world in which nothing may be read without a rule.
+/// Returns a context in which nothing may be read without a rule.
 fn empty_context() -> DecisionContext {
     DecisionContext { cwd: REPO.into(), home: Some(HOME.into()), ..DecisionContext::default() }
 }
@@ -121,7 +121,7 @@ fn forbids(pattern: &str, path: &Path) -> Option<bool> {
     Some(denied)
 }
 
-/// A pattern as its description has it, matched by trying everything.
+/// Pattern parsed as documented, matched by trying everything.
 struct ReferencePattern<'p> {
     base: &'static str,
     names: Vec<&'p str>,
@@ -165,19 +165,20 @@ impl<'p> ReferencePattern<'p> {
     }
 }
 
-/// Whether patterns of names match names one after the other.
+/// Returns true if a sequence of name patterns matches a sequence of names.
 fn names_match(patterns: &[&str], names: &[&str], forbids: bool) -> bool {
     names_match_from(patterns, names, forbids, &mut HashSet::new())
 }
 
-/// The same from some place on. A rest that did not fit once does not fit later: without that, a few stars take for ever.
+/// Matches the remaining patterns and names. Failed positions are remembered, because several stars would otherwise
+/// take exponential time.
 fn names_match_from(patterns: &[&str], names: &[&str], forbids: bool, failed: &mut HashSet<(usize, usize)>) -> bool {
     if failed.contains(&(patterns.len(), names.len())) {
         return false;
     }
     let fits = match (patterns, names) {
         ([], _) => names.is_empty(),
-        // What allows a folder's content does not allow the folder.
+        // A rule that allows a folder's content does not allow the folder itself.
         (["**"], _) => forbids || !names.is_empty(),
         (["**", rest @ ..], _) => {
             (0..=names.len()).any(|skipped| names_match_from(rest, &names[skipped..], forbids, failed))
@@ -194,12 +195,12 @@ fn names_match_from(patterns: &[&str], names: &[&str], forbids: bool, failed: &m
     fits
 }
 
-/// Whether the pattern of one name matches it.
+/// Returns true if the pattern of one name matches it.
 fn name_matches(pattern: &[char], name: &[char], fold: bool) -> bool {
     name_matches_from(pattern, name, fold, &mut HashSet::new())
 }
 
-/// The same from some place on, as above.
+/// Matches the rest of one name; failed positions are remembered, as in `names_match_from`.
 fn name_matches_from(pattern: &[char], name: &[char], fold: bool, failed: &mut HashSet<(usize, usize)>) -> bool {
     if failed.contains(&(pattern.len(), name.len())) {
         return false;
@@ -235,7 +236,7 @@ fn name_matches_here(pattern: &[char], name: &[char], fold: bool, failed: &mut H
 
 type CharClass<'a> = (Vec<(char, char)>, bool, &'a [char]);
 
-/// The members of a class, whether they are the ones that do not match, and what follows; `None` when it has no end.
+/// Returns the members of a class, true if it is negated, and the rest; `None` when it has no end.
 fn parse_class(inside: &[char]) -> Option<CharClass<'_>> {
     let (negated, mut rest) = match inside {
         ['!' | '^', rest @ ..] => (true, rest),
@@ -262,7 +263,7 @@ fn parse_class(inside: &[char]) -> Option<CharClass<'_>> {
     }
 }
 
-/// What ripgrep's matcher says, where a pattern means the same to it.
+/// Returns the result of ripgrep's matcher, or `None` where a pattern has another meaning there.
 fn ripgrep_ignores(pattern: &str, path: &Path) -> Option<bool> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-*?/".contains(c);
     let odd = pattern.starts_with("//") || pattern.contains("./") || pattern.split('/').any(|name| name == ".");
@@ -273,7 +274,7 @@ fn ripgrep_ignores(pattern: &str, path: &Path) -> Option<bool> {
     let mut builder = GitignoreBuilder::new(REPO);
     builder.add_line(None, pattern).ok()?;
     let matcher = builder.build().ok()?;
-    // What lies in an ignored folder is ignored. The top itself is no file that a pattern could be about.
+    // Everything in an ignored folder is ignored. The root itself is not a file that a pattern could match.
     let mut above = path.ancestors().take_while(|above| *above != Path::new(REPO));
     Some(above.any(|above| matcher.matched(above, above != path).is_ignore()))
 }

@@ -1,7 +1,7 @@
-//! Permission rules as people and programs write them.
+//! Fuzz target for permission rules as users and programs write them.
 //!
-//! Every text is a rule or an error that names it. A rule that forbids reaches at least as far as the same rule when it
-//! allows, so that nobody can allow with a text what it would not forbid.
+//! Every text is a rule or an error that names it. A rule that forbids matches at least as much as the identical rule
+//! that allows, so that no text can allow what it would not forbid.
 
 use gimlet_policy::{
     Behavior, Decision, DecisionContext, FileTable, FollowedPath, NeedFacts, ProposedCall, Rule, RuleScope, RuleSet,
@@ -89,7 +89,7 @@ fn check_text(text: &str) {
             Ok(rule) => {
                 let again = Rule::parse(&rule.text, behavior, &source());
                 assert_eq!(again.as_ref(), Ok(&rule), "the text of a rule is the rule");
-                // Empty brackets say no more than none.
+                // Empty parentheses mean what no parentheses mean.
                 let parts = rule.text.split_once('(').filter(|(_, rest)| *rest != ")");
                 if let Some((tool, rest)) = parts {
                     let value = RuleValue::new(tool, rest.strip_suffix(')').map(str::to_owned));

@@ -9,7 +9,7 @@ thread_local! {
 pub(crate) struct ScratchFolder;
 
 impl ScratchFolder {
-    /// Gives the thread's folder to `work`. What earlier inputs left there is still there.
+    /// Calls `work` with the thread's folder. Files of earlier inputs are still in it.
     pub(crate) fn with<T>(work: impl FnOnce(&Path) -> T) -> T {
         FOLDER.with(|folder| match folder {
             Some(folder) => work(folder.path()),
@@ -25,7 +25,7 @@ impl ScratchFolder {
     }
 
     pub(crate) fn clear(path: &Path) {
-        // A file that is not there is as good as one that was removed.
+        // A missing file is as good as a removed one.
         drop(std::fs::remove_file(path));
     }
 }

@@ -1,7 +1,7 @@
-//! Settings files as people, programs and projects write them.
+//! Fuzz target for settings files as users, programs and projects write them.
 //!
-//! Reading never fails. What a project says never takes away what forbids, and without trust it adds nothing that runs
-//! or allows. Changing one value leaves every other byte of the file alone.
+//! Reading never fails. Project settings never remove a prohibition, and without trust they add nothing that runs or
+//! allows. Changing one value leaves every other byte of the file unchanged.
 
 use std::fmt;
 use std::path::Path;
@@ -18,7 +18,8 @@ use crate::FuzzTarget;
 use crate::input_fields::{join_fields, split_fields};
 use crate::scratch_folder::ScratchFolder;
 
-/// Fields: the user's file, the project's, the local one, the managed one, `.mcp.json`, a key, what to do with it, a value.
+/// Fields: the user's file, the project's, the local one, the managed one, `.mcp.json`, a key, what to do with it, a
+/// value.
 pub const TARGET: FuzzTarget = FuzzTarget { name: "settings_load", run, seeds, words: WORDS };
 
 const WORDS: &[&str] = &[
@@ -101,7 +102,7 @@ fn effective_settings(loaded: &LoadedSettings, trust: &ProjectTrust) -> Effectiv
     loaded.effective_settings(&TrustInventory::collect(loaded), trust)
 }
 
-/// Every problem is in a file that exists, on a line that it has.
+/// Asserts that every problem is in a file that exists, on a line that it has.
 fn check_problem_locations(loaded: &LoadedSettings) {
     for problem in &loaded.problems {
         let Some(line) = problem.line else { continue };
@@ -155,7 +156,7 @@ fn edit_setting(locations: &SettingsLocations, [before, key, what, value]: [&[u8
     check_edited_value(locations, key, &edit);
 }
 
-/// The file says afterwards what was wanted.
+/// Asserts that the file has the requested value after the edit.
 fn check_edited_value(locations: &SettingsLocations, key: &str, edit: &JsonEdit) {
     let again = save_setting(locations, Scope::User, key, edit);
     assert!(again.is_ok(), "a change can be made twice: {again:?}");

@@ -1,7 +1,7 @@
-//! The decision on a command under any rules of every scope and in every mode.
+//! Fuzz target for the decision on a command under any rules of every scope and in every mode.
 //!
-//! More forbidding never allows more, more allowing never lifts a denial, and neither putting a text between brackets nor
-//! quoting a word makes it freer. What is allowed has every command allowed.
+//! More forbidding rules never allow more, more allowing rules never lift a denial, and neither brackets around a text
+//! nor quotes around a word make it freer. Every command of an allowed text is allowed.
 
 use gimlet_policy::shell::{ParseTrouble, Word};
 use gimlet_policy::{
@@ -15,11 +15,11 @@ use crate::input_fields::{join_fields, split_texts};
 use crate::permission_corpus::shell_rows;
 use crate::shell_parse::{analyse_text, single_quote};
 
-/// Fields: a command, the deny rules, the ask rules, the allow rules (one on a line), one more rule, and by its length the
-/// mode and the scope of the rules.
+/// Fields: a command, the deny rules, the ask rules, the allow rules (one on a line), one more rule, and by its length
+/// the mode and the scope of the rules.
 pub const TARGET: FuzzTarget = FuzzTarget { name: "shell_decide", run, seeds, words: crate::shell_parse::WORDS };
 
-/// Ways to put a text into another. The line break ends a comment, the blank keeps `((` apart.
+/// Ways to embed a text in another. The line break ends a comment, the space keeps `((` apart.
 const FRAMES: [(&str, &str); 6] = [
     ("( ", "\n)"),
     ("{ ", "\n}"),
@@ -50,11 +50,11 @@ fn run(data: &[u8]) {
         }
     }
     if let Some(after) = with(Behavior::Allow) {
-        // Where questions are refusals, an answer in advance is what a rule is for.
+        // In a mode that refuses instead of asking, an allow rule is how a question is answered in advance.
         let refused = before == Decision::Deny && world.mode != PermissionMode::DontAsk;
         assert!(!refused || after == Decision::Deny, "one more allow rule {more:?} lifts a denial");
     }
-    // A text without a command is asked about; the frame brings one of its own.
+    // A text without a command asks; the frame adds a command of its own.
     if analysis.trouble.is_none() && !command.ends_with('\\') && !analysis.commands.is_empty() {
         check_frames(command, before, &rules, &world);
     }
@@ -91,7 +91,7 @@ fn check_quotes(words: &[String], before: Decision, rules: &RuleSet, world: &Dec
     for style in styles {
         let text = words.iter().map(|word| style(word)).collect::<Vec<_>>().join(" ");
         let after = decide_command(&text, rules, world);
-        // Not every way to write a word is understood, and escapes can spell letters that a text must not contain.
+        // Not every spelling of a word is understood, and escapes can produce characters that a text must not contain.
         let understood = analyse_text(&text).trouble.is_none();
         assert!(after == before || (!understood && after > before), "{text:?} is the same command, but {after:?}");
     }
@@ -109,21 +109,21 @@ fn double_quote(word: &str) -> String {
     text
 }
 
-/// Each letter by itself, where a backslash can say it.
+/// Escapes each character with a backslash, where that is possible.
 fn backslash_escaped(word: &str) -> String {
-    // Outside quotes a letter that nobody sees is not taken, and a line break joins lines.
+    // Outside quotes an invisible character is not accepted, and a backslash before a line break joins lines.
     if word.is_empty() || !word.is_ascii() || word.contains('\n') {
         return single_quote(word);
     }
     word.chars().flat_map(|c| ['\\', c]).collect()
 }
 
-/// Whatever is allowed as a whole has each of its static commands allowed alone.
+/// Checks that each static command of an allowed text is also allowed alone.
 fn check_every_command(commands: &[Vec<Word>], rules: &RuleSet, world: &DecisionContext) {
     for words in commands {
         let Some(words) = words.iter().map(Word::value).collect::<Option<Vec<_>>>() else { continue };
-        // What the one runs gets words from its input, which is not there when it stands alone. The other is a word of the
-        // grammar, and something else in quotes.
+        // `xargs` passes words from its input, which is missing when it stands alone. `[[` is a keyword of the
+        // grammar, and an ordinary word in quotes.
         if matches!(words.first(), Some(&("xargs" | "[["))) {
             continue;
         }
@@ -143,7 +143,7 @@ fn decision_context(mode: PermissionMode) -> DecisionContext {
     }
 }
 
-/// The rules of three lists; `None` when one cannot be honoured, for then a session would not start.
+/// Parses the rules of three lists; `None` when one is not valid, for then a session would not start.
 fn parse_rule_lists(lists: [&str; 3], source: &RuleSource) -> Option<RuleSet> {
     let mut rules = RuleSet::default();
     for (list, behavior) in lists.into_iter().zip([Behavior::Deny, Behavior::Ask, Behavior::Allow]) {
@@ -154,7 +154,7 @@ fn parse_rule_lists(lists: [&str; 3], source: &RuleSource) -> Option<RuleSet> {
     Some(rules)
 }
 
-/// The mode and the source of rules that a number stands for: every mode with every scope.
+/// Returns the mode and the source of rules for a number: every mode with every scope.
 fn mode_and_source(number: usize) -> (PermissionMode, RuleSource) {
     let (modes, scopes) = (PermissionMode::ALL, RuleScope::ALL);
     let scope = scopes[number / modes.len() % scopes.len()];

@@ -1,6 +1,6 @@
-//! The analysis of a command text, whose parser is written in C.
+//! Fuzz target for the analysis of a command text, whose parser is written in C.
 //!
-//! It never fails, says the same every time, and its claims fit together. A text that it understands has the same
+//! The analysis never fails, is deterministic, and its claims are consistent. A text that it understands has identical
 //! commands inside any bracket.
 
 use gimlet_policy::shell::{EnvironmentNames, ParseTrouble, ShellAnalysis, ShellFacts, Word, analyse};
@@ -119,7 +119,7 @@ fn run(data: &[u8]) {
     if let Some(words) = &analysis.simple {
         let quoted: Vec<String> = words.iter().map(|word| single_quote(word)).collect();
         let again = analyse_text(&quoted.join(" "));
-        // Escapes can spell letters that a text must not contain.
+        // Escapes can produce characters that a text must not contain.
         let spelled = again.trouble == Some(ParseTrouble::Character);
         assert!(spelled || again.simple.as_ref() == Some(words), "quoted words are other words: {quoted:?}");
     }
@@ -141,21 +141,21 @@ pub(crate) fn analyse_text(text: &str) -> ShellAnalysis {
     )
 }
 
-/// A word that bash reads as it is.
+/// Quotes a word so that bash takes it literally.
 pub(crate) fn single_quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Every command of a text that is understood is also found inside brackets.
+/// Asserts that every command of a text that is understood is also found inside brackets.
 fn check_bracketed(text: &str, analysis: &ShellAnalysis) {
-    // The blank keeps `((` apart, which begins something else.
+    // The space keeps `((` apart, which begins an arithmetic command.
     for (open, close) in [("( ", "\n)"), ("{ ", "\n}")] {
         let inner = analyse_text(&format!("{open}{text}{close}"));
         if inner.trouble == Some(ParseTrouble::Timeout) {
             continue;
         }
-        // A brace at the beginning of a word is not understood there, and what is not understood is read word by word: the
-        // program is still seen, but not which of its words only show when it runs.
+        // A brace at the beginning of a word is not understood there, and such a text is analysed word by word: the
+        // program is still found, but not which of its words are only known at run time.
         let most = if inner.trouble.is_some() { 1 } else { usize::MAX };
         let found: Vec<_> = inner.commands.iter().map(|words| static_prefix(words, most)).collect();
         let lost =
@@ -164,7 +164,7 @@ fn check_bracketed(text: &str, analysis: &ShellAnalysis) {
     }
 }
 
-/// The first words of a command, as far as they are fixed.
+/// Returns the first words of a command, as far as they are fixed.
 fn static_prefix(words: &[Word], most: usize) -> Vec<Option<&str>> {
     words.iter().take(most).map(Word::value).collect()
 }

@@ -1,7 +1,7 @@
-//! The bytes of a model's answer: any server may send anything, cut anywhere.
+//! Fuzz target for the bytes of a model's answer: any server may send anything, cut anywhere.
 //!
-//! Events must not depend on where the bytes were cut and must be those that a plain reading of the standard gives. The
-//! events of a reply must come in an order that a session can follow.
+//! Events must not depend on where the bytes were cut and must be those of a straightforward implementation of the
+//! standard. The events of a reply must come in an order that a session can process.
 
 use std::collections::HashMap;
 
@@ -83,7 +83,7 @@ fn parse_events(pieces: &[&[u8]]) -> Vec<RawSseEvent> {
     found
 }
 
-/// Small limits end a stream with an error and nothing else.
+/// Asserts that small limits end a stream with an error and nothing else.
 fn check_small_limits(pieces: &[&[u8]]) {
     let mut parser = SseParser::new(SseLimits { event: 32, response: 256 });
     for piece in pieces {
@@ -104,7 +104,7 @@ fn cut_stream<'a>(mut stream: &'a [u8], cuts: &[u8]) -> Vec<&'a [u8]> {
     found
 }
 
-/// The standard's rules for event streams in the plainest form: all lines first, then field by field.
+/// Parses an event stream by the standard in the simplest form: all lines first, then field by field.
 fn parse_events_simply(stream: &[u8]) -> Vec<RawSseEvent> {
     let stream = stream.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(stream);
     let (mut name, mut data): (Vec<u8>, Option<Vec<u8>>) = (Vec::new(), None);
@@ -130,7 +130,7 @@ fn parse_events_simply(stream: &[u8]) -> Vec<RawSseEvent> {
     found
 }
 
-/// The lines that have an end: LF, CR, or both in that order as one.
+/// Returns the lines that have an end: LF, CR, or both in that order as one.
 fn complete_lines(stream: &[u8]) -> Vec<&[u8]> {
     let (mut lines, mut start) = (Vec::new(), 0);
     for (at, byte) in stream.iter().enumerate() {
@@ -162,7 +162,7 @@ fn read_reply(events: &[RawSseEvent], want_wire: bool) {
     }
 }
 
-/// What a session would have seen of a reply so far.
+/// State of a reply as a session would have seen it so far.
 #[derive(Default)]
 struct ReplyWatcher {
     started: bool,

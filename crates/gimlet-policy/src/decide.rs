@@ -1,5 +1,5 @@
-//! The decision itself, in one fixed order: deny rules, what the mode blocks, ask rules, things that always ask, what
-//! the mode, a rule or harmlessness allows, and otherwise a question. Every need of a call must pass; the strictest
+//! The decision itself, in one fixed order: deny rules, what the mode blocks, ask rules, needs that always ask, grants
+//! by the mode, a rule or harmlessness, and otherwise a question. Every need of a call must pass; the strictest
 //! outcome wins. No input can make it wait or fail: doubt asks.
 
 mod command_files;
@@ -26,22 +26,23 @@ use crate::shell::{
 use crate::verdict::{Decision, PartVerdict, Verdict, VerdictReason};
 use rule_subject::{CommandFiles, FileAccess, RuleSubject};
 
-/// Words that could start what a rule is about, but begin another command of that program, before it is one doubt too many.
+/// Limit of words that could start a program that a rule is about, but begin another command of that program.
 const MOST_DOUBTS: usize = 64;
 
-/// One need, with what the caller found out about it.
+/// One need, with the facts that the caller found about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeedFacts {
     pub need: AccessNeed,
-    /// For a path: where it leads once links are followed (for a file that does not exist yet, through its deepest
-    /// existing ancestor). `None` for a path means that nobody could say, and then it is not allowed without a question.
+    /// For a path: its target once symlinks are followed (for a file that does not exist yet, through its deepest
+    /// existing ancestor). `None` for a path means that it could not be resolved, and then it is not allowed without a
+    /// question.
     pub resolved: Option<PathBuf>,
-    /// The path after each link on the way there: a rule may name one in the middle of a chain.
+    /// The path after each symlink on the way: a rule may name one in the middle of a chain.
     pub hops: Vec<PathBuf>,
 }
 
 impl NeedFacts {
-    /// A need, and for a path where it leads.
+    /// Creates the facts of a need, with the target of a path.
     pub fn new(need: AccessNeed, followed: Option<FollowedPath>) -> Self {
         let FollowedPath { real, hops } = match followed {
             Some(followed) => followed,
@@ -55,76 +56,76 @@ impl NeedFacts {
 #[derive(Clone, Copy, Debug)]
 pub struct ProposedCall<'a> {
     pub tool: &'a str,
-    /// Other names that rules may use for it: those that a server and its tool have for themselves.
+    /// Other names that rules may use for it: the original names of a server and its tool.
     pub also_named: &'a [String],
-    /// The top-level parameters as they were given, for rules that speak of one. `None` when nobody knows them; such a
-    /// rule then asks.
+    /// The top-level parameters of the call, for rules about parameters. `None` when they are not known; such a rule
+    /// then asks.
     pub input: Option<&'a Map<String, Value>>,
     pub needs: &'a [NeedFacts],
-    /// The tool is a question to a person by nature.
+    /// True if the tool is a question to the user by nature.
     pub needs_person: bool,
 }
 
-/// The circumstances of a session.
+/// Circumstances of a session that decisions depend on.
 #[derive(Clone, Debug, Default)]
 pub struct DecisionContext {
     pub mode: PermissionMode,
     /// The working directory, absolute and normalised.
     pub cwd: PathBuf,
-    /// The same with links followed, when that differs.
+    /// The working directory with symlinks followed, when that differs.
     pub resolved_cwd: Option<PathBuf>,
-    /// Where the session started, in both spellings where links make a difference; empty when that is `cwd`. A command
-    /// may change `cwd`, but never what a rule stands for.
+    /// The directory that the session started in, in both spellings where symlinks make a difference; empty when that
+    /// is `cwd`. A command may change `cwd`, but never the meaning of a rule.
     pub start: Vec<PathBuf>,
-    /// All working directories, `cwd` among them, in both spellings where links make a difference.
+    /// All working directories, `cwd` among them, in both spellings where symlinks make a difference.
     pub roots: Vec<PathBuf>,
     /// Further directories that may always be read, such as the session's stored tool results.
     pub readable_dirs: Vec<PathBuf>,
     /// Directories of the session's own that may always be written, such as that of its plans, even below a protected
-    /// one; in both spellings where links make a difference.
+    /// one; in both spellings where symlinks make a difference.
     pub session_dirs: Vec<PathBuf>,
     pub home: Option<PathBuf>,
-    /// The variables that the shell of a command begins with. `None` when nobody knows them, and then every one may have
+    /// Variables that the shell of a command starts with. `None` when they are not known, and then every one may have
     /// a value.
     pub environment: Option<Arc<EnvironmentNames>>,
-    /// The session could switch to `bypassPermissions`: then `plan` only asks the model to hold back.
+    /// True if the session could switch to `bypassPermissions`: then `plan` only asks the model to hold back.
     pub bypass_available: bool,
-    /// Where the call's commands run.
+    /// Sandbox that the call's commands run in.
     pub sandbox: SandboxPlacement,
-    /// A reviewer looks at commands while only a plan is made.
+    /// True if a classifier reviews commands in plan mode.
     pub plan_reviewed: bool,
-    /// Files that say what is allowed: settings and records of trust, in both spellings where links make a difference.
-    /// Writing them is a person's to decide.
+    /// Files that define permissions: settings and records of trust, in both spellings where symlinks make a
+    /// difference. Only the user decides on writing them.
     pub policy_files: Vec<PathBuf>,
-    /// Commands are run by zsh instead of bash.
+    /// True if commands are run by zsh instead of bash.
     pub zsh: bool,
-    /// The session has a sandbox. Then no mode lifts the question about `governing`, which could open it.
+    /// True if the session has a sandbox. Then no mode lifts the question about `policy_files`, which could open it.
     pub has_sandbox: bool,
 }
 
-/// Whether a call's commands run in a sandbox.
+/// Sandboxing of a call's commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SandboxPlacement {
     /// There is no sandbox for them.
     #[default]
     None,
-    /// They do, and ask like any other.
+    /// They run in a sandbox, and ask like any other.
     Inside,
-    /// They do, nothing of the sandbox is missing, and the person said that this is enough.
+    /// They run in a complete sandbox, and the user accepted it in place of questions.
     Sufficient,
-    /// There is one, and the call wants to run outside of it.
+    /// There is one, and the call requests to run outside of it.
     Outside,
 }
 
 impl DecisionContext {
-    /// What a command would do here.
+    /// Analyses a command in this context.
     pub(crate) fn analyse_command(&self, text: &str) -> ShellAnalysis {
         let facts = self.shell_facts();
         if self.zsh { analyse_for_zsh(text, &facts) } else { analyse(text, &facts) }
     }
 
     pub(crate) fn shell_facts(&self) -> ShellFacts<'_> {
-        // What zsh sets by itself is not known here.
+        // The variables that zsh sets by itself are not known here.
         let environment = self.environment.as_deref().filter(|_| !self.zsh);
         ShellFacts { cwd: &self.cwd, roots: &self.roots, home: self.home.as_deref(), environment }
     }
@@ -133,12 +134,14 @@ impl DecisionContext {
         std::iter::once(self.cwd.clone()).chain(self.resolved_cwd.clone()).collect()
     }
 
-    /// Where relative patterns that allow hang: only where the session started.
+    /// Returns the directories that relative patterns of allow rules are anchored at: only those that the session
+    /// started in.
     pub(crate) fn allow_anchors(&self) -> Vec<PathBuf> {
         if self.start.is_empty() { self.cwd_spellings() } else { self.start.clone() }
     }
 
-    /// Where relative patterns that forbid hang: where the session started, and where it is now.
+    /// Returns the directories that relative patterns of forbidding rules are anchored at: those that the session
+    /// started in, and the current one.
     pub(crate) fn deny_anchors(&self) -> Vec<PathBuf> {
         let mut anchors = self.cwd_spellings();
         anchors.extend(self.start.iter().filter(|start| **start != self.cwd).cloned());
@@ -149,28 +152,28 @@ impl DecisionContext {
         self.roots.iter().any(|root| is_inside(path, root))
     }
 
-    /// A file of the session's own; what is protected below its directory stays so.
+    /// Returns true for a file of the session's own; protected paths below its directory stay protected.
     fn is_session_file(&self, path: &Path) -> bool {
         let below = self.session_dirs.iter().filter_map(|root| path.strip_prefix(root).ok());
         below.into_iter().any(|rest| !is_protected(&normalise(Path::new("/"), rest)))
     }
 
-    /// Whether a write there needs a person unless the mode lifts the question.
+    /// Returns true if a write to the path needs the user unless the mode lifts the question.
     fn is_protected_from_writes(&self, path: &Path) -> bool {
         self.is_policy_file(path) || (is_protected(path) && !self.is_session_file(path))
     }
 
-    /// Whether it is a file that says what is allowed.
+    /// Returns true if the path is a file that defines permissions.
     pub(crate) fn is_policy_file(&self, path: &Path) -> bool {
         self.policy_files.iter().any(|file| path == file)
     }
 
-    /// What is not decided otherwise is allowed.
+    /// Returns true if the mode allows everything that is not decided otherwise.
     fn skips_questions(&self) -> bool {
         self.mode == PermissionMode::BypassPermissions || (self.mode == PermissionMode::Plan && self.bypass_available)
     }
 
-    /// The sandbox answers what would be asked about a command. A plan is not carried out in a sandbox either.
+    /// Returns true if the sandbox replaces the question about a command; never in plan mode.
     fn is_sandbox_sufficient(&self) -> bool {
         self.sandbox == SandboxPlacement::Sufficient && self.mode != PermissionMode::Plan
     }
@@ -182,13 +185,13 @@ impl DecisionContext {
     }
 }
 
-/// Decides on a call in a world without links.
+/// Decides on a call, assuming that there are no symlinks.
 pub fn decide(call: &ProposedCall<'_>, rules: &RuleSet, world: &DecisionContext) -> Verdict {
     decide_with_files(call, rules, world, &LinkFreeView { cwd: &world.cwd })
 }
 
-/// Decides on a call. The files that a command names only come to light while it is analysed, so `view` is asked about
-/// them: absolute paths in which `..` has not been touched, for it means something else behind a link.
+/// Decides on a call. The files that a command names are only found while it is analysed, so `view` is queried about
+/// them: with absolute paths in which `..` is kept, since it has another meaning behind a symlink.
 pub fn decide_with_files(
     call: &ProposedCall<'_>,
     rules: &RuleSet,
@@ -198,16 +201,16 @@ pub fn decide_with_files(
     decide_after_hook(call, rules, world, view, None)
 }
 
-/// What a hook that looked at the call first has to say; one that denies is not asked about here.
+/// Decision of a hook that ran before the call; a hook that denies never gets here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookDecision {
-    /// Run it, with the hook's words for people.
+    /// The hook allows the call, with its message for users.
     Allow(String),
     Ask(String),
 }
 
-/// Decides on a call that a hook has looked at. A hook's leave never beats a rule that forbids, a protected path, a
-/// critical removal or what always wants a person.
+/// Decides on a call that a hook has decided on. A hook's permission never overrides a rule that forbids, a protected
+/// path, a critical removal or a call that always needs the user.
 pub fn decide_after_hook(
     call: &ProposedCall<'_>,
     rules: &RuleSet,
@@ -219,8 +222,8 @@ pub fn decide_after_hook(
     PolicyEvaluator::new(call, rules, world, &subjects, hook).evaluate()
 }
 
-/// What is decided about each part of a call's commands by itself; the strictest of these decides on the whole, unless
-/// something about the whole does. Empty where there are no parts to tell apart.
+/// Decides on each part of a call's commands by itself; the strictest of these decides on the whole, unless something
+/// about the whole does. Returns an empty list where there are no separate parts.
 pub fn decide_parts(
     call: &ProposedCall<'_>,
     rules: &RuleSet,
@@ -255,7 +258,8 @@ impl<'a> PolicyEvaluator<'a> {
 }
 
 impl PolicyEvaluator<'_> {
-    /// Where rules could not be read, somebody has to have said yes: a rule that could, or a hook.
+    /// Evaluates the call. If rules could not be read, an explicit permission is required: a rule that could be read,
+    /// or a hook.
     fn evaluate(&self) -> Verdict {
         let verdict = self.evaluate_in_order();
         let is_said = |reason: &VerdictReason| {
@@ -268,7 +272,7 @@ impl PolicyEvaluator<'_> {
         if let Some(rule) = self.find_allow_rule(|_| false) {
             return Verdict::new(Decision::Allow, rule);
         }
-        // A mode or walls may have answered before any rule was looked for.
+        // A mode or the sandbox may have answered before any rule was searched.
         let granted = self.grant_all_needs();
         let is_granted = granted.decision == Decision::Allow && may_stay(&granted);
         if is_granted { granted } else { self.ask_user(VerdictReason::UnreadSettings) }
@@ -279,7 +283,7 @@ impl PolicyEvaluator<'_> {
         if let Some(reason) = denied {
             return Verdict::new(Decision::Deny, reason);
         }
-        // Before ask rules: a rule that wants to be asked must not open what the mode blocks.
+        // Before ask rules: an ask rule must not open what the mode blocks.
         let plan = self.context.mode == PermissionMode::Plan && !self.context.skips_questions();
         if plan && self.subjects.iter().any(|subject| self.is_blocked_by_plan(subject)) {
             return Verdict::new(Decision::Deny, VerdictReason::Mode(PermissionMode::Plan));
@@ -290,11 +294,11 @@ impl PolicyEvaluator<'_> {
         if let Some(reason) = asked.or(maybe_denied).or(maybe_asked).or_else(|| self.find_parse_doubt()) {
             let certain = matches!(reason, VerdictReason::Rule { .. });
             let mut verdict = self.ask_user(reason);
-            // Whoever is asked because of a doubt should also hear of what is no doubt.
+            // A user who is asked because of a doubt should also see the reasons that are certain.
             verdict
                 .reasons
                 .extend(self.find_mandatory_question().filter(|more| !certain && !verdict.reasons.contains(more)));
-            // And whatever asks, a hook must not answer for a person that a command may leave its walls.
+            // A hook must not answer in place of the user that a command may leave the sandbox.
             verdict.reasons.extend(leaves.then_some(VerdictReason::LeavesSandbox));
             return verdict;
         }
@@ -303,7 +307,7 @@ impl PolicyEvaluator<'_> {
         }
         if let Some(reason) = self.find_mandatory_question() {
             return match reason {
-                // A removal or a protected file can be judged from the call; the others are somebody's own to say.
+                // A removal or a protected file can be judged from the call; the other reasons need the user.
                 VerdictReason::CriticalRemoval(_) | VerdictReason::ProtectedPath(_) if !self.needs_user_decision() => {
                     self.ask_classifier_or_user(reason)
                 }
@@ -324,7 +328,7 @@ impl PolicyEvaluator<'_> {
         self.grant_all_needs()
     }
 
-    /// A plan may be written down while nothing else may be written.
+    /// Returns true if plan mode blocks the subject. A plan may be written while nothing else may be written.
     fn is_blocked_by_plan(&self, subject: &RuleSubject) -> bool {
         match subject {
             RuleSubject::Path { spelled, resolved, write: true, .. } => {
@@ -335,7 +339,7 @@ impl PolicyEvaluator<'_> {
         }
     }
 
-    /// A question that a classifier may answer where the mode has one.
+    /// Returns a question that a classifier may answer where the mode has one.
     fn ask_classifier_or_user(&self, reason: VerdictReason) -> Verdict {
         let mut verdict = self.ask_user(reason);
         let in_plan = self.context.mode == PermissionMode::Plan && self.context.plan_reviewed;
@@ -345,7 +349,7 @@ impl PolicyEvaluator<'_> {
         verdict
     }
 
-    /// A question, which one mode turns into a refusal.
+    /// Returns a question, which `dontAsk` mode turns into a refusal.
     fn ask_user(&self, reason: VerdictReason) -> Verdict {
         match self.context.mode {
             PermissionMode::DontAsk => Verdict {
@@ -356,14 +360,15 @@ impl PolicyEvaluator<'_> {
         }
     }
 
-    /// The first rule of a kind that matches, and the first that would match for some value of what is not known.
+    /// Returns the first rule of a kind that matches, and the first that would match for some value of the unknown
+    /// parts.
     fn find_forbidding_rule(&self, behavior: Behavior) -> (Option<VerdictReason>, Option<VerdictReason>) {
         let mut perhaps = None;
-        // A question about every command is answered by a sandbox; one about certain commands is not.
+        // An ask rule about every command is answered by a sandbox; one about certain commands is not.
         let answered = behavior == Behavior::Ask && self.context.is_sandbox_sufficient();
         let asks_always = |rule: &&Rule| rule.specifier == RuleSpecifier::All && rule.tool == "Bash";
         for rule in self.rules.rules(behavior).iter().filter(|rule| !(answered && asks_always(rule))) {
-            // One doubt is enough; behind it only what is certain is news.
+            // One doubt is enough; after it only certain matches are new.
             let doubts = perhaps.is_none();
             match self
                 .subjects
@@ -386,7 +391,7 @@ impl PolicyEvaluator<'_> {
     fn match_subject(&self, rule: &Rule, subject: &RuleSubject, doubts: bool) -> MatchCertainty {
         match (&rule.specifier, subject) {
             (RuleSpecifier::All, _) if rule.may_name_tool(self.call.tool, self.call.also_named) => MatchCertainty::Yes,
-            // Whatever tool runs a command, it is the shell that was forbidden.
+            // A rule against the shell applies to every tool that runs a command.
             (RuleSpecifier::All, RuleSubject::Run { .. }) if rule.tool == "Bash" => MatchCertainty::Yes,
             (RuleSpecifier::Parameter(_) | RuleSpecifier::Agent(_) | RuleSpecifier::Skill(_), _) => {
                 self.match_input(rule)
@@ -438,7 +443,7 @@ impl PolicyEvaluator<'_> {
         }
     }
 
-    /// Rules about what the call was given rather than what it needs.
+    /// Matches rules about the call's parameters rather than its needs.
     fn match_input(&self, rule: &Rule) -> MatchCertainty {
         let input = self.call.input;
         match &rule.specifier {
@@ -493,7 +498,7 @@ impl PolicyEvaluator<'_> {
         AnchorDirs { working_dirs: working, home: self.context.home.as_deref(), source: &rule.source.anchor }
     }
 
-    /// Text that is not understood may hide what a rule forbids, and no mode lifts that.
+    /// Returns the doubt about text that is not understood: it may hide what a rule forbids, and no mode lifts that.
     fn find_parse_doubt(&self) -> Option<VerdictReason> {
         let mut scoped = self.rules.deny.iter().chain(&self.rules.ask);
         let scoped = scoped.any(|rule| matches!(rule.specifier, RuleSpecifier::Command(_) | RuleSpecifier::Path(_)));
@@ -508,7 +513,7 @@ impl PolicyEvaluator<'_> {
         let runs = |what: fn(&ShellAnalysis) -> bool| {
             self.subjects.iter().any(|subject| matches!(subject, RuleSubject::Run { analysis, .. } if what(analysis)))
         };
-        // Nobody looked for what must not be removed.
+        // The text was not searched for critical removals.
         if runs(|analysis| analysis.too_long_to_read) {
             return Some(VerdictReason::NotUnderstood(ParseTrouble::TooLong));
         }
@@ -535,7 +540,7 @@ impl PolicyEvaluator<'_> {
             .map(VerdictReason::ProtectedPath)
     }
 
-    /// Something in the call is nobody's to judge but a person's, whatever else in it asks first.
+    /// Returns true if something in the call can only be decided by the user, even if something else in it asks first.
     fn needs_user_decision(&self) -> bool {
         self.subjects.iter().any(|subject| {
             let governs = self.find_protected_write(subject).is_some_and(|path| self.context.is_policy_file(&path));
@@ -561,7 +566,7 @@ impl PolicyEvaluator<'_> {
     }
 }
 
-/// Whether a program that the rule is about could be started by a way that no table knows.
+/// Returns true if a program that the rule is about could be started in a way that no table lists.
 fn may_launch_forbidden_program(launched: &PossibleLaunches, pattern: &CommandPattern) -> bool {
     let mut doubts = 0;
     launched.too_many

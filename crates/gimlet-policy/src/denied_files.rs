@@ -1,5 +1,5 @@
-//! Files that rules keep closed, for tools that walk whole trees: the call is judged by the folder it names, every file
-//! in it by this.
+//! Files that rules close, for tools that walk whole trees: the call is judged by the folder it names, every file in
+//! it by this.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ use crate::decide::{DecisionContext, NeedFacts};
 use crate::paths::{AnchorDirs, MatchStrictness, PathPattern, contains_credentials, is_credential_path, path_names};
 use crate::rules::{Rule, RuleSet, RuleSpecifier};
 
-/// What nobody may come across in the middle of a walk, where no one is asked: files that path rules forbid to read or
-/// want to be asked about, and places for credentials.
+/// Files that must not be read in the middle of a walk, where no question can be asked: files that path rules forbid
+/// to read or ask about, and places for credentials.
 #[derive(Clone, Debug)]
 pub struct DeniedFiles {
     rules: Vec<Rule>,
@@ -20,7 +20,8 @@ pub struct DeniedFiles {
 }
 
 impl DeniedFiles {
-    /// What is closed to a call with these needs; `None` when that is nothing, as it is nearly always.
+    /// Returns the files that are closed to a call with these needs; `None` when there are none, as in nearly all
+    /// cases.
     ///
     /// A call that names a place for credentials was judged by that, and finds it open.
     pub fn new(rules: &RuleSet, world: &DecisionContext, needs: &[NeedFacts]) -> Option<Self> {
@@ -39,7 +40,7 @@ impl DeniedFiles {
         })
     }
 
-    /// What rules about changing files keep as it is; `None` when that is nothing.
+    /// Returns the files that rules protect from changes; `None` when there are none.
     pub fn for_writers(rules: &RuleSet, world: &DecisionContext) -> Option<Self> {
         let keeps = |rule: &&Rule| rule.tool == "Edit" && matches!(rule.specifier, RuleSpecifier::Path(_));
         let rules: Vec<Rule> = rules.deny.iter().filter(keeps).cloned().collect();
@@ -47,7 +48,7 @@ impl DeniedFiles {
         (!rules.is_empty()).then_some(Self { rules, working_dirs: working, home, includes_credentials: false })
     }
 
-    /// Whether the file at this normalised path must not be read, or not be changed.
+    /// Returns true if the file at this normalised path must not be read, or not be changed.
     pub fn contains(&self, path: &Path) -> bool {
         (self.includes_credentials && is_credential_path(path, self.home.as_deref()))
             || self.rules.iter().any(|rule| {
@@ -57,7 +58,7 @@ impl DeniedFiles {
     }
 }
 
-/// The rules that close files, held against what a command comes across.
+/// The rules that close files, matched against files that a command meets.
 pub(crate) struct FileDenyRules<'a> {
     rules: Vec<(&'a Rule, &'a PathPattern)>,
     working_dirs: Vec<PathBuf>,
@@ -65,19 +66,19 @@ pub(crate) struct FileDenyRules<'a> {
 }
 
 impl<'a> FileDenyRules<'a> {
-    /// `None` when no rule closes a file.
+    /// Collects the rules; `None` when no rule closes a file.
     pub(crate) fn new(rules: &'a RuleSet, world: &'a DecisionContext) -> Option<Self> {
         Self::from_rules(read_deny_rules(rules), world)
     }
 
-    /// The rules that keep files from being changed: those that close them, and those about writing. `None` when there are
-    /// none.
+    /// Collects the rules that protect files from changes: those that close them, and those about writing. `None` when
+    /// there are none.
     pub(crate) fn for_writers(rules: &'a RuleSet, world: &'a DecisionContext) -> Option<Self> {
         let forbidding = rules.deny.iter().chain(&rules.ask);
         Self::from_rules(forbidding.filter(|rule| matches!(rule.tool.as_str(), "Read" | "Edit")), world)
     }
 
-    /// Whether one of them is about changing files alone.
+    /// Returns true if one of the rules is about changing files alone.
     pub(crate) fn has_write_rules(&self) -> bool {
         self.rules.iter().any(|(rule, _)| rule.tool == "Edit")
     }
@@ -103,20 +104,20 @@ impl<'a> FileDenyRules<'a> {
         self.any_rule_matches(|pattern, places| pattern.matches_names(&names, places, MatchStrictness::Forbid))
     }
 
-    /// Whether something below this directory may be closed.
+    /// Returns true if something below this directory may be closed.
     pub(crate) fn may_cover_below(&self, directory: &Path) -> bool {
         self.any_rule_matches(|pattern, places| pattern.may_match_below(directory, places))
     }
 }
 
-/// Every spelling of a path that is read.
+/// Returns every spelling of a path that is read.
 fn read_paths(facts: &NeedFacts) -> impl Iterator<Item = &Path> {
     let spelled = if let AccessNeed::Read(path) = &facts.need { Some(path.as_path()) } else { None };
     let led_to = facts.resolved.as_deref().into_iter().chain(facts.hops.iter().map(PathBuf::as_path));
     spelled.into_iter().chain(led_to.filter(move |_| spelled.is_some()))
 }
 
-/// The rules that close files to readers.
+/// Returns the rules that close files to readers.
 pub(crate) fn read_deny_rules(rules: &RuleSet) -> impl Iterator<Item = &Rule> {
     let forbidding = rules.deny.iter().chain(&rules.ask);
     forbidding.filter(|rule| rule.tool == "Read" && matches!(rule.specifier, RuleSpecifier::Path(_)))

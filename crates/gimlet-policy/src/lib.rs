@@ -1,6 +1,6 @@
-//! Pure permission logic: given what a call would touch, the rules and the mode, [`decide`] says allow, ask or refuse,
-//! and why. Nothing here reads files, starts processes, looks at the environment or waits; the same input always gives
-//! the same verdict, so the whole crate can be fuzzed and replayed. Whatever is not fully understood asks.
+//! Pure permission logic: from the needs of a call, the rules and the mode, [`decide`] returns allow, ask or refuse,
+//! and why. Nothing here reads files, starts processes, reads the environment or waits; one input always has one
+//! verdict, so the whole crate can be fuzzed and replayed. Anything that is not fully understood asks.
 
 mod decide;
 mod denied_files;

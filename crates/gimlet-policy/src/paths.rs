@@ -23,17 +23,17 @@ pub(crate) use path_pattern::{AnchorDirs, MatchStrictness, PathPattern, PathPatt
 pub use pattern_escape::pattern_for_path;
 pub use symlinks::{FollowedPath, PathStat, follow_symlinks};
 
-/// Linux' limit for a path, in bytes.
+/// Limit of Linux for a path, in bytes.
 const LONGEST_PATH: usize = 4096;
 
-/// Whether a folder or a file of this name, in whatever case, is protected.
+/// Returns true if a folder or a file of this name, in any case, is protected.
 fn is_protected_name(name: &OsStr, is_folder: bool) -> bool {
     PROTECTED_NAMES
         .iter()
         .any(|protected| protected.is_folder == is_folder && name.eq_ignore_ascii_case(protected.name))
 }
 
-/// Joins `path` to `base` and removes `.`, `..` and repeated slashes without looking at the disk.
+/// Joins `path` to `base` and removes `.`, `..` and repeated slashes without reading the disk.
 pub fn normalise(base: &Path, path: &Path) -> PathBuf {
     let mut clean = PathBuf::from("/");
     for component in base.join(path).components() {
@@ -48,7 +48,7 @@ pub fn normalise(base: &Path, path: &Path) -> PathBuf {
     clean
 }
 
-/// Whether a write to this normalised path needs a person unless the mode lifts the question.
+/// Returns true if a write to this normalised path needs the user unless the mode lifts the question.
 pub fn is_protected(path: &Path) -> bool {
     // Every protected name has a dot in it, and most words of a command have none.
     if !path.as_os_str().as_encoded_bytes().contains(&b'.') {
@@ -59,7 +59,7 @@ pub fn is_protected(path: &Path) -> bool {
     while let Some(name) = names.next() {
         let is = |name: &OsStr, wanted: &str| name.eq_ignore_ascii_case(wanted);
         let protected = if is(name, ".claude") {
-            // A worktree that lives below the configuration folder is ordinary work.
+            // A worktree below the configuration folder is ordinary work.
             let mut rest = names.clone();
             !(rest.next().is_some_and(|next| is(next, "worktrees")) && rest.next().is_some())
         } else if is(name, "git") {
@@ -75,8 +75,8 @@ pub fn is_protected(path: &Path) -> bool {
     false
 }
 
-/// Whether a path of which parts are not known (`*`) could turn out to be a protected one. A `*` stands for no leading
-/// dot, as in a shell.
+/// Returns true if a path with unknown parts (`*`) could become a protected one. A `*` matches no leading dot, as in a
+/// shell.
 pub(crate) fn may_become_protected(text: &str) -> bool {
     let names = || PROTECTED_NAMES.iter().map(|protected| protected.name).chain([".config"]);
     let may_be = |segment: &str, name: &str| {
@@ -87,7 +87,7 @@ pub(crate) fn may_become_protected(text: &str) -> bool {
         || is_protected(&normalise(Path::new("/"), Path::new(&lower)))
 }
 
-/// Whether a path's text can mean something other than what it shows.
+/// Returns true if a path's text can mean something other than what it shows.
 pub(crate) fn is_malformed(path: &Path) -> bool {
     let bytes = path.as_os_str().as_encoded_bytes();
     let Some(text) = path.to_str() else {
@@ -96,7 +96,7 @@ pub(crate) fn is_malformed(path: &Path) -> bool {
     bytes.is_empty() || bytes.len() > LONGEST_PATH || text.chars().any(char::is_control) || is_process_alias(path)
 }
 
-/// `/proc/…/root`, `cwd` and `fd` lead to any other path without showing it.
+/// Returns true for `/proc/…/root`, `cwd` and `fd`, which lead to any other path without showing it.
 pub(crate) fn is_process_alias(path: &Path) -> bool {
     let mut names = path_segments(path);
     let alias = [OsStr::new("root"), OsStr::new("cwd"), OsStr::new("fd"), OsStr::new("exe"), OsStr::new("map_files")];
@@ -107,7 +107,7 @@ pub(crate) fn is_process_alias(path: &Path) -> bool {
     }
 }
 
-/// Whether the normalised `path` is `root` or lies below it.
+/// Returns true if the normalised `path` is `root` or below it.
 pub(crate) fn is_inside(path: &Path, root: &Path) -> bool {
     // `Path::starts_with` compares whole segments.
     path.starts_with(root)
@@ -117,7 +117,7 @@ pub(crate) fn is_inside(path: &Path, root: &Path) -> bool {
 const SECRETS_AT_HOME: &[&str] = &[".ssh", ".aws", ".gnupg", ".kube", ".netrc"];
 const SHADOW: &str = "/etc/shadow";
 
-/// Whether reading it gives away credentials, wherever the working directories are.
+/// Returns true if reading the path reveals credentials, independent of the working directories.
 pub(crate) fn is_credential_path(path: &Path, home: Option<&Path>) -> bool {
     let in_home = home.and_then(|home| path.strip_prefix(home).ok()).and_then(|rest| path_segments(rest).next());
     let mut names = path_segments(path);
@@ -127,7 +127,7 @@ pub(crate) fn is_credential_path(path: &Path, home: Option<&Path>) -> bool {
         || path == Path::new(SHADOW)
 }
 
-/// Whether credentials lie below this directory, as far as their places are known.
+/// Returns true if credentials lie below this directory, as far as their places are known.
 pub(crate) fn contains_credentials(directory: &Path, home: Option<&Path>) -> bool {
     let processes = Path::new("/proc");
     home.is_some_and(|home| is_inside(home, directory))

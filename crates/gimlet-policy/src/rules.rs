@@ -1,5 +1,5 @@
-//! Permission rules: `Tool` and `Tool(specifier)`, where they came from, and whether one speaks of a call. A rule that
-//! this crate cannot honour exactly is an error that names it; a rule that forbids is never dropped in silence.
+//! Permission rules: `Tool` and `Tool(specifier)`, their sources, and matching them with a call. A rule that this
+//! crate cannot honour exactly is an error that names it; a rule that forbids is never dropped silently.
 
 mod agent_skill_pattern;
 mod auto_mode;
@@ -33,7 +33,7 @@ pub use tool_names::{entry_allows, entry_may_disallow, matches_tool_name, server
 use crate::paths::PathPatternError;
 use crate::verdict::VerdictReason;
 
-/// What a rule does when it matches.
+/// Effect of a rule that matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Behavior {
@@ -88,7 +88,7 @@ pub enum RuleError {
 }
 
 impl RuleError {
-    /// The rule as it was written.
+    /// Returns the rule as it was written.
     pub fn rule(&self) -> &str {
         match self {
             RuleError::Malformed { rule }
@@ -107,7 +107,7 @@ impl Rule {
     pub fn parse(text: &str, behavior: Behavior, source: &RuleSource) -> Result<Self, RuleError> {
         let text = text.trim();
         let malformed = || RuleError::Malformed { rule: text.to_owned() };
-        // No command and no path that people mean has these; such a rule would look right and never match.
+        // No intended command or path has these; such a rule would seem right and never match.
         if text.chars().any(|c| c.is_control() && !matches!(c, '\t' | '\n')) {
             return Err(malformed());
         }
@@ -115,7 +115,7 @@ impl Rule {
             None => (text, None),
             Some((name, rest)) => (name, Some(rest.strip_suffix(')').ok_or_else(malformed)?)),
         };
-        // Servers are called whatever their owners like.
+        // The names of servers are arbitrary.
         let of_server = name.starts_with(tool_names::SERVERS);
         let valid = |c: char| of_server || c.is_alphanumeric() || matches!(c, '_' | '-' | '*' | '.' | ':');
         if name.is_empty() || !name.chars().all(valid) {
@@ -126,7 +126,7 @@ impl Rule {
         }
         let tool = canonical_tool_name(name).to_owned();
         let specifier = match inner {
-            // Nothing in the brackets means the same as no brackets; a deny rule must not be lost over it.
+            // Empty parentheses mean what no parentheses mean; a deny rule must not be lost because of them.
             None | Some("") => RuleSpecifier::All,
             Some(inner) => match inner.trim() {
                 "*" => RuleSpecifier::All,
@@ -137,18 +137,18 @@ impl Rule {
         Ok(Self { text: text.to_owned(), source: source.clone(), tool, specifier })
     }
 
-    /// The rule as a ground of a verdict.
+    /// Returns the rule as a reason of a verdict.
     pub(crate) fn to_reason(&self, behavior: Behavior) -> VerdictReason {
         VerdictReason::Rule { behavior, text: self.text.clone(), source: self.source.clone() }
     }
 
-    /// Whether an allow rule names this tool, whatever its specifier. `also` are further names of a server's tool, and
-    /// those of its server; where they are known, tool and server are only named by one of them.
+    /// Returns true if an allow rule names this tool, with any specifier. `also` are further names of a server's tool,
+    /// and those of its server; where they are known, tool and server are only named by one of them.
     pub(crate) fn names_tool(&self, tool: &str, also: &[String]) -> bool {
         tool_names::names_tool(&self.tool, tool, also)
     }
 
-    /// Whether a rule that forbids may mean this tool. Where a name can be taken in two ways, it is taken in both.
+    /// Returns true if a rule that forbids may mean this tool. An ambiguous name is taken in both meanings.
     pub(crate) fn may_name_tool(&self, tool: &str, also: &[String]) -> bool {
         let plain = tool_names::sendable_name(&self.tool);
         self.names_tool(tool, also)
@@ -159,7 +159,7 @@ impl Rule {
     }
 }
 
-/// The present name of a tool that may be called by an older one.
+/// Returns the current name of a tool that may be called by an older one.
 pub fn canonical_tool_name(name: &str) -> &str {
     match name {
         "Task" => "Agent",
@@ -170,21 +170,21 @@ pub fn canonical_tool_name(name: &str) -> &str {
     }
 }
 
-/// All rules in force, by what they do.
+/// All rules in force, by behavior.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleSet {
     pub(crate) deny: Vec<Rule>,
     pub(crate) ask: Vec<Rule>,
     pub(crate) allow: Vec<Rule>,
-    /// Only whoever manages the machine gives leave.
+    /// True if only managed settings may allow.
     pub(crate) managed_allows_only: bool,
-    /// Further rules are written down where they cannot be read.
+    /// True if further rules are in settings that could not be read.
     pub(crate) has_unread_settings: bool,
 }
 
 impl RuleSet {
-    /// Parses a rule and adds it. On an error nothing is added: whoever loads deny or ask rules must not go on as if
-    /// there had been none.
+    /// Parses a rule and adds it. On an error nothing is added: a caller that loads deny or ask rules must not
+    /// continue as if there had been none.
     pub fn add(&mut self, behavior: Behavior, text: &str, source: &RuleSource) -> Result<(), RuleError> {
         let rule = Rule::parse(text, behavior, source)?;
         self.list_mut(behavior).push(rule);
@@ -199,15 +199,15 @@ impl RuleSet {
         }
     }
 
-    /// Without the leave of anyone but whoever manages the machine, now and by later changes; what forbids stays,
-    /// whoever wrote it.
+    /// Removes all allow rules but managed ones, now and in later changes; rules that forbid stay, from any source.
     pub fn with_managed_allows_only(mut self) -> Self {
         self.allow.retain(|rule| rule.source.scope == RuleScope::Managed);
         self.managed_allows_only = true;
         self
     }
 
-    /// Not all that there are: what is forbidden elsewhere could not be read. So nothing is allowed for want of a rule.
+    /// Marks the set as incomplete: rules that forbid could not be read, so nothing is allowed merely because no rule
+    /// forbids it.
     pub fn with_unread_settings(mut self) -> Self {
         self.has_unread_settings = true;
         self
@@ -222,12 +222,12 @@ impl RuleSet {
     }
 }
 
-/// Whether a bare deny rule takes this tool away altogether, so that the model is not even told of it.
+/// Returns true if a bare deny rule removes this tool altogether, so that the model is not offered it.
 pub fn is_tool_removed(rules: &RuleSet, tool: &str, also_named: &[String]) -> bool {
     rules.deny.iter().any(|rule| rule.specifier == RuleSpecifier::All && rule.may_name_tool(tool, also_named))
 }
 
-/// Whether a deny rule takes this kind of agent away, so that the model is not even told of it.
+/// Returns true if a deny rule removes this kind of agent, so that the model is not offered it.
 pub fn is_agent_removed(rules: &RuleSet, kind: &str) -> bool {
     rules.deny.iter().any(|rule| match &rule.specifier {
         RuleSpecifier::All => rule.may_name_tool("Agent", &[]),
@@ -236,7 +236,7 @@ pub fn is_agent_removed(rules: &RuleSet, kind: &str) -> bool {
     })
 }
 
-/// Splits a command-line list of rules at commas and blanks outside parentheses.
+/// Splits a command-line list of rules at commas and whitespace outside parentheses.
 pub fn split_rules(list: &str) -> Vec<&str> {
     let (mut depth, mut start) = (0usize, 0);
     let mut rules = Vec::new();
@@ -402,7 +402,7 @@ mod tests {
                 rule.text
             );
         }
-        // What a rule about the server `a` may mean is forbidden, and not allowed.
+        // A rule about the server `a` forbids what it may mean, but does not allow it.
         let (name, also) = &doubled;
         for text in ["mcp__a", "mcp__a__*"] {
             let rule = parse(text, Behavior::Allow).unwrap();
@@ -442,7 +442,7 @@ mod tests {
                 );
             }
         }
-        // A list gives what a rule allows; what it says about the tools of all servers it means.
+        // A list grants what a rule allows; an entry about the tools of all servers applies to all of them.
         for (entry, means_dotted, means_plain) in [
             ("mcp__s__get.user", true, false),
             ("mcp__s__get_user", false, true),
@@ -459,7 +459,7 @@ mod tests {
         for pattern in ["mcp__s__g*_user", "mcp__*_user"] {
             assert!(parse(pattern, Behavior::Deny).unwrap().may_name_tool(dotted.0, &dotted.1), "{pattern}");
         }
-        // The same for two servers.
+        // Two servers whose sanitized names are equal.
         let (odd, even) = (tool_name_spellings(&["my.srv"], &["t"]), tool_name_spellings(&["my_srv"], &["t"]));
         for rule in ["mcp__my_srv", "mcp__my_srv__t", "mcp__my_srv__*"] {
             let allow = parse(rule, Behavior::Allow).unwrap();

@@ -1,21 +1,21 @@
-//! Commands that settings name to run outside the sandbox. Only what certainly is such a command counts: in doubt the
-//! walls stay, or a person is asked.
+//! Commands that settings exclude from the sandbox. Only a command that certainly is such a one counts: in doubt the
+//! sandbox stays, or the user is asked.
 
 use crate::rules::{CommandPattern, MatchCertainty};
 use crate::shell::{CommandPart, ShellAnalysis, ShellFacts, Word, analyse, base_name};
 
-/// How much of a command is named to run outside.
+/// Extent to which a command is excluded from the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SandboxExclusion {
     None,
-    /// Some part is named, or could be; something else would go out with it.
+    /// Some part is excluded, or could be; another part would leave the sandbox with it.
     Partial,
-    /// It is named as a whole, but for parts that do nothing by themselves.
+    /// It is excluded as a whole, except for parts that have no effect by themselves.
     Whole,
 }
 
-/// What these patterns (the insides of `Bash(…)` rules) say about a command. A program of the same name from elsewhere, a
-/// function or a changed search path is not what they name.
+/// Classifies a command by these patterns (the insides of `Bash(…)` rules). A program of that name from elsewhere, a
+/// function or a changed search path does not match.
 pub fn classify_exclusion(command: &str, patterns: &[String], facts: &ShellFacts<'_>) -> SandboxExclusion {
     let patterns: Vec<CommandPattern> = patterns.iter().filter_map(|text| CommandPattern::parse(text)).collect();
     if patterns.is_empty() {
@@ -40,8 +40,8 @@ fn is_wholly_excluded(analysis: &ShellAnalysis, patterns: &[CommandPattern]) -> 
         && analysis.parts.iter().all(|part| is_named(part) || has_no_effect(part))
 }
 
-/// Whether a part reads no file and changes nothing, such as `cd`, `echo` or `grep` behind a pipe. Git may run programs
-/// that a repository names.
+/// Returns true if a part reads no file and changes nothing, such as `cd`, `echo` or `grep` after a pipe. Git may run
+/// programs that a repository names.
 fn has_no_effect(part: &CommandPart) -> bool {
     let git = |words: &Vec<Word>| words.first().and_then(Word::value).map(base_name) == Some("git");
     let reads_nothing = part.reads.as_ref().is_some_and(|reading| {

@@ -1,11 +1,11 @@
-//! Which permission mode a session starts in, goes on in and changes to. Flags and settings come in as values; whatever
-//! grants more than its scope may grant is ignored and said.
+//! Permission mode that a session starts in, resumes in and changes to. Flags and settings come in as values; a
+//! setting that grants more than its scope may grant is ignored with a warning.
 
 use gimlet_proto::PermissionMode;
 
 use crate::rules::RuleScope;
 
-/// What has a say in the mode of a new session.
+/// Inputs that determine the mode of a new session.
 #[derive(Clone, Debug, Default)]
 pub struct ModeRequest<'a> {
     /// `--permission-mode`
@@ -18,7 +18,7 @@ pub struct ModeRequest<'a> {
     pub defaults: &'a [(RuleScope, PermissionMode)],
     /// `permissions.disableBypassPermissionsMode` is `disable` somewhere.
     pub bypass_disabled: bool,
-    /// A classifier can be used.
+    /// True if a classifier can be used.
     pub auto_available: bool,
 }
 
@@ -26,9 +26,9 @@ pub struct ModeRequest<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartMode {
     pub mode: PermissionMode,
-    /// Whether the session may go over to bypassing permissions later.
+    /// True if the session may switch to bypassing permissions later.
     pub bypass_reachable: bool,
-    /// What was ignored, in words for people.
+    /// Warnings about ignored values, for users.
     pub warnings: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub enum ModeError {
     BypassDisabled { flag: &'static str },
 }
 
-/// Chooses the mode: the flags, then the strongest setting, then the ordinary mode.
+/// Chooses the mode: the flags, then the strongest setting, then the default mode.
 pub fn choose_start_mode(request: &ModeRequest<'_>) -> Result<StartMode, ModeError> {
     let bypass = PermissionMode::BypassPermissions;
     let flags = [
@@ -67,7 +67,7 @@ pub fn choose_start_mode(request: &ModeRequest<'_>) -> Result<StartMode, ModeErr
 fn mode_from_settings(request: &ModeRequest<'_>, warnings: &mut Vec<String>) -> PermissionMode {
     for (scope, mode) in request.defaults {
         match (mode, scope) {
-            // A project that asks for it gets the ordinary mode, not what the person chose for elsewhere.
+            // A project that requests it gets the default mode, not the one that the user chose for elsewhere.
             (PermissionMode::Auto, RuleScope::Project | RuleScope::Local) => return PermissionMode::Default,
             (PermissionMode::BypassPermissions, RuleScope::Project) => {
                 warnings
@@ -84,8 +84,8 @@ fn mode_from_settings(request: &ModeRequest<'_>, warnings: &mut Vec<String>) -> 
     PermissionMode::Default
 }
 
-/// The mode in which a session goes on that was in this one when it ended; a plan or a bypass holds only for the run it
-/// was chosen for.
+/// Returns the mode of a resumed session that ended in this one; a plan or a bypass holds only for the run it was
+/// chosen for.
 pub fn choose_resumed_mode(stored: PermissionMode, auto_available: bool) -> Option<PermissionMode> {
     match stored {
         PermissionMode::Plan | PermissionMode::BypassPermissions => None,

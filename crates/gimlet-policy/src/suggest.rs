@@ -1,6 +1,6 @@
-//! What "don't ask again" would save for a call that asks: the narrowest changes that would have let it pass, each with
-//! what it covers. A suggestion is only made if it really answers the question: every set of changes is tried against
-//! the very call before anyone is shown it.
+//! Changes that "don't ask again" would save for a call that asks: the narrowest ones that would have allowed it, each
+//! with a description. A suggestion is only made if it answers the question: every set of changes is tried against the
+//! call before it is shown.
 
 use std::path::Path;
 
@@ -15,21 +15,21 @@ use crate::rules::{
 use crate::shell::{Word, base_name, reachable_commands};
 use crate::verdict::Decision;
 
-/// More rules than a person reads before saying yes.
+/// Limit of suggested rules; a user would not read more before accepting.
 const MOST_SUGGESTIONS: usize = 5;
-/// A longer rule cannot be shown in full.
+/// Limit of a rule's length; a longer one cannot be shown in full.
 const LONGEST_RULE: usize = 120;
 
-/// A change that would have let a call pass.
+/// A change that would have allowed a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PermissionSuggestion {
     pub update: PermissionUpdate,
-    /// What it would let pass from then on, in words for people.
+    /// Description for users of what the change would allow from then on.
     pub covers: String,
 }
 
-/// The changes that together would have let this call pass unasked; none when there are no such changes, or too many or
-/// too long ones to be read. `source` says for a destination where its rules are anchored.
+/// Returns the changes that together would have allowed this call unasked; none when there are no such changes, or too
+/// many or too long ones to be read. `source` returns for a destination the source of its rules.
 pub fn suggest_updates(
     call: &ProposedCall<'_>,
     rules: &RuleSet,
@@ -40,8 +40,8 @@ pub fn suggest_updates(
     SuggestionContext { rules, context: world, view, source, unconfined: false }.suggest(call)
 }
 
-/// The changes that together would have let this call run unconfined, for a call that could not work confined; none when
-/// there are no such changes, or too many or too long ones to be read.
+/// Returns the changes that together would have let this call run unconfined, for a call that could not work confined;
+/// none when there are no such changes, or too many or too long ones to be read.
 pub fn suggestions_to_run_unconfined(
     call: &ProposedCall<'_>,
     rules: &RuleSet,
@@ -57,7 +57,7 @@ struct SuggestionContext<'a> {
     context: &'a DecisionContext,
     view: &'a dyn FileView,
     source: &'a dyn Fn(UpdateDestination) -> RuleSource,
-    /// The call must be allowed by more than the analysis of its commands.
+    /// True if the call must be allowed by more than the analysis of its commands.
     unconfined: bool,
 }
 
@@ -80,14 +80,14 @@ impl SuggestionContext<'_> {
         if answers && self.would_allow(&found, call) { found } else { Vec::new() }
     }
 
-    /// Whether a call needs no question.
+    /// Returns true if a call needs no question.
     fn passes(&self, call: &ProposedCall<'_>, rules: &RuleSet, world: &DecisionContext) -> bool {
         let verdict = decide_with_files(call, rules, world, self.view);
         let is_confined = self.unconfined && verdict.is_by_analysis_alone();
         verdict.decision == Decision::Allow && !is_confined
     }
 
-    /// Whether the call would pass unasked after these changes.
+    /// Returns true if the call would pass unasked after these changes.
     fn would_allow(&self, found: &[PermissionSuggestion], call: &ProposedCall<'_>) -> bool {
         let Self { rules, context: world, source, .. } = self;
         let mut after =
@@ -119,7 +119,7 @@ fn suggest_for_need(
     }
 }
 
-/// A tool that says nothing about its calls can only be allowed as a whole.
+/// Suggests to allow a tool as a whole, for one that declares nothing about its calls.
 fn suggest_for_tool(tool: &str) -> Option<PermissionSuggestion> {
     let whole = tool.starts_with("mcp__") || tool == "WebSearch";
     whole.then(|| allow_suggestion(tool, None, UpdateDestination::LocalSettings))
@@ -134,7 +134,7 @@ fn allow_suggestion(tool: &str, content: Option<String>, destination: UpdateDest
     }
 }
 
-/// Edits are approved until the session ends, never for longer.
+/// Suggests a change for a write. Edits are approved until the session ends, never for longer.
 fn suggest_for_write(path: &Path, facts: &NeedFacts, world: &DecisionContext) -> Option<PermissionSuggestion> {
     let destination = UpdateDestination::Session;
     let spelled = normalise(&world.cwd, path);
@@ -147,7 +147,7 @@ fn suggest_for_write(path: &Path, facts: &NeedFacts, world: &DecisionContext) ->
     Some(allow_suggestion("Edit", Some(pattern_for_path(&spelled, false)?), destination))
 }
 
-/// Reading elsewhere: the folder of the file, or the file alone where the folder holds too much.
+/// Suggests a rule for reading elsewhere: the folder of the file, or the file alone where the folder holds too much.
 fn suggest_for_read(path: &Path, facts: &NeedFacts, world: &DecisionContext) -> Option<Vec<PermissionSuggestion>> {
     let home = world.home.as_deref();
     let spelled = normalise(&world.cwd, path);
@@ -167,7 +167,7 @@ fn suggest_for_read(path: &Path, facts: &NeedFacts, world: &DecisionContext) -> 
     Some(changes)
 }
 
-/// One rule for each part that needs approval.
+/// Suggests one rule for each part that needs approval.
 fn suggest_for_command(tool: &str, text: &str, asking: &SuggestionContext<'_>) -> Option<Vec<PermissionSuggestion>> {
     let world = asking.context;
     let analysis = world.analyse_command(text);
@@ -191,8 +191,8 @@ fn suggest_for_command(tool: &str, text: &str, asking: &SuggestionContext<'_>) -
     Some(changes)
 }
 
-/// Rules that may free one part, the best first: what a wrapper such as `timeout` runs makes a better rule than the
-/// wrapper.
+/// Returns rules that may allow one part, the best first: the command that a wrapper such as `timeout` runs makes a
+/// better rule than the wrapper.
 fn suggest_for_part(words: &[Word]) -> Vec<PermissionSuggestion> {
     let mut changes = Vec::new();
     let values =
@@ -205,10 +205,10 @@ fn suggest_for_part(words: &[Word]) -> Vec<PermissionSuggestion> {
     changes
 }
 
-/// The content of the narrowest rule worth keeping for a command: its sub-command with anything behind, or the command
-/// itself.
+/// Returns the content of the narrowest useful rule for a command: its subcommand with anything after it, or the
+/// command itself.
 fn command_rule(words: &[&str]) -> Option<String> {
-    // A shell without a script runs whatever comes down the pipe, which no rule about its words speaks of.
+    // A shell without a script runs any text from the pipe, which no rule about its words covers.
     if is_interpreter(base_name(words.first()?)) && words[1..].iter().all(|word| word.starts_with('-')) {
         return None;
     }
@@ -220,7 +220,7 @@ fn command_rule(words: &[&str]) -> Option<String> {
     quote_command(words).filter(|text| !text.contains('*'))
 }
 
-/// A command of these words, quoted where it must be; `None` for words that no one line can show.
+/// Quotes these words as a command; `None` for words that cannot be shown on one line.
 fn quote_command(words: &[&str]) -> Option<String> {
     if words.iter().any(|word| word.chars().any(char::is_control)) {
         return None;

@@ -1,5 +1,5 @@
-//! What was decided and why, in a form that people, the model and the ledger can all be told from. It holds no policy
-//! of its own.
+//! Verdicts and their reasons, in a form that can be shown to users and the model and written to the ledger. It holds
+//! no policy of its own.
 
 mod form;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::rules::{Behavior, RuleSource};
 use crate::shell::ParseTrouble;
 
-/// The three outcomes, from free to forbidden.
+/// The three outcomes, from allowed to forbidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
@@ -37,7 +37,7 @@ impl fmt::Display for Decision {
     }
 }
 
-/// One ground of a verdict.
+/// One reason of a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "form::ReasonForm", from = "form::ReasonForm")]
 pub enum VerdictReason {
@@ -49,15 +49,15 @@ pub enum VerdictReason {
     Mode(PermissionMode),
     /// The command only reads, inside the working directories.
     ReadOnly,
-    /// The path lies inside a working directory.
+    /// The path is inside a working directory.
     WorkingDirectory,
-    /// The path lies outside the working directories.
+    /// The path is outside the working directories.
     OutsideWorkingDirectories(PathBuf),
-    /// Reading it gives away credentials.
+    /// Reading it reveals credentials.
     Credentials(PathBuf),
     /// Only the session's own state is touched.
     SessionState,
-    /// `rm` or `rmdir` of something nobody wants to lose.
+    /// `rm` or `rmdir` of something whose loss would be critical.
     CriticalRemoval(String),
     /// A write to a file that other programs run or trust.
     ProtectedPath(PathBuf),
@@ -65,31 +65,31 @@ pub enum VerdictReason {
     NotUnderstood(ParseTrouble),
     /// Git would run programs that this file of the repository names.
     GitRuns(PathBuf),
-    /// The path is malformed, or nobody could say what it leads to.
+    /// The path is malformed, or could not be resolved.
     OddPath(PathBuf),
-    /// The tool always wants a person.
+    /// The tool always needs the user.
     NeedsPerson,
-    /// The tool itself says so.
+    /// Reason of the tool itself.
     Tool(String),
-    /// A hook says so.
+    /// Reason of a hook.
     Hook(String),
-    /// In auto mode: a classifier may answer the question in place of a person.
+    /// In auto mode: a classifier may answer the question in place of the user.
     ClassifierMayAnswer,
-    /// The command runs in the sandbox, which holds whatever it tries.
+    /// The command runs in the sandbox, which confines everything it does.
     Sandboxed,
-    /// The command wants to run outside the sandbox.
+    /// The command requests to run outside the sandbox.
     LeavesSandbox,
-    /// The command would give or take back trust in a folder.
+    /// The command would grant or revoke trust in a folder.
     GivesTrust,
     /// The command would change settings, which can hold rules.
     ChangesSettings,
-    /// It ran confined, because it seemed to only read, and failed for that: this is what it was kept from.
+    /// It ran confined, because it seemed to only read, and failed because of that; holds the blocked operation.
     ConfinementFailed(String),
-    /// Settings of the person could not be read, and may forbid it.
+    /// Settings of the user could not be read, and may forbid it.
     UnreadSettings,
     /// Nothing allows it.
     Default,
-    /// Nothing allows this part of a command; perhaps a rule comes near.
+    /// Nothing allows this part of a command; a rule may nearly cover it.
     Unmatched { part: String, near: Option<Box<NearRule>> },
 }
 
@@ -98,11 +98,11 @@ pub enum VerdictReason {
 pub struct NearRule {
     pub text: String,
     pub source: RuleSource,
-    /// What keeps the rule from covering it, in words that follow "because".
+    /// Clause that keeps the rule from covering it; it follows "because".
     pub because: String,
 }
 
-/// What is decided about one part of a command by itself.
+/// Verdict on one part of a command by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PartVerdict {
     pub part: String,
@@ -110,7 +110,7 @@ pub struct PartVerdict {
     pub reason: VerdictReason,
 }
 
-/// A decision with its grounds. The first reason is the one that decided.
+/// A decision with its reasons. The first reason is the one that decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub decision: Decision,
@@ -118,8 +118,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Returns true when nobody said yes, neither the user nor a rule, a hook or a mode: it is allowed only because the
-    /// analysis of a command found that it reads, and nothing else.
+    /// Returns true if nothing approved the call, neither the user nor a rule, a hook or a mode: it is allowed only
+    /// because the analysis of a command found that it only reads.
     pub fn is_by_analysis_alone(&self) -> bool {
         let is_found =
             |reason: &VerdictReason| matches!(reason, VerdictReason::ReadOnly | VerdictReason::WorkingDirectory);
@@ -128,8 +128,8 @@ impl Verdict {
             && self.reasons.iter().all(is_found)
     }
 
-    /// Returns the question about a command that failed because it was confined, `why` being what it was kept from; where
-    /// nothing may be asked, the refusal.
+    /// Returns the question about a command that failed because it was confined, `why` being the blocked operation;
+    /// where no question is possible, the refusal.
     pub fn after_confinement(mode: PermissionMode, why: &str) -> Self {
         let reason = VerdictReason::ConfinementFailed(why.to_owned());
         match mode {
@@ -147,7 +147,7 @@ impl Verdict {
         Self { decision, reasons: vec![reason] }
     }
 
-    /// One line for people.
+    /// Returns one line for users.
     pub fn explain(&self) -> String {
         let word = match self.decision {
             Decision::Allow => "allowed",
@@ -157,12 +157,12 @@ impl Verdict {
         format!("{word}: {}", self.why())
     }
 
-    /// The reasons by themselves.
+    /// Returns the reasons without the decision.
     pub fn why(&self) -> String {
         self.reasons.iter().map(VerdictReason::describe).collect::<Vec<_>>().join("; ")
     }
 
-    /// One paragraph for the model: what was refused, why, and what it may do instead.
+    /// Returns one paragraph for the model: what was refused, why, and what it may do instead.
     pub fn model_text(&self, tool: &str) -> String {
         let Some(reason) = self.reasons.first() else {
             return format!("{tool} was not run.");
@@ -173,7 +173,7 @@ impl Verdict {
 }
 
 impl VerdictReason {
-    /// In words for people.
+    /// Returns a description for users.
     pub fn describe(&self) -> String {
         match self {
             VerdictReason::Rule { behavior, text, source } => {
@@ -265,7 +265,7 @@ impl VerdictReason {
     }
 }
 
-/// Why a mode decides, for those who do not know it by heart.
+/// Explains why a mode decides.
 fn describe_mode_effect(mode: PermissionMode) -> &'static str {
     match mode {
         PermissionMode::AcceptEdits => ", which lets files in the working directories be written",

@@ -1,7 +1,7 @@
-//! The Anthropic Messages dialect: what a request means, which rules it must keep, how an answer is rendered.
+//! The Anthropic Messages dialect: parsing of a request, the rules it must keep, rendering of an answer.
 //!
-//! Everything here is pure: bytes in, bytes or an error out. Sockets, clocks and the script's order are elsewhere. Other
-//! dialects get a module of their own beside this one.
+//! Everything here is pure: bytes in, bytes or an error out. Sockets, clocks and the script's order are elsewhere.
+//! Other dialects get a module of their own beside this one.
 
 mod events;
 mod image_header;

@@ -1,4 +1,4 @@
-//! An error as the provider words it: a status, a type, a message, maybe a code.
+//! Errors in the provider's format: a status, a type, a message and an optional code.
 
 use serde_json::{Value, json};
 
@@ -16,12 +16,12 @@ impl ApiError {
         Self { status, kind: kind_of(status).to_owned(), message: message.into(), code: None }
     }
 
-    /// A 400; every broken rule ends here.
+    /// Creates a 400; every broken rule ends here.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(400, message)
     }
 
-    /// A 400 about the field at `path`.
+    /// Creates a 400 about the field at `path`.
     pub(crate) fn at(path: &str, message: impl std::fmt::Display) -> Self {
         Self::invalid(format!("{path}: {message}"))
     }
@@ -35,12 +35,12 @@ impl ApiError {
     }
 }
 
-/// The error object that bodies and `error` events share.
+/// Returns the error object that bodies and `error` events share.
 pub(crate) fn error_body(kind: &str, message: &str, request_id: &str) -> Value {
     json!({ "type": "error", "error": { "type": kind, "message": message }, "request_id": request_id })
 }
 
-/// The error type that belongs to a status.
+/// Returns the error type that belongs to a status.
 pub(crate) fn kind_of(status: u16) -> &'static str {
     match status {
         401 => "authentication_error",

@@ -1,4 +1,4 @@
-//! Digests and the names made from them. Everything here is a pure function, so that one seed always gives one result.
+//! Digests and the names made from them. Everything here is a pure function, so that one seed always has one result.
 
 use sha2::{Digest, Sha256};
 
@@ -11,7 +11,8 @@ impl DigestChain {
         Self(Sha256::digest(label.as_bytes()).into())
     }
 
-    /// The chain after one more part. Parts are length-prefixed, so that moving bytes between parts changes the result.
+    /// Returns the chain after one more part. Parts are length-prefixed, so that moving bytes between parts changes
+    /// the result.
     pub(crate) fn mix(self, part: &str) -> Self {
         let mut hasher = Sha256::new();
         hasher.update(self.0);
@@ -20,18 +21,18 @@ impl DigestChain {
         Self(hasher.finalize().into())
     }
 
-    /// Half of the digest in hex: plenty to tell values apart, short enough to read.
+    /// Returns half of the digest in hex: enough to distinguish values, short enough to read.
     pub(crate) fn hex(&self) -> String {
         self.0[..16].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// The digest of one text, in hex.
+/// Returns the digest of one text, in hex.
 pub(crate) fn digest(text: &str) -> String {
     DigestChain::new("text").mix(text).hex()
 }
 
-/// An id such as `toolu_01Abc…`: the same for the same seed and place.
+/// Returns an id such as `toolu_01Abc…`, determined by the seed and the place.
 pub(crate) fn make_id(prefix: &str, seed: u64, place: &str) -> String {
     const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let chain = DigestChain::new(prefix).mix(&seed.to_string()).mix(place);
@@ -47,7 +48,7 @@ impl SeededRng {
         Self(seed)
     }
 
-    /// A number in `1..=most`.
+    /// Returns a number in `1..=most`.
     pub(crate) fn next_up_to(&mut self, most: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

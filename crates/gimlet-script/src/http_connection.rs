@@ -1,7 +1,7 @@
 //! HTTP/1.1 by hand, so that every byte and every way of closing is under the script's control.
 //!
-//! It understands what clients send (length-delimited and chunked bodies, `expect: 100-continue`, keep-alive) and
-//! notices at any time that the client has gone. It knows nothing of models.
+//! It supports what clients send (length-delimited and chunked bodies, `expect: 100-continue`, keep-alive) and detects
+//! at any time that the client has closed the connection. It has no knowledge of models.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::wire_plan::{PingSchedule, WireAction};
 
 const MAX_HEAD_BYTES: usize = 256 * 1024;
 const MAX_HEADERS: usize = 128;
-/// How long a refused upload may go on before the connection is dropped.
+/// Time that a refused upload may continue before the connection is dropped.
 const UPLOAD_GRACE: Duration = Duration::from_secs(1);
 
 /// A request's head.
@@ -25,7 +25,7 @@ pub(crate) struct RequestHead {
     pub(crate) headers: Vec<(String, String)>,
 }
 
-/// How a body ends.
+/// End of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyLength {
     Known(u64),
@@ -46,7 +46,7 @@ impl RequestHead {
         BodyLength::Known(self.header("content-length").and_then(|value| value.trim().parse().ok()).unwrap_or(0))
     }
 
-    /// The path without its query.
+    /// Returns the path without its query.
     pub(crate) fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or(&self.target)
     }
@@ -64,7 +64,7 @@ pub(crate) struct ResponseHead {
     pub(crate) framing: BodyFraming,
 }
 
-/// Why a connection cannot go on.
+/// Reason why a connection cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
     #[error("the client closed the connection")]
@@ -80,17 +80,18 @@ pub(crate) enum ConnectionError {
 /// One connection.
 pub(crate) struct HttpConnection {
     stream: TcpStream,
-    /// Bytes that came and were not used yet.
+    /// Received bytes that were not consumed yet.
     unread: BytesMut,
     pub(crate) bytes_sent: u64,
     pub(crate) client_closed_at: Option<Instant>,
-    /// A copy of what was sent, when somebody wants to keep it.
+    /// Copy of the sent bytes, if one is kept.
     pub(crate) copy: Option<Vec<u8>>,
 }
 
 impl HttpConnection {
     pub(crate) fn new(stream: TcpStream) -> Self {
-        // Small writes must leave at once, or the chunking would be the kernel's. Without the option they still arrive.
+        // Small writes must be sent at once, or the kernel would choose the chunking. Without the option they still
+        // arrive.
         let _ignored = stream.set_nodelay(true);
         Self { stream, unread: BytesMut::new(), bytes_sent: 0, client_closed_at: None, copy: None }
     }
@@ -143,7 +144,7 @@ impl HttpConnection {
         }
     }
 
-    /// Waits for so many bytes of a body without taking them.
+    /// Waits for this many bytes of a body without consuming them.
     pub(crate) async fn wait_for_bytes(&mut self, count: usize) -> Result<(), ConnectionError> {
         while self.unread.len() < count {
             self.fill().await?;
@@ -179,7 +180,7 @@ impl HttpConnection {
         }
     }
 
-    /// Sends bytes, watching for the client's end of the connection.
+    /// Sends bytes while checking if the client closes the connection.
     async fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectionError> {
         let outcome = {
             let (mut reader, mut writer) = self.stream.split();
@@ -207,7 +208,7 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// Waits, or for ever, unless the client leaves.
+    /// Waits for the given time, or for ever, unless the client closes the connection.
     async fn wait_or_client_closed(&mut self, time: Option<Duration>) -> Result<(), ConnectionError> {
         let over = async {
             match time {
@@ -228,8 +229,8 @@ impl HttpConnection {
         }
     }
 
-    /// Ends the connection after an early answer. In the orderly way the rest of the upload is read and thrown away
-    /// for a moment, because unread bytes would turn the end into a reset that can overtake the answer.
+    /// Ends the connection after an early answer. In an orderly close the rest of the upload is read and discarded for
+    /// a moment, because unread bytes would turn the close into a reset that can overtake the answer.
     pub(crate) async fn close_during_upload(&mut self, how: CloseKind) -> ConnectionError {
         let gone = self.close(how).await;
         if how == CloseKind::Fin {
@@ -246,14 +247,14 @@ impl HttpConnection {
     /// Ends the connection in the given way.
     pub(crate) async fn close(&mut self, how: CloseKind) -> ConnectionError {
         match how {
-            // Errors mean that the other side was faster.
+            // Errors mean that the client closed first.
             CloseKind::Fin => drop(self.stream.shutdown().await),
             CloseKind::Rst => drop(self.stream.set_zero_linger()),
         }
         ConnectionError::Script
     }
 
-    /// Performs one act outside a body.
+    /// Performs one action outside a body.
     pub(crate) async fn perform(&mut self, act: &WireAction) -> Result<(), ConnectionError> {
         match act {
             WireAction::Write(bytes) => self.write(bytes).await,
@@ -263,7 +264,7 @@ impl HttpConnection {
         }
     }
 
-    /// Sends a head; returns what the client may take for the end of the body.
+    /// Sends a head with the framing of its body.
     pub(crate) async fn send_head(&mut self, head: &ResponseHead, acts: &[WireAction]) -> Result<(), ConnectionError> {
         let mut text = format!("HTTP/1.1 {} {}\r\n", head.status, reason(head.status));
         for (name, value) in &head.headers {
@@ -278,7 +279,7 @@ impl HttpConnection {
         self.write(text.as_bytes()).await
     }
 
-    /// Sends a body act by act.
+    /// Sends a body action by action.
     pub(crate) async fn send_body(&mut self, framing: BodyFraming, acts: &[WireAction]) -> Result<(), ConnectionError> {
         for act in acts {
             match act {
@@ -321,7 +322,7 @@ impl HttpConnection {
     }
 }
 
-/// The length that a head announces: what will be sent, and more when the script means to break off.
+/// Returns the length that a head announces: the bytes that will be sent, and more when the script cuts the body.
 fn promised_length(acts: &[WireAction]) -> usize {
     let sent: usize = acts.iter().map(|act| if let WireAction::Write(bytes) = act { bytes.len() } else { 0 }).sum();
     let breaks_off = acts.iter().any(|act| matches!(act, WireAction::Close(_)));

@@ -1,8 +1,8 @@
-//! The scripted model: a script says what the model answers, a loopback server plays it over real HTTP.
+//! The scripted model: a script defines the model's answers, a loopback server plays it over real HTTP.
 //!
-//! `gimlet demo`, every end-to-end test and `gimlet dev scripted-model` use it. It is written from the provider's rules
-//! and shares no code with the client, so that a mistake in one is not repeated in the other. It never leaves the
-//! machine, never prints and holds no credentials.
+//! `gimlet demo`, every end-to-end test and `gimlet dev scripted-model` use it. It is written from the provider's
+//! rules and shares no code with the client, so that a mistake in one is not repeated in the other. It never leaves
+//! the machine, never prints and holds no credentials.
 
 mod anthropic;
 mod api_error;

@@ -1,11 +1,11 @@
-//! What each model can do, as the strict checks need to know it.
+//! Capabilities of each model, as the strict checks need them.
 //!
 //! This table is written from the provider's documentation and on purpose shares nothing with the client's catalogue:
-//! if both had the same mistake from one source, no test could see it.
+//! if both had a mistake from one source, no test could find it.
 
 use serde::Deserialize;
 
-/// A model as a script describes it; whatever is left out comes from the built-in table.
+/// A model as a script describes it; missing fields come from the built-in table.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSpec {
@@ -14,7 +14,7 @@ pub struct ModelSpec {
     pub context: Option<u64>,
     #[serde(default)]
     pub max_output: Option<u64>,
-    /// The `thinking.type` values that are taken.
+    /// The accepted `thinking.type` values.
     #[serde(default)]
     pub thinking: Option<Vec<String>>,
     #[serde(default)]
@@ -35,7 +35,7 @@ impl ModelSpec {
     }
 }
 
-/// What becomes of a thinking block whose prefix changed.
+/// Handling of a thinking block whose prefix changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum ThinkingBinding {
     /// Only text and signature of the latest assistant message are checked.
@@ -44,12 +44,12 @@ pub enum ThinkingBinding {
     /// The request is refused.
     #[serde(rename = "bound:error")]
     Error,
-    /// The block is left out in silence.
+    /// The block is left out silently.
     #[serde(rename = "bound:drop")]
     Drop,
 }
 
-/// A model's abilities, complete.
+/// Complete capabilities of a model.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelCapabilities {
     pub(crate) id: String,
@@ -61,15 +61,15 @@ pub(crate) struct ModelCapabilities {
     pub(crate) tools: bool,
     pub(crate) min_cache_tokens: u64,
     pub(crate) binding: ThinkingBinding,
-    /// Whether the history may end with the assistant.
+    /// True if the history may end with the assistant.
     pub(crate) prefill: bool,
-    /// Whether `temperature` and its kin are taken.
+    /// True if `temperature` and related fields are accepted.
     pub(crate) sampling: bool,
-    /// Whether `role:"system"` messages are taken.
+    /// True if `role:"system"` messages are accepted.
     pub(crate) system_messages: bool,
     /// With these modes the effort may not exceed `high`.
     pub(crate) effort_capped_when_off: bool,
-    /// Whether old thinking is kept in context, or dropped at the next user turn.
+    /// True if old thinking is kept in context; false if it is dropped at the next user turn.
     pub(crate) keeps_thinking: bool,
 }
 
@@ -85,7 +85,7 @@ struct Family {
     generation: Generation,
 }
 
-/// The steps at which rules changed.
+/// Generations at which rules changed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Generation {
     V45,
@@ -158,16 +158,16 @@ const FAMILIES: &[Family] = &[
     family!("claude-opus-4-5", 200_000, 64_000, MANUAL_OR_OFF, LOW_TO_HIGH, 4096, true, false, V45),
     family!("claude-sonnet-4-5", 200_000, 64_000, MANUAL_OR_OFF, &[], 1024, true, false, V45),
     family!("claude-haiku-4-5", 200_000, 64_000, MANUAL_OR_OFF, &[], 4096, true, false, V45),
-    // Deliberately odd ones.
+    // Deliberately unusual models.
     family!("scripted-tiny", 2_000, 1_000, ADAPTIVE_OR_OFF, ALL_EFFORTS, 512, true, true, V5),
     family!("scripted-no-tools", 200_000, 64_000, ADAPTIVE_OR_OFF, ALL_EFFORTS, 512, true, true, V5),
     family!("scripted-no-effort", 200_000, 64_000, &["disabled"], &[], 512, true, true, V5),
-    // Any other name is taken for the newest generation, which is the strictest.
+    // Any other name counts as the newest generation, which is the strictest.
     family!("", MILLION, 128_000, ADAPTIVE_OR_OFF, ALL_EFFORTS, 512, false, true, V5),
 ];
 
 impl ModelCapabilities {
-    /// The profile of `model`, or `None` when the script lists models and this is not one of them.
+    /// Returns the profile of `model`, or `None` when the script lists models and this is not one of them.
     pub(crate) fn find(model: &str, listed: &[ModelSpec]) -> Option<Self> {
         let spec = listed.iter().find(|spec| spec.id == model);
         if spec.is_none() && !listed.is_empty() {
@@ -217,7 +217,7 @@ impl ModelCapabilities {
         }
     }
 
-    /// The models that the listing route names.
+    /// Returns the models that the listing route names.
     pub(crate) fn all(listed: &[ModelSpec]) -> Vec<Self> {
         if !listed.is_empty() {
             return listed.iter().filter_map(|spec| Self::find(&spec.id, listed)).collect();
@@ -226,7 +226,7 @@ impl ModelCapabilities {
         whole_names.map(|family| Self::of_family(family.prefix, family)).collect()
     }
 
-    /// The most images one request may carry.
+    /// Returns the limit of images in one request.
     pub(crate) fn max_images(&self) -> usize {
         if self.context <= 200_000 { 100 } else { 600 }
     }

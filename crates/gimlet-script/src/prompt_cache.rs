@@ -1,7 +1,7 @@
-//! The prompt cache, simulated: an entry for every marker, found again by walking back at most twenty pieces.
+//! Simulated prompt cache: an entry for every marker, found again by walking back at most twenty pieces.
 //!
-//! Entries belong to one credential. They are written when the answer's first byte goes out, live from the start of the
-//! request and are renewed by hits. Time comes in as a value, so that tests can move it.
+//! Entries belong to one credential. They are written when the answer's first byte is sent, live from the start of the
+//! request and are renewed by hits. Time is passed as a value, so that tests can advance it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::anthropic::{MarkerTtl, PromptLayer, RequestPrompt};
 use crate::digest_chain::DigestChain;
 use crate::prompt_usage::PromptUsage;
 
-/// How many pieces a read looks at, the marked one included.
+/// Number of pieces that a read checks, the marked one included.
 const WALK: usize = 20;
 
-/// What must be equal, beside the prompt's own bytes, for an entry to be found: one digest for each layer.
+/// Values that must be equal, beside the prompt's own bytes, for an entry to be found: one digest for each layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CacheKey {
     /// Credential, model, betas, output format.
@@ -35,7 +35,7 @@ pub(crate) struct PromptCache {
     entries: HashMap<DigestChain, CacheEntry>,
 }
 
-/// What one request reads and will write.
+/// Cache pieces that one request reads and will write.
 pub(crate) struct CacheLookup {
     pub(crate) usage: PromptUsage,
     hits: Vec<DigestChain>,
@@ -43,7 +43,7 @@ pub(crate) struct CacheLookup {
 }
 
 impl PromptCache {
-    /// Looks a prompt up without changing anything.
+    /// Finds a prompt in the cache without changing anything.
     pub(crate) fn look_up(
         &self,
         prompt: &RequestPrompt,
@@ -78,7 +78,7 @@ impl PromptCache {
         CacheLookup { usage, hits: hits.into_iter().map(|at| chains[at]).collect(), writes }
     }
 
-    /// Makes a visit's entries readable; their life counts from the request's start.
+    /// Makes the entries of a lookup readable; their lifetime counts from the request's start.
     pub(crate) fn commit(&mut self, visit: &CacheLookup, started_at: Duration) {
         for hit in &visit.hits {
             if let Some(entry) = self.entries.get_mut(hit) {
@@ -98,7 +98,7 @@ fn entry_lifetime(ttl: MarkerTtl) -> Duration {
     }
 }
 
-/// The digest of everything up to each piece, mixing each layer's conditions in where the layer begins.
+/// Returns the digest of everything up to each piece, mixing each layer's conditions in where the layer begins.
 fn chains(prompt: &RequestPrompt, key: &CacheKey) -> Vec<DigestChain> {
     let mut chain = DigestChain::new("cache").mix(&key.all);
     let mut layer = PromptLayer::Tools;

@@ -1,6 +1,6 @@
 //! A request as it arrived: its head in order, its body's bytes, and views of both for scripts and tests.
 //!
-//! The bytes are never normalised. What became of the request ([`RequestOutcome`]) is a snapshot taken when it was asked for.
+//! The bytes are never normalised. The outcome ([`RequestOutcome`]) is a snapshot of the time when it was queried.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ struct RequestData {
     parsed: Result<SpannedJson, JsonError>,
 }
 
-/// What became of a request so far.
+/// Outcome of a request so far.
 #[derive(Clone, Debug, Default)]
 pub struct RequestOutcome {
     pub status: Option<u16>,
@@ -42,7 +42,7 @@ pub struct RequestOutcome {
     pub rejection: Option<String>,
     /// Bytes of the response, head included, that were sent.
     pub bytes_sent: u64,
-    /// When the client closed the connection before the response was complete.
+    /// Time at which the client closed the connection before the response was complete.
     pub client_closed_at: Option<Instant>,
     pub ended_at: Option<Instant>,
     /// The simulated cost of the prompt.
@@ -76,7 +76,7 @@ impl ReceivedRequest {
         Self { received: Arc::clone(&self.received), outcome }
     }
 
-    /// The body and its structure.
+    /// Returns the body and its structure.
     pub(crate) fn parsed(&self) -> Result<(&str, &SpannedJson), &JsonError> {
         // A body that parsed was UTF-8.
         let text = std::str::from_utf8(&self.received.body).unwrap_or("");
@@ -91,17 +91,17 @@ impl ReceivedRequest {
         self.root()?.1.get(name)
     }
 
-    /// Its place in the order of arrival, counting from 0.
+    /// Returns its position in the order of arrival, counting from 0.
     pub fn index(&self) -> usize {
         self.received.index
     }
 
-    /// The connection that it came on; equal numbers mean one connection.
+    /// Returns the number of the connection that it came on; equal numbers mean one connection.
     pub fn connection(&self) -> u64 {
         self.received.connection
     }
 
-    /// 1 for a new body, 2 and more when the same bytes came before.
+    /// Returns 1 for a new body, 2 and more when identical bytes came before.
     pub fn attempt(&self) -> u32 {
         self.received.attempt
     }
@@ -114,7 +114,7 @@ impl ReceivedRequest {
         &self.outcome
     }
 
-    /// How long after its arrival the client closed the connection on an incomplete response.
+    /// Returns the time from the request's arrival until the client closed the connection on an incomplete response.
     pub fn client_closed_after(&self) -> Option<Duration> {
         self.outcome.client_closed_at.map(|at| at.duration_since(self.received.arrived_at))
     }
@@ -123,12 +123,12 @@ impl ReceivedRequest {
         &self.received.method
     }
 
-    /// The request target with its query.
+    /// Returns the request target with its query.
     pub fn target(&self) -> &str {
         &self.received.target
     }
 
-    /// The path without query; of an absolute-form target, the path part.
+    /// Returns the path without query; of an absolute-form target, the path part.
     pub fn path(&self) -> &str {
         let target = self.received.target.as_str();
         let path = match target.split_once("://") {
@@ -138,18 +138,18 @@ impl ReceivedRequest {
         path.split(['?', '#']).next().unwrap_or(path)
     }
 
-    /// The header list as it came.
+    /// Returns the header list as it came.
     pub fn headers(&self) -> &[(String, String)] {
         &self.received.headers
     }
 
-    /// The first header of that name, in any letter case.
+    /// Returns the first header of that name, ignoring case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.received.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The body's bytes.
+    /// Returns the body's bytes.
     pub fn body(&self) -> &Bytes {
         &self.received.body
     }
@@ -158,7 +158,7 @@ impl ReceivedRequest {
         String::from_utf8_lossy(&self.received.body)
     }
 
-    /// The whole body as JSON; `Null` when it is none.
+    /// Returns the whole body as JSON; `Null` when it is none.
     pub fn json(&self) -> Value {
         self.root().map_or(Value::Null, |(text, node)| node.to_value(text))
     }
@@ -171,13 +171,13 @@ impl ReceivedRequest {
         self.field("stream").and_then(SpannedJson::as_bool).unwrap_or(false)
     }
 
-    /// The values of `anthropic-beta`, in order.
+    /// Returns the values of `anthropic-beta`, in order.
     pub fn betas(&self) -> Vec<String> {
         let values = self.received.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("anthropic-beta"));
         values.flat_map(|(_, value)| value.split(',')).map(|beta| beta.trim().to_owned()).collect()
     }
 
-    /// The secrets in credential headers: header name and value without its scheme.
+    /// Returns the secrets in credential headers: header name and value without its scheme.
     pub fn credentials(&self) -> Vec<(String, String)> {
         const NAMES: [&str; 4] = ["x-api-key", "authorization", "proxy-authorization", "api-key"];
         let named = self.received.headers.iter().filter_map(|(name, value)| {
@@ -210,19 +210,19 @@ impl ReceivedRequest {
         tools.iter().filter_map(|tool| tool.str_of("name")).map(str::to_owned).collect()
     }
 
-    /// The system prompt, its blocks joined by line breaks.
+    /// Returns the system prompt, its blocks joined by line breaks.
     pub fn system_text(&self) -> String {
         self.field("system").map(texts_of).unwrap_or_default().join("\n")
     }
 
-    /// The texts of the last user message, tool results not counted.
+    /// Returns the texts of the last user message, tool results not counted.
     pub fn last_user_text(&self) -> String {
         let messages = self.field("messages").map(SpannedJson::items).unwrap_or_default();
         let last = messages.iter().rev().find(|message| message.str_of("role") == Some("user"));
         last.and_then(|message| message.get("content")).map(texts_of).unwrap_or_default().join("\n")
     }
 
-    /// The results behind the last reply; what was said later may stand in messages of its own.
+    /// Returns the results after the last reply; later text may stand in messages of its own.
     fn result_blocks(&self) -> Vec<&SpannedJson> {
         let messages = self.field("messages").map(SpannedJson::items).unwrap_or_default();
         let reply = messages.iter().rposition(|message| message.str_of("role") == Some("assistant"));
@@ -230,18 +230,18 @@ impl ReceivedRequest {
         behind.flat_map(SpannedJson::items).filter(|block| block.type_tag() == "tool_result").collect()
     }
 
-    /// The texts of the tool results behind the last reply, in order.
+    /// Returns the texts of the tool results after the last reply, in order.
     pub fn tool_results(&self) -> Vec<String> {
         let text_of = |block: &&SpannedJson| block.get("content").map(texts_of).unwrap_or_default().join("\n");
         self.result_blocks().iter().map(text_of).collect()
     }
 
-    /// The text of one tool result behind the last reply; empty when there is no such result.
+    /// Returns the text of one tool result after the last reply; empty when there is no such result.
     pub fn tool_result(&self, position: usize) -> String {
         self.tool_results().into_iter().nth(position).unwrap_or_default()
     }
 
-    /// The names of the tools whose calls the last message answers.
+    /// Returns the names of the tools whose calls the last message answers.
     pub fn answered_tools(&self) -> Vec<String> {
         let messages = self.field("messages").map(SpannedJson::items).unwrap_or_default();
         let blocks = || messages.iter().filter_map(|message| message.get("content")).flat_map(SpannedJson::items);
@@ -252,14 +252,14 @@ impl ReceivedRequest {
         self.result_blocks().iter().filter_map(|block| name_of(block.str_of("tool_use_id")?)).collect()
     }
 
-    /// Where the cache markers stand, as paths such as `system.0` or `messages.2.content.1`.
+    /// Returns the positions of the cache markers, as paths such as `system.0` or `messages.2.content.1`.
     pub fn breakpoints(&self) -> Vec<String> {
         let Some((_, root)) = self.root() else { return Vec::new() };
         crate::anthropic::find_cache_markers(root).into_iter().map(|mark| mark.path).collect()
     }
 }
 
-/// The texts in a string, or in the text blocks of a list.
+/// Returns the texts in a string, or in the text blocks of a list.
 fn texts_of(content: &SpannedJson) -> Vec<String> {
     match &content.kind {
         SpannedJsonKind::String(text) => vec![text.clone()],
@@ -275,7 +275,7 @@ fn texts_of(content: &SpannedJson) -> Vec<String> {
 
 #[cfg(test)]
 impl ReceivedRequest {
-    /// A request with this body and the headers that a client must send.
+    /// Creates a request with this body and the headers that a client must send.
     pub(crate) fn for_test(body: &str) -> Self {
         let headers = [("x-api-key", "k"), ("anthropic-version", "2023-06-01"), ("content-type", "application/json")];
         Self::for_test_with(body, &headers)

@@ -1,14 +1,14 @@
-//! How a script goes, for whoever asks over HTTP: what each request got from the cache and what kept it from more.
+//! Progress report of a script over HTTP: the cache reads of each request, and what prevented more.
 
 use serde_json::{Value, json};
 
 use crate::ReceivedRequest;
 use crate::request_log::{RequestLog, first_cache_difference};
 
-/// Where it is asked for.
+/// Path of the report.
 pub(crate) const REPORT: &str = "/report";
 
-/// Everything so far. The hit rate of the whole is weighted by tokens and leaves the first request out: nothing was
+/// Returns the report so far. The total hit rate is weighted by tokens and excludes the first request: nothing was
 /// cached before it.
 pub(crate) fn report(ledger: &RequestLog, unplayed: usize) -> Value {
     let requests = ledger.all();
@@ -41,8 +41,8 @@ fn row(all: &[ReceivedRequest], request: &ReceivedRequest) -> Value {
     row
 }
 
-/// What keeps a request from reading what the one before it wrote. Conversations may take turns, so one that nothing
-/// keeps it from reading counts wherever it stands.
+/// Returns the first difference from the last answered request that keeps this one from reading its cache entries;
+/// `None` if it can read those of any earlier request, since conversations may take turns.
 fn difference(earlier: &[ReceivedRequest], request: &ReceivedRequest) -> Option<&'static str> {
     let mut answered = earlier.iter().rev().filter(|earlier| earlier.outcome().usage.is_some()).peekable();
     let last = first_cache_difference(answered.peek()?, request)?;

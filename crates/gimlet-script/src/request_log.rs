@@ -1,4 +1,4 @@
-//! What a server has seen: every request with its outcome, failures, and comparisons between requests.
+//! Log of a server: every request with its outcome, failures, and comparisons between requests.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ impl RequestLog {
         self.requests.len()
     }
 
-    /// How often exactly this body has come before, plus one.
+    /// Returns the number of times that exactly this body has come before, plus one.
     pub(crate) fn attempt_of(&self, target: &str, body: &[u8]) -> u32 {
         let same =
             |request: &&ReceivedRequest| request.target() == target && request.body() == body && !body.is_empty();
@@ -53,7 +53,7 @@ impl RequestLog {
         (0..self.requests.len()).filter_map(|index| self.request(index)).collect()
     }
 
-    /// Every secret that came, with the header and the path that it came on.
+    /// Returns every received secret, with its header and path.
     pub(crate) fn secrets_seen(&self) -> BTreeSet<SeenSecret> {
         let of = |request: &ReceivedRequest| -> Vec<SeenSecret> {
             let path = request.path().to_owned();
@@ -64,7 +64,7 @@ impl RequestLog {
     }
 }
 
-/// A credential and where it was sent.
+/// A credential and the place it was sent to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SeenSecret {
     pub path: String,
@@ -72,8 +72,8 @@ pub struct SeenSecret {
     pub secret: String,
 }
 
-/// Where `later` stops beginning with the bytes of `earlier`: tools and system equal, messages continued, cache markers
-/// aside.
+/// Returns the place where `later` stops beginning with the bytes of `earlier`: tools and system equal, messages
+/// continued, cache markers aside. `None` if it never does.
 pub(crate) fn prefix_difference(earlier: &ReceivedRequest, later: &ReceivedRequest) -> Option<String> {
     let (Ok((text_a, a)), Ok((text_b, b))) = (earlier.parsed(), later.parsed()) else {
         return Some("a body is not JSON".to_owned());
@@ -96,7 +96,7 @@ pub(crate) fn prefix_difference(earlier: &ReceivedRequest, later: &ReceivedReque
     differing.map(|position| format!("`messages[{position}]` differs"))
 }
 
-/// The first thing that keeps `later` from reading the cache that `earlier` wrote, in the cache's own order.
+/// Returns the first part that keeps `later` from reading the cache that `earlier` wrote, in the cache's own order.
 pub(crate) fn first_cache_difference(earlier: &ReceivedRequest, later: &ReceivedRequest) -> Option<&'static str> {
     let (Ok((text_a, a)), Ok((text_b, b))) = (earlier.parsed(), later.parsed()) else { return Some("body") };
     let (prompt_a, prompt_b) = (RequestPrompt::read(text_a, a, &[]), RequestPrompt::read(text_b, b, &[]));

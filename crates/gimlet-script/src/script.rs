@@ -1,4 +1,4 @@
-//! The script: what the model will say, step by step, as a JSON file or built in Rust.
+//! The script: the model's answers, step by step, as a JSON file or built in Rust.
 //!
 //! This is the author's language and nothing else: no sockets, no clocks, no rules of a provider. Unknown fields are
 //! errors, because a misspelt one would make a test pass for the wrong reason.
@@ -30,17 +30,17 @@ pub use wire_shape::{
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Script {
-    /// Ids and random choices follow from it: same script, same seed, same bytes.
+    /// Seed of ids and random choices: one script and one seed always produce one sequence of bytes.
     pub seed: u64,
-    /// Whether requests are checked by the provider's rules (they are unless a script says `false`).
+    /// True if requests are checked by the provider's rules (the default).
     pub strict: bool,
-    /// The credentials that are accepted; with none listed, any is, but there must be one.
+    /// The accepted credentials; with none listed, any is accepted, but there must be one.
     pub keys: Vec<String>,
     /// The models that exist; with none listed, every name does.
     pub models: Vec<ModelSpec>,
     /// Largest request body in bytes; a longer one is refused while it is still being sent.
     pub max_body_bytes: u64,
-    /// What the cache's entries age by.
+    /// Clock that ages the cache's entries.
     pub clock: CacheClock,
     /// Values for `{{name}}` in texts, inputs and headers.
     pub vars: BTreeMap<String, String>,
@@ -62,37 +62,37 @@ impl Default for Script {
     }
 }
 
-/// Which time the cache goes by.
+/// Clock of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheClock {
-    /// The real one, and what is added to it.
+    /// Real time, plus added time.
     #[default]
     Real,
-    /// Only what is added to it, so that slow machines change nothing.
+    /// Only added time, so that slow machines change nothing.
     Virtual,
 }
 
-/// One step: which request it answers, how, and in what shape the answer goes over the wire.
+/// One step: the request that it answers, the answer, and its shape on the wire.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScriptStep {
-    /// What the next request must look like; anything else is a failure.
+    /// Conditions on the next request; a request that does not meet them is a failure.
     pub expect: ExpectedRequest,
-    /// Makes this a standing step: it answers any request that fits, whenever it comes, before the ordered steps.
+    /// Makes this a standing step: it answers any request that matches, at any time, before the ordered steps.
     pub when: Option<ExpectedRequest>,
     pub reply: ScriptedReply,
     pub wire: WireShape,
     /// Moves the cache's clock forward once the step has answered.
     pub advance_ms: u64,
-    /// How often the step answers: once by default, a standing step for ever.
+    /// Number of answers of the step: once by default, a standing step for ever.
     pub repeat: Option<StepRepeat>,
-    /// A reply computed from the request; takes the place of `reply`.
+    /// Reply computed from the request; replaces `reply`.
     #[serde(skip)]
     pub program: Option<ReplyProgram>,
 }
 
-/// How often a step answers.
+/// Number of answers of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "serde_json::Value")]
 pub enum StepRepeat {
@@ -123,7 +123,7 @@ impl fmt::Debug for ReplyProgram {
     }
 }
 
-/// Why a text is not a script.
+/// Reason why a text is not a script.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     #[error("script: {place}line {line}, column {column}: {what}")]
@@ -140,7 +140,7 @@ impl Script {
         Ok(script)
     }
 
-    /// Finds contradictions that no single field can see.
+    /// Checks for contradictions between fields.
     pub(crate) fn check(&self) -> Result<(), ScriptError> {
         for (step, content) in self.steps.iter().enumerate() {
             let fail = |what| Err(ScriptError::Step { step, what });
@@ -170,7 +170,7 @@ impl Script {
     }
 }
 
-/// Says where in the script a reader stumbled: the step as well as the line.
+/// Returns an error with the position in the script: the step as well as the line.
 fn syntax_error(text: &str, error: &serde_json::Error) -> ScriptError {
     let (line, column) = (error.line(), error.column());
     let full = error.to_string();

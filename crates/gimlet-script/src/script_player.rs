@@ -1,4 +1,4 @@
-//! Which step answers which request. Order and counting live here; what an answer looks like does not.
+//! Assignment of steps to requests. Order and counting are here; the rendering of an answer is not.
 
 use serde_json::json;
 
@@ -9,20 +9,20 @@ use crate::script::{ExpectedRequest, Fault, ScriptStep, ScriptedAgent, ScriptedR
 /// A script being played.
 pub(crate) struct ScriptPlayer {
     steps: Vec<StepProgress>,
-    /// The ordered step whose turn it is.
+    /// Index of the next ordered step.
     next: usize,
 }
 
 struct StepProgress {
     step: ScriptStep,
-    /// How often it has answered.
+    /// Number of answers so far.
     used: u32,
 }
 
-/// The answer that a step gives to one request.
+/// The answer of a step to one request.
 pub(crate) struct ChosenReply {
     pub(crate) step: usize,
-    /// Which of the step's answers this is, counting from 1.
+    /// Number of this answer among the step's answers, counting from 1.
     pub(crate) use_number: u32,
     pub(crate) reply: ScriptedReply,
     pub(crate) wire: WireShape,
@@ -37,7 +37,7 @@ impl ScriptPlayer {
         player
     }
 
-    /// Finds the step for a request, or says why there is none.
+    /// Returns the step for a request, or an error message why there is none.
     pub(crate) fn choose(&mut self, request: &ReceivedRequest) -> Result<ChosenReply, String> {
         if let Some(index) = self.find_standing_step(request) {
             return self.play(index, request);
@@ -55,14 +55,14 @@ impl ScriptPlayer {
         self.play(step, request)
     }
 
-    /// Whether a step speaks of this request's path by name, so that the built-in answer must stand back.
+    /// Returns true if a step names this request's path, so that the built-in answer must not be used.
     pub(crate) fn has_step_for_path(&self, request: &ReceivedRequest) -> bool {
         let names = |expect: &ExpectedRequest| expect.path.as_deref() == Some(request.path());
         self.find_standing_step(request).is_some()
             || self.steps.get(self.next).is_some_and(|playing| names(&playing.step.expect))
     }
 
-    /// The fault of the coming step that acts while a request's body is still on its way.
+    /// Returns the fault of the next step that acts while a request's body is still being received.
     pub(crate) fn upload_fault(&self, path: &str) -> Option<(usize, Fault)> {
         let current = self.steps.get(self.next).filter(|playing| path_of(&playing.step.expect) == path)?;
         let fault = current.step.reply.faults.iter().find(|fault| matches!(fault, Fault::RefuseUpload { .. }));
@@ -79,7 +79,8 @@ impl ScriptPlayer {
         }
     }
 
-    /// How many ordered steps have not been played to their end. A step that repeats for ever has no end to wait for.
+    /// Returns the number of ordered steps that have not been played to their end. A step that repeats for ever has no
+    /// end to wait for.
     pub(crate) fn unplayed(&self) -> usize {
         let waiting = self.steps.iter().skip(self.next).filter(|playing| playing.step.when.is_none());
         waiting.filter(|playing| playing.step.repeat != Some(StepRepeat::Forever) || playing.used == 0).count()
@@ -139,7 +140,7 @@ fn path_of(expect: &ExpectedRequest) -> &str {
     expect.path.as_deref().unwrap_or(MESSAGES)
 }
 
-/// The agent's next reply and whether it is its last.
+/// Returns the agent's next reply, and true if it is the last one.
 fn agent_turn(agent: &ScriptedAgent, calls: u32, request: &ReceivedRequest) -> Result<(ScriptedReply, bool), String> {
     let calls = calls as usize;
     if calls > 0 && request.tool_results().iter().any(|result| result.contains(&agent.until)) {

@@ -1,7 +1,7 @@
-//! Where a request becomes an answer: routes, checks, cache, the script's step, the rendered response.
+//! Path of a request to its answer: routes, checks, cache, the script's step, the rendered response.
 //!
-//! One desk serves all connections of a server, one request at a time and without waiting for anything, so that the same
-//! requests in the same order always get the same bytes.
+//! One responder serves all connections of a server, one request at a time and without waiting for anything, so that
+//! equal requests in an equal order always get equal bytes.
 
 use std::time::{Duration, Instant};
 
@@ -21,22 +21,22 @@ use crate::template::ReplyTemplate;
 use crate::wire_plan::{self, WireAction};
 use crate::{ReceivedRequest, received_request::RequestOutcome};
 
-/// A response, laid out.
+/// A planned response.
 pub(crate) struct PlannedResponse {
     pub(crate) head: ResponseHead,
-    /// Happens instead of, or before, the head.
+    /// Action instead of, or before, the head.
     pub(crate) before: Option<WireAction>,
     pub(crate) delay_ms: u64,
     pub(crate) acts: Vec<WireAction>,
     pub(crate) ending: ConnectionEnding,
-    /// Made readable when the first byte is out.
+    /// Cache entries that become readable when the first byte is sent.
     pub(crate) visit: Option<(CacheLookup, Duration)>,
     pub(crate) outcome: RequestOutcome,
-    /// Why the request fits no step, if so.
+    /// Message why the request matches no step, if so.
     pub(crate) failure: Option<String>,
 }
 
-/// What becomes of the connection after a complete response.
+/// State of the connection after a complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionEnding {
     Keep,
@@ -44,7 +44,7 @@ pub(crate) enum ConnectionEnding {
     ResetOnReuse,
 }
 
-/// Everything that outlives a request.
+/// State that outlives a request.
 pub(crate) struct ScriptResponder {
     seed: u64,
     strict: bool,
@@ -60,14 +60,14 @@ pub(crate) struct ScriptResponder {
     pub(crate) skipped: Duration,
 }
 
-/// A response's body and what it says of itself.
+/// Body of a response and the headers that describe it.
 struct ResponseBody {
     status: u16,
     content_type: &'static str,
     acts: Vec<WireAction>,
 }
 
-/// What the checks learned about a request.
+/// Results of checking a request.
 struct CheckedRequest {
     profile: ModelCapabilities,
     prompt_tokens: u64,
@@ -139,7 +139,7 @@ impl ScriptResponder {
         }
     }
 
-    /// The early answer to a body that is too large, or that the script refuses.
+    /// Returns the early answer to a body that is too large, or that the script refuses.
     pub(crate) fn refuse_upload(&self, status: u16, message: &str, index: usize) -> PlannedResponse {
         error_response(ApiError::new(status, message), &self.request_id(index))
     }
@@ -159,7 +159,7 @@ impl ScriptResponder {
         Err(ApiError::new(401, "invalid x-api-key"))
     }
 
-    /// Checks a request by the dialect's rules and looks its prompt up in the cache.
+    /// Checks a request by the dialect's rules and finds its prompt in the cache.
     fn check_request(&self, request: &ReceivedRequest) -> Result<CheckedRequest, ApiError> {
         let parsed = request.parsed().map_err(|error| ApiError::invalid(format!("the body is not JSON: {error}")));
         let (text, root) = match parsed {
@@ -173,7 +173,7 @@ impl ScriptResponder {
         if self.strict {
             let version = version_of(request)?;
             check_betas(&betas)?;
-            // A missing model is the field check's to report.
+            // A missing model is reported by the field check.
             let fallback = || ModelCapabilities::find("", &[]).filter(|_| request.model().is_empty());
             let unknown = || ApiError::new(404, format!("model: {}", request.model()));
             let profile = profile.clone().or_else(fallback).ok_or_else(unknown)?;
@@ -272,7 +272,7 @@ impl ScriptResponder {
         anthropic::build_message(reply, &ids, &template, &profile.id, binder, usage)
     }
 
-    /// Notes what was given out and must be taken back.
+    /// Records the blocks that were issued and must be accepted later.
     fn record_issued(&mut self, message: &ReplyMessage) {
         for block in &message.blocks {
             self.issued.odd_types.insert(block.kind().to_owned());
@@ -301,7 +301,7 @@ impl ScriptResponder {
         self.finish(request, reply, wire, ResponseBody { status: 200, content_type, acts }, request_id)
     }
 
-    /// A bare status with a body of the script's, or the dialect's error body.
+    /// Returns a bare status with a body of the script's, or the dialect's error body.
     fn body_answer(
         &self,
         request: &ReceivedRequest,
@@ -320,7 +320,7 @@ impl ScriptResponder {
         self.finish(request, reply, wire, ResponseBody { status, content_type, acts }, request_id)
     }
 
-    /// Puts head, faults and body together.
+    /// Combines head, faults and body.
     fn finish(
         &self,
         request: &ReceivedRequest,
@@ -384,7 +384,7 @@ fn model_entry(profile: &ModelCapabilities) -> Value {
     })
 }
 
-/// The error that a scripted status stands for.
+/// Returns the error for a scripted status.
 fn error_of(reply: &ScriptedReply, status: u16) -> ApiError {
     let spec = reply.error.clone().unwrap_or_default();
     let message = if spec.message.is_empty() { format!("scripted {status}") } else { spec.message };
@@ -414,14 +414,14 @@ pub(crate) fn json_response(status: u16, body: &Value, request_id: &str) -> Plan
     }
 }
 
-/// An error that a rule caused.
+/// Returns the response for an error that a rule caused.
 fn error_response(error: ApiError, request_id: &str) -> PlannedResponse {
     let mut answer = json_response(error.status, &error.body(request_id), request_id);
     answer.outcome.rejection = Some(error.message);
     answer
 }
 
-/// A request that the script did not foresee: a failed test, and not worth another try.
+/// Returns the response to a request that the script did not expect: a failed test, which must not be retried.
 fn unmatched_response(why: String, request_id: &str) -> PlannedResponse {
     let error = ApiError::new(599, format!("the script has no answer: {why}"));
     let mut answer = json_response(599, &error.body(request_id), request_id);
@@ -430,7 +430,7 @@ fn unmatched_response(why: String, request_id: &str) -> PlannedResponse {
     answer
 }
 
-/// Who asks: the digest of the credential, since a script has no other accounts.
+/// Returns the account of a request: the digest of the credential, since a script has no other accounts.
 fn account_of(request: &ReceivedRequest) -> String {
     digest(&request.credentials().into_iter().next().map(|(_, secret)| secret).unwrap_or_default())
 }
@@ -452,7 +452,7 @@ fn check_betas(betas: &[String]) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// What a cache entry depends on beside the prompt's bytes.
+/// Returns the values that a cache entry depends on beside the prompt's bytes.
 fn cache_key(
     request: &ReceivedRequest,
     text: &str,

@@ -1,5 +1,5 @@
-//! The loopback server: accepts connections, hands requests to the desk, sends what it laid out, writes down what
-//! happened. It binds where it is told, prints nothing and ends with its owner.
+//! The loopback server: accepts connections, passes requests to the responder, sends the planned response and records
+//! what happened. It binds to the given address, prints nothing and ends with its owner.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -21,7 +21,7 @@ use crate::request_log::{RequestLog, SeenSecret, first_cache_difference, prefix_
 use crate::script::{CloseKind, Fault, Script, ScriptError};
 use crate::script_responder::{ConnectionEnding, PlannedResponse, ScriptResponder, json_response};
 
-/// Why a server did not start.
+/// Reason why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerStartError {
     #[error("cannot listen on {address}: {source}")]
@@ -40,7 +40,7 @@ pub struct ScriptServer {
 struct ScriptServerShared {
     state: Mutex<ScriptServerState>,
     max_body_bytes: u64,
-    /// Rung when a request arrived or ended.
+    /// Notified when a request arrived or ended.
     news: Notify,
 }
 
@@ -53,7 +53,7 @@ struct ScriptServerState {
 
 impl ScriptServerShared {
     fn state(&self) -> MutexGuard<'_, ScriptServerState> {
-        // A panic elsewhere while holding the lock leaves records that are still worth reading.
+        // A panic elsewhere while holding the lock leaves records that are still useful.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -94,12 +94,12 @@ impl ScriptServer {
         self.address
     }
 
-    /// The base address for clients, without a trailing slash.
+    /// Returns the base address for clients, without a trailing slash.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// One line of JSON that tells a parent process where to connect.
+    /// Returns one line of JSON with the address, for a parent process that connects.
     pub fn address_line(&self) -> String {
         serde_json::json!({ "url": self.url(), "port": self.address.port() }).to_string()
     }
@@ -110,7 +110,7 @@ impl ScriptServer {
         self.shutdown().await
     }
 
-    /// Ends every connection and says how the script went.
+    /// Ends every connection and returns the summary of the script.
     pub async fn shutdown(mut self) -> ScriptSummary {
         self.tasks.shutdown().await;
         let state = self.shared.state();
@@ -121,12 +121,12 @@ impl ScriptServer {
         }
     }
 
-    /// Every request so far, in the order of arrival.
+    /// Returns every request so far, in the order of arrival.
     pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.shared.state().request_log.all()
     }
 
-    /// One request. Panics when it never came, naming how many did: a test that asks for it has failed.
+    /// Returns one request. Panics with the number of requests when it never came: a test that needs it has failed.
     #[track_caller]
     pub fn request(&self, index: usize) -> ReceivedRequest {
         let (found, count) = {
@@ -144,7 +144,7 @@ impl ScriptServer {
         self.wait_until(|ledger| ledger.len() >= count).await;
     }
 
-    /// Waits until that request's response is over, one way or another.
+    /// Waits until that request's response has ended in any way.
     pub async fn wait_for_end(&self, index: usize) -> ReceivedRequest {
         let ended =
             |ledger: &RequestLog| ledger.request(index).is_some_and(|request| request.outcome().ended_at.is_some());
@@ -156,7 +156,7 @@ impl ScriptServer {
         loop {
             let news = self.shared.news.notified();
             tokio::pin!(news);
-            // Listening begins before looking, so that no ring is missed in between.
+            // Registers before checking, so that no notification is missed in between.
             news.as_mut().enable();
             if holds(&self.shared.state().request_log) {
                 return;
@@ -165,50 +165,51 @@ impl ScriptServer {
         }
     }
 
-    /// Requests that fitted no step, in words.
+    /// Returns messages about requests that matched no step.
     pub fn failures(&self) -> Vec<String> {
         self.shared.state().request_log.failures.clone()
     }
 
-    /// Requests that a rule of the provider refused: index and the rule's words.
+    /// Returns requests that a rule of the provider refused: index and the rule's message.
     pub fn rejections(&self) -> Vec<(usize, String)> {
         let refused = |request: &ReceivedRequest| Some((request.index(), request.outcome().rejection.clone()?));
         self.requests().iter().filter_map(refused).collect()
     }
 
-    /// How many ordered steps are still waiting.
+    /// Returns the number of ordered steps that are still waiting.
     pub fn unplayed(&self) -> usize {
         self.shared.state().responder.player.unplayed()
     }
 
-    /// Whether tools, system and messages of request `earlier` are, byte for byte and cache markers aside, the beginning
-    /// of those of request `later`.
+    /// Returns true if tools, system and messages of request `earlier` are, byte for byte and cache markers aside, the
+    /// beginning of those of request `later`.
     pub fn prefix_equal(&self, earlier: usize, later: usize) -> bool {
         self.prefix_difference(earlier, later).is_none()
     }
 
-    /// The first part in which they differ.
+    /// Returns the first part in which they differ.
     pub fn prefix_difference(&self, earlier: usize, later: usize) -> Option<String> {
         prefix_difference(&self.request(earlier), &self.request(later))
     }
 
-    /// What keeps request `later` from reading the cache that request `earlier` wrote.
+    /// Returns what keeps request `later` from reading the cache that request `earlier` wrote, or `None` if nothing
+    /// does.
     pub fn cache_difference(&self, earlier: usize, later: usize) -> Option<&'static str> {
         first_cache_difference(&self.request(earlier), &self.request(later))
     }
 
-    /// Whether two requests have the same target and the same bytes.
+    /// Returns true if two requests have equal targets and equal bytes.
     pub fn retry_identical(&self, first: usize, second: usize) -> bool {
         let (first, second) = (self.request(first), self.request(second));
         first.target() == second.target() && first.body() == second.body()
     }
 
-    /// Every secret that came, with the header and path that it came on.
+    /// Returns every received secret, with its header and path.
     pub fn secrets_seen(&self) -> BTreeSet<SeenSecret> {
         self.shared.state().request_log.secrets_seen()
     }
 
-    /// The most requests that were open at one time.
+    /// Returns the highest number of requests that were open at one time.
     pub fn max_parallel(&self) -> usize {
         self.shared.state().request_log.max_parallel
     }
@@ -218,18 +219,18 @@ impl ScriptServer {
         self.shared.state().responder.skipped += time;
     }
 
-    /// From now on writes every exchange into this folder, which must exist: `000.request` and `000.response`.
+    /// Writes every exchange from now on into this folder, which must exist: `000.request` and `000.response`.
     pub fn record_dir(&self, folder: &Path) {
         self.shared.state().record_dir = Some(folder.to_owned());
     }
 }
 
-/// How a script went.
+/// Summary of a played script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptSummary {
     pub requests: usize,
     pub failures: Vec<String>,
-    /// Ordered steps that nothing asked for.
+    /// Ordered steps that no request reached.
     pub unplayed: usize,
 }
 
@@ -238,7 +239,7 @@ async fn accept(listener: TcpListener, shared: Arc<ScriptServerShared>) {
     loop {
         tokio::select! {
             accepted = listener.accept() => {
-                // A connection that failed before it began is the client's to notice.
+                // A connection that failed before it began is reported by the client.
                 if let Ok((stream, _)) = accepted {
                     connections.spawn(serve_connection(stream, Arc::clone(&shared)));
                 }
@@ -309,7 +310,7 @@ impl HttpExchange<'_> {
         self.send(index, answer).await
     }
 
-    /// Tells how the script goes. Asking for that is no part of it.
+    /// Answers with the progress report. The request is not part of the script.
     async fn report(&mut self) -> Result<ConnectionEnding, ConnectionError> {
         let answer = {
             let state = self.shared.state();
@@ -319,7 +320,7 @@ impl HttpExchange<'_> {
         Ok(answer.ending)
     }
 
-    /// Answers before the body has arrived, and closes.
+    /// Answers before the body has arrived, and closes the connection.
     async fn refuse(
         &mut self,
         head: RequestHead,
@@ -332,7 +333,7 @@ impl HttpExchange<'_> {
         Err(self.connection.close_during_upload(how).await)
     }
 
-    /// Enters a request into the ledger and gets its answer.
+    /// Adds a request to the log and returns its answer.
     fn log_and_answer(
         &self,
         head: RequestHead,
@@ -367,7 +368,7 @@ impl HttpExchange<'_> {
         self.connection.copy = recording.is_some().then(Vec::new);
         let mut guard = EndGuard { shared: self.shared, index, outcome: Some(answer.outcome.clone()) };
         if let Some(folder) = &recording {
-            // Whoever has the answer may look for what was asked.
+            // A client that has the answer may already read the recorded request.
             self.record_request(folder, index).await;
         }
         let sent = self.send_parts(&answer).await;
@@ -418,7 +419,7 @@ impl HttpExchange<'_> {
     }
 }
 
-/// Enters the end of an exchange into the ledger, also when its task is dropped halfway.
+/// Guard that records the end of an exchange, also when its task is dropped halfway.
 struct EndGuard<'a> {
     shared: &'a ScriptServerShared,
     index: usize,

@@ -1,14 +1,15 @@
-//! A request body read with the place of every value, so that checks can name a path and comparisons can use the bytes.
+//! A request body parsed with the span of every value, so that checks can name a path and comparisons can use the
+//! bytes.
 //!
-//! It takes what JSON's grammar takes and nothing more, but keeps what a typed reader would refuse or change: numbers
-//! such as `1e400`, lone surrogates, repeated keys. It never re-serialises: [`SpannedJson::span`] points into the body.
+//! It accepts exactly JSON's grammar, but keeps what a typed parser would refuse or change: numbers such as `1e400`,
+//! lone surrogates, repeated keys. It never re-serialises: [`SpannedJson::span`] points into the body.
 
 use std::ops::Range;
 
-/// How deep arrays and objects may nest before the body is refused.
+/// Nesting limit of arrays and objects; a deeper body is refused.
 const MAX_DEPTH: usize = 512;
 
-/// One JSON value and where it stands in the text.
+/// One JSON value and its span in the text.
 #[derive(Clone, Debug)]
 pub(crate) struct SpannedJson {
     pub(crate) span: Range<usize>,
@@ -19,7 +20,7 @@ pub(crate) struct SpannedJson {
 pub(crate) enum SpannedJsonKind {
     Null,
     Bool(bool),
-    /// The digits are read from the span.
+    /// The digits are parsed from the span.
     Number,
     String(String),
     Array(Vec<SpannedJson>),
@@ -34,7 +35,7 @@ pub(crate) struct SpannedMember {
     pub(crate) value: SpannedJson,
 }
 
-/// Where and why a text is not JSON.
+/// Position and reason of a JSON syntax error.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} at byte {at}")]
 pub(crate) struct JsonError {
@@ -75,7 +76,7 @@ impl SpannedJson {
         }
     }
 
-    /// A whole, non-negative number.
+    /// Returns a whole, non-negative number; `None` for any other value.
     pub(crate) fn as_u64(&self, text: &str) -> Option<u64> {
         match self.kind {
             SpannedJsonKind::Number => text[self.span.clone()].parse().ok(),
@@ -95,17 +96,17 @@ impl SpannedJson {
         matches!(self.kind, SpannedJsonKind::Array(_))
     }
 
-    /// The string member `key`, if there is one.
+    /// Returns the string member `key`, if there is one.
     pub(crate) fn str_of(&self, key: &str) -> Option<&str> {
         self.get(key).and_then(SpannedJson::as_str)
     }
 
-    /// What `"type"` says, or an empty string.
+    /// Returns the value of `"type"`, or an empty string.
     pub(crate) fn type_tag(&self) -> &str {
         self.str_of("type").unwrap_or("")
     }
 
-    /// This value as `serde_json` sees it; a number out of its range becomes a string of its digits.
+    /// Returns this value as `serde_json` represents it; a number out of its range becomes a string of its digits.
     pub(crate) fn to_value(&self, text: &str) -> serde_json::Value {
         use serde_json::Value;
         match &self.kind {
@@ -123,8 +124,8 @@ impl SpannedJson {
         }
     }
 
-    /// The bytes of this value with every member named `cache_control` taken out, at the block level and inside a
-    /// tool result's parts. Nothing else changes, white space included.
+    /// Returns the bytes of this value with every member named `cache_control` removed, at the block level and inside
+    /// a tool result's parts. Nothing else changes, whitespace included.
     pub(crate) fn without_cache_marks(&self, text: &str) -> String {
         let mut out = String::with_capacity(self.span.len());
         self.write_unmarked(text, &mut out);
@@ -148,8 +149,8 @@ impl SpannedJson {
     }
 }
 
-/// Copies an object without its marker and the comma that went with it. A tool's schema and a call's input are the
-/// author's own data, so a key of that name inside them stays.
+/// Copies an object without its marker and the comma next to it. A tool's schema and a call's input are the author's
+/// own data, so a key of that name inside them stays.
 fn write_members_unmarked(members: &[SpannedMember], span: &Range<usize>, text: &str, out: &mut String) {
     let mut copied = span.start;
     let mut kept_any = false;
@@ -359,7 +360,7 @@ impl SpannedJsonParser<'_> {
         })
     }
 
-    /// A `\u` escape; a lone surrogate becomes the replacement character.
+    /// Parses a `\u` escape; a lone surrogate becomes the replacement character.
     fn unicode_escape(&mut self) -> Result<char, JsonError> {
         let first = self.hex4()?;
         if (0xd800..0xdc00).contains(&first) && self.text[self.at..].starts_with("\\u") {
@@ -399,7 +400,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// A second reader's opinion on texts that are JSON or nearly so.
+        /// Compares with a second parser on texts that are JSON or nearly so.
         #[test]
         fn agrees_with_another_reader(text in r#"[\[\]{}",:0-9eE.\-+tfn a-c\\]{0,12}"#) {
             if let Ok(value) = serde_json::from_str::<serde_json::Value>(&text) {
@@ -409,7 +410,7 @@ mod tests {
                     proptest::prop_assert_eq!(node.unwrap().to_value(&text), value);
                 }
             } else if let Ok(node) = parse(&text) {
-                // Only numbers out of range and lone surrogates may be taken here and refused there.
+                // Only numbers out of range and lone surrogates may be accepted here and refused there.
                 proptest::prop_assert!(text.contains(['e', 'E', 'u']), "{text:?} {node:?}");
             }
         }

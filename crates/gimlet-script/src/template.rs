@@ -1,6 +1,6 @@
-//! `{{name}}` in scripted texts: variables of the script, and what the request itself says.
+//! Templates `{{name}}` in scripted texts: variables of the script, and values from the request itself.
 //!
-//! A name that means nothing stays as it is, because double braces are ordinary text in many files.
+//! An unknown name stays as it is, because double braces are ordinary text in many files.
 
 use std::collections::BTreeMap;
 

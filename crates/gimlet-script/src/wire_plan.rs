@@ -1,7 +1,7 @@
-//! From events to bytes: lines, compression, chunks, and the acts between them.
+//! Conversion of events to bytes: lines, compression, chunks, and the actions between them.
 //!
-//! The result is a list of what to do on a socket; nothing here touches one. Whatever the chunking, the bytes written up
-//! to any act are the same.
+//! The result is a list of actions on a socket; nothing here touches one. With any chunking, the bytes written up to
+//! an action are equal.
 
 mod body_encoder;
 mod fault_injection;
@@ -15,14 +15,14 @@ use body_encoder::BodyEncoder;
 pub(crate) use body_encoder::name as encoding_name;
 pub(crate) use fault_injection::before_headers;
 
-/// One thing to do with the connection after the response head.
+/// One action on the connection after the response head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WireAction {
     Write(Vec<u8>),
     Sleep {
         ms: u64,
     },
-    /// Sends nothing until the client leaves or the time is over; maybe pings meanwhile.
+    /// Sends nothing until the client closes the connection or the time is over; may ping meanwhile.
     Stall {
         for_ms: Option<u64>,
         ping: Option<PingSchedule>,
@@ -30,14 +30,14 @@ pub(crate) enum WireAction {
     Close(CloseKind),
 }
 
-/// Bytes sent in a rhythm while everything else waits.
+/// Bytes sent at an interval while everything else waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PingSchedule {
     pub(crate) every_ms: u64,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// A place in the stream: an event, or something that happens between two of them.
+/// Item of the stream: an event, or an action between two of them.
 #[derive(Clone, Debug)]
 enum StreamItem {
     Event(ScriptedEvent),
@@ -51,7 +51,7 @@ enum StreamItem {
     Action(WireAction),
 }
 
-/// Lays out a whole stream of events as acts.
+/// Plans a whole stream of events as actions.
 pub(crate) fn plan_stream(
     events: Vec<ScriptedEvent>,
     reply: &ScriptedReply,
@@ -94,14 +94,14 @@ pub(crate) fn plan_stream(
     write_chunks::chunk_parts(parts, wire, seed)
 }
 
-/// Bytes of one event, or an act between events.
+/// Bytes of one event, or an action between events.
 #[derive(Clone, Debug)]
 enum StreamPart {
     Bytes(Vec<u8>),
     Action(WireAction),
 }
 
-/// The acts for a body that is no event stream.
+/// Returns the actions for a body that is not an event stream.
 pub(crate) fn plan_body(body: &[u8], reply: &ScriptedReply, wire: &WireShape, seed: u64) -> Vec<WireAction> {
     let mut encoder = BodyEncoder::new(wire.encoding);
     let mut bytes = encoder.push(body, false);

@@ -1,5 +1,5 @@
-//! The files that recognised shell commands and redirections name, so that `Read` and `Edit` rules and the protected list
-//! hold for them, too. What a program opens by itself is the sandbox's business.
+//! The files that recognised shell commands and redirections name, so that `Read` and `Edit` rules and the protected
+//! list hold for them, too. Files that a program opens by itself are left to the sandbox.
 
 mod chdir_options;
 mod edited_files;
@@ -32,7 +32,7 @@ use crate::shell::{
 use expansion::LookupBudget;
 use operand_role::OperandRole;
 
-/// Directories that words are looked up from.
+/// Limit of directories that words are resolved from.
 const MOST_DIRECTORIES: usize = 8;
 
 /// Commands that read their operands.
@@ -123,7 +123,7 @@ pub(super) fn find_command_files(
 ) -> CommandFiles {
     let follow = |folder: &Path| view.follow(folder).map(|followed| followed.real);
     let critical_removal = find_critical_behind_symlinks(&analysis.removed, &world.shell_facts(), &follow);
-    // What is not understood asks wherever a path matters.
+    // A text that is not understood asks wherever a path matters.
     let view = analysis.trouble.is_none().then_some(view);
     let place = PathLookup::new(analysis, rules, world, view);
     let mut parts: Vec<PartFiles> = analysis.parts.iter().map(|part| place.resolve_part(part)).collect();
@@ -147,7 +147,7 @@ pub(super) fn find_command_files(
         let walks = analysis.piped_commands.iter().flat_map(|words| recursive_targets::piped_find_targets(words));
         walks.for_each(|walk| touched.extend(place.recursive_accesses(&walk)));
     }
-    // What is read there may be any other file as well.
+    // A file that is read there may be any other file as well.
     if analysis.commands.len() > 1
         && let Some(names) = edited_files::find_created_names(analysis, &place, &parts)
     {
@@ -183,7 +183,7 @@ pub(super) fn find_command_files(
     }
 }
 
-/// Where the words of a command are looked up.
+/// Directories and state that the words of a command are resolved against.
 pub(super) struct PathLookup<'a> {
     pub(super) context: &'a DecisionContext,
     /// The working directory, then every directory that the text goes to.
@@ -192,16 +192,16 @@ pub(super) struct PathLookup<'a> {
     view: Option<&'a dyn FileView>,
     budget: Option<LookupBudget<'a>>,
     read_rules: Option<FileDenyRules<'a>>,
-    /// Rules that keep files from being changed.
+    /// Rules that protect files from changes.
     write_rules: Option<FileDenyRules<'a>>,
     /// Directories that options send single commands to.
     chdir_dirs: Vec<PathBuf>,
-    /// Nothing in the text makes files, so that what can be seen now is what there will be.
+    /// True if nothing in the text creates files, so that a lookup now shows the files at run time.
     files_are_stable: bool,
-    /// Nothing in the text does more than read.
+    /// True if nothing in the text does more than read.
     only_reads: bool,
     analysis: &'a ShellAnalysis,
-    /// What was looked up before.
+    /// Results of earlier lookups.
     cached_spellings: RefCell<HashMap<PathBuf, (Vec<PathBuf>, bool)>>,
 }
 
@@ -239,7 +239,7 @@ impl<'a> PathLookup<'a> {
         PartFiles { reads, opened, followed, edits, written, unseen_writes: !seen }
     }
 
-    /// Both spellings of everything that is read, and whether that is all of it.
+    /// Returns both spellings of everything that is read, and true if that is complete.
     fn resolve_reads(&self, reading: &ReadTargets) -> (Vec<PathBuf>, bool) {
         let mut all = true;
         let mut looked_up: Vec<PathBuf> = Vec::new();
@@ -258,8 +258,8 @@ impl<'a> PathLookup<'a> {
         (found, all && reading.parent_paths.iter().all(|path| self.resolves_as_spelled(path)))
     }
 
-    /// Whether a path with `..` in it leads to the file of its spelling. A folder that something else in the text moves
-    /// would have another one above it.
+    /// Returns true if a path with `..` in it leads to the file of its spelling. A folder that is moved by another
+    /// part of the text would have another parent.
     fn resolves_as_spelled(&self, path: &Path) -> bool {
         let followed = |path: &Path| self.view.and_then(|view| view.follow(path)).map(|followed| followed.real);
         let spelled = normalise(&self.context.cwd, path);
@@ -305,8 +305,8 @@ impl<'a> PathLookup<'a> {
         }
     }
 
-    /// A word that is a pattern of names, none of which could be an option: what it stands for now, and what it could
-    /// stand for.
+    /// Returns the access for a word that is a pattern of names, none of which could be an option: its current
+    /// expansion, and its possible ones.
     fn pattern_access(&self, word: &Word, write: bool) -> Option<FileAccess> {
         let pattern = glob_path(&word.pieces().iter().collect::<Vec<_>>())?;
         let begins = matches!(word.pieces().first(), Some(WordPiece::Text(text)) if !text.starts_with('-'));
@@ -322,15 +322,16 @@ impl<'a> PathLookup<'a> {
         Some(FileAccess { found_by_lookup: true, pattern: may_be, ..FileAccess::new(paths, certain, write) })
     }
 
-    /// What a pattern stands for, both spellings of each; also one that leads upwards (`.*`, `a/../b*`).
+    /// Returns the paths that a pattern expands to, both spellings of each; also for a pattern that leads upwards
+    /// (`.*`, `a/../b*`).
     fn expand_pattern_word(&self, word: &Word) -> Option<Vec<PathBuf>> {
         let pattern = any_glob_path(&word.pieces().iter().collect::<Vec<_>>())?;
         let found = self.budget.as_ref()?.expand_glob(&pattern, self.directories)?;
         Some(found.iter().flat_map(|path| self.path_spellings(path).0).collect())
     }
 
-    /// What a redirection reads by a name that only shows at run time. It is looked at where nothing in the text does
-    /// more than read.
+    /// Returns the targets that a redirection reads by a name that is only known at run time. They are resolved only
+    /// where nothing in the text does more than read.
     fn dynamic_source<'r>(&self, redirect: &'r FileRedirect) -> Option<&'r ReadTargets> {
         redirect.source.as_ref().filter(|_| self.only_reads && redirect.target.value().is_none())
     }
@@ -355,7 +356,7 @@ impl<'a> PathLookup<'a> {
         }
     }
 
-    /// A path behind `~`. Nobody is let through by where home is thought to be.
+    /// Returns the access for a path after `~`. Nothing is allowed because of an assumed home directory.
     fn home_path_access(&self, path: &Path, write: bool) -> FileAccess {
         let (paths, followed) = self.path_spellings(path);
         let told = keeps_home_variable(self.analysis) && followed && !paths.iter().any(|path| is_process_alias(path));
@@ -370,8 +371,8 @@ impl<'a> PathLookup<'a> {
         FileAccess::new(paths, certain, write)
     }
 
-    /// The path as spelled and as links lead it, from every directory where a command may stand, and whether every link
-    /// could be followed.
+    /// Returns the path as spelled and with symlinks followed, from every directory that a command may run in, and
+    /// true if every symlink could be followed.
     pub(super) fn path_spellings(&self, path: &Path) -> (Vec<PathBuf>, bool) {
         if let Some(known) = self.cached_spellings.borrow().get(path) {
             return known.clone();
@@ -400,7 +401,7 @@ impl<'a> PathLookup<'a> {
     }
 }
 
-/// Whether nothing in a text can give a value to `HOME`.
+/// Returns true if nothing in a text can set `HOME`.
 fn keeps_home_variable(analysis: &ShellAnalysis) -> bool {
     let hides = analysis.has_scripts
         || analysis.evaluates_values
@@ -410,20 +411,20 @@ fn keeps_home_variable(analysis: &ShellAnalysis) -> bool {
     let names = |word: &Word| word.plain_text().contains("HOME");
     let sets = |part: &CommandPart| !part.set_variables.is_empty() || part.words.iter().any(names);
     let mut reached = analysis.reachable_commands();
-    // Without parts there are assignments that nobody has looked at.
+    // Without parts there are assignments that were not examined.
     !hides
         && !analysis.parts.is_empty()
         && !analysis.parts.iter().any(sets)
         && !reached.any(|words| words.first().and_then(Word::value).is_none_or(may_change_variables))
 }
 
-/// Whether a recognised command changes its operands; `None` for one that is not recognised.
+/// Returns true if a recognised command changes its operands; `None` for one that is not recognised.
 fn writes_operands(name: &str, arguments: &[Word]) -> Option<bool> {
     let write = WRITERS.contains(&name) || (matches!(name, "sed" | "perl" | "ruby") && edits_in_place(arguments));
     (write || READERS.contains(&name)).then_some(write)
 }
 
-/// `-i`, also inside a cluster or with a suffix.
+/// Returns true for `-i`, also inside a cluster or with a suffix.
 fn edits_in_place(arguments: &[Word]) -> bool {
     let mut flags = arguments.iter().filter_map(Word::value).filter(|word| word.starts_with('-'));
     flags.any(|flag| if flag.starts_with("--") { flag.starts_with("--i") } else { flag.contains('i') })

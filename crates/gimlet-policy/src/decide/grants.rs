@@ -1,5 +1,5 @@
-//! What grants a need: where its path lies, what the mode accepts, a rule that allows, or that a command only reads. It
-//! comes last in the order of decisions, when nothing forbids and nothing has to be asked.
+//! Grants of a call's needs: by the path's location, the mode, a rule that allows, or because a command only reads.
+//! This is the last step of a decision, when nothing forbids and nothing has to be asked.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::shell::{CommandPart, ParseTrouble, Word, base_name};
 use crate::verdict::{Decision, Verdict, VerdictReason};
 
 impl PolicyEvaluator<'_> {
-    /// Every need must be granted by something; the reasons say by what, or which one was not.
+    /// Grants every need or asks; the reasons name what granted each need, or the one that was not granted.
     pub(super) fn grant_all_needs(&self) -> Verdict {
         let mut reasons: Vec<VerdictReason> = Vec::new();
         for subject in self.subjects {
@@ -33,7 +33,7 @@ impl PolicyEvaluator<'_> {
             }
         }
         if reasons.is_empty() {
-            // A call that says nothing about itself is not known to be harmless.
+            // A call that declares no needs is not known to be harmless.
             return self.ask_classifier_or_user(VerdictReason::Default);
         }
         Verdict { decision: Decision::Allow, reasons }
@@ -42,7 +42,7 @@ impl PolicyEvaluator<'_> {
     fn grant_need(&self, subject: &RuleSubject) -> Result<Vec<VerdictReason>, VerdictReason> {
         let reason = match subject {
             RuleSubject::Run { .. } => return self.grant_command(subject),
-            // What an agent is told to do is looked at before it begins; what it then does is looked at as well.
+            // An agent's task is reviewed before it begins; its own calls are reviewed as well.
             RuleSubject::Session if self.context.mode == PermissionMode::Auto && self.call.tool == "Agent" => {
                 Err(VerdictReason::Default)
             }
@@ -69,7 +69,7 @@ impl PolicyEvaluator<'_> {
         reason.map(|reason| vec![reason])
     }
 
-    /// The allow rule that covers every call of the tool, or one that `matches`.
+    /// Returns the allow rule that covers every call of the tool, or one that `matches`.
     pub(super) fn find_allow_rule(&self, matches: impl Fn(&Rule) -> bool) -> Option<VerdictReason> {
         let named = |rule: &Rule| match &rule.specifier {
             RuleSpecifier::All => true,
@@ -83,20 +83,21 @@ impl PolicyEvaluator<'_> {
         found.map(|rule| rule.to_reason(Behavior::Allow))
     }
 
-    /// The allow rules in force: auto mode sets aside those that would leave its classifier nothing to judge.
+    /// Returns the allow rules in force: auto mode suspends those that would leave its classifier nothing to judge.
     pub(super) fn allow_rules(&self) -> impl Iterator<Item = &Rule> {
         let auto = self.context.mode == PermissionMode::Auto;
         self.rules.allow.iter().filter(move |rule| !auto || !is_suspended(rule, false))
     }
 
     fn grant_path(&self, path: &Path, write: bool) -> Result<VerdictReason, VerdictReason> {
-        // What a command writes by redirection is no part of what a rule about the command allows.
+        // A rule about a command does not allow what the command writes by redirection.
         let is_redirection = write && self.is_command_call();
         self.grant_location(path, write)
             .or_else(|refusal| self.find_allow_rule(|_| false).filter(|_| !is_redirection).ok_or(refusal))
     }
 
-    /// Whether only what somebody said counts, so that a rule is looked for also where none is needed otherwise.
+    /// Returns true if only explicit permissions count, so that a rule is searched also where none is needed
+    /// otherwise.
     fn requires_explicit_rule(&self) -> bool {
         self.rules.has_unread_settings
     }
@@ -105,7 +106,8 @@ impl PolicyEvaluator<'_> {
         self.subjects.iter().any(RuleSubject::is_command)
     }
 
-    /// What lets this path be touched by whatever tool: where it lies, the mode, or a path rule.
+    /// Returns the reason that lets any tool touch this path: its location, the mode, or a path rule. `Err` holds the
+    /// reason to ask.
     fn grant_location(&self, path: &Path, write: bool) -> Result<VerdictReason, VerdictReason> {
         let rule = || self.allow_rules().find(|rule| self.path_rule_allows(rule, path, write));
         if let Some(rule) = self.requires_explicit_rule().then(rule).flatten() {
@@ -118,8 +120,8 @@ impl PolicyEvaluator<'_> {
         if write && self.context.is_session_file(path) {
             return Ok(VerdictReason::SessionState);
         }
-        // What a tool edits can be seen and taken back; what a command writes over, removes or moves is for the reviewer of
-        // auto mode.
+        // A tool's edit is visible and can be undone; files that a command overwrites, removes or moves are for the
+        // classifier of auto mode.
         let edits = match self.context.mode {
             PermissionMode::AcceptEdits => true,
             PermissionMode::Auto => !self.is_command_call(),
@@ -136,7 +138,7 @@ impl PolicyEvaluator<'_> {
         }
     }
 
-    /// An `Edit` rule also lets its files be read.
+    /// Returns true if the rule allows the path. An `Edit` rule also lets its files be read.
     fn path_rule_allows(&self, rule: &Rule, path: &Path, write: bool) -> bool {
         let RuleSpecifier::Path(pattern) = &rule.specifier else { return false };
         (rule.tool == "Edit" || !write)
@@ -183,7 +185,7 @@ impl PolicyEvaluator<'_> {
         }
         let mut reason = None;
         for path in &redirect.paths {
-            // Bash opens a connection for these names, whatever rules say about files.
+            // Bash opens a connection for these names, independent of rules about files.
             if path.starts_with("/dev/tcp") || path.starts_with("/dev/udp") {
                 return Err(VerdictReason::OutsideWorkingDirectories(path.clone()));
             }
@@ -195,14 +197,15 @@ impl PolicyEvaluator<'_> {
         Ok(reason)
     }
 
-    /// What stands in the way of a command that no rule allows, more exactly where it would read what it may not.
+    /// Returns the reason why a command that no rule allows is not granted, more exactly where it would read what it
+    /// may not.
     fn explain_missing_grant(&self, files: &CommandFiles) -> VerdictReason {
         let read = files.all_accesses().filter(|file| !file.write).flat_map(|file| &file.paths);
         let mut refusals = read.filter_map(|path| self.grant_location(path, false).err());
         refusals.find(|refusal| *refusal != VerdictReason::Default).unwrap_or(VerdictReason::Default)
     }
 
-    /// Every part of a command must be granted by something.
+    /// Grants every part of a command, or returns the reason to ask.
     fn grant_parts(&self, parts: &[CommandPart], files: &CommandFiles) -> Result<Vec<VerdictReason>, VerdictReason> {
         let mut reasons: Vec<VerdictReason> = Vec::new();
         for (part, of_part) in parts.iter().zip(&files.parts) {
@@ -218,13 +221,13 @@ impl PolicyEvaluator<'_> {
         all: &CommandFiles,
     ) -> Result<VerdictReason, VerdictReason> {
         let trap = all.git_trap.as_ref().filter(|_| may_run_git(part));
-        // What a link leads to counts, too. Whether a rule closes any of it was asked before.
+        // The target of a symlink counts as well. Rules that close any of it were checked before.
         let reads = part.reads.is_some() && trap.is_none() && files.followed;
         let matches = |rule: &&Rule| !files.unseen_writes && part.layers.iter().any(|words| rule.allows_command(words));
         let rule = || self.allow_rules().find(matches).map(|rule| rule.to_reason(Behavior::Allow));
         let or_rule = |reason: VerdictReason| self.requires_explicit_rule().then(rule).flatten().unwrap_or(reason);
         if let Some(reason) = self.grant_reads(&files.reads).filter(|_| reads) {
-            // What somebody said counts for more than what it looks like: such a command is not confined.
+            // An explicit rule takes precedence over the analysis: such a command is not confined.
             return Ok(rule().unwrap_or(reason));
         }
         if self.context.mode == PermissionMode::Plan {
@@ -239,8 +242,8 @@ impl PolicyEvaluator<'_> {
         rule().ok_or_else(missing)
     }
 
-    /// What lets all of these be read: a rule, where one is needed for some of them. A rule about paths gives no command
-    /// leave to read credentials: it may mean everything around them.
+    /// Returns the reason that lets all of these be read: a rule, where one is needed for some of them. A rule about
+    /// paths never lets a command read credentials: it may be meant for the files around them.
     fn grant_reads(&self, paths: &[PathBuf]) -> Option<VerdictReason> {
         let mut by_rule = None;
         if paths.iter().any(|path| self.is_credential_path(path)) {
@@ -260,7 +263,7 @@ impl PolicyEvaluator<'_> {
         is_credential_path(path, self.context.home.as_deref())
     }
 
-    /// Whether the mode that accepts edits covers every one of these files.
+    /// Returns true if the mode that accepts edits covers every one of these files.
     fn may_accept_edits(&self, edits: &[FileAccess]) -> bool {
         let inside =
             |path: &PathBuf| self.context.is_in_roots(path) && !is_protected(path) && !self.is_credential_path(path);
@@ -268,7 +271,7 @@ impl PolicyEvaluator<'_> {
     }
 }
 
-/// Each reason once; that a part only reads is no news where another takes more.
+/// Returns each reason once; that a part only reads is omitted where another part does more.
 fn dedup_reasons(reasons: Vec<VerdictReason>) -> Vec<VerdictReason> {
     let mut said: Vec<VerdictReason> = Vec::new();
     for reason in reasons {
@@ -282,7 +285,7 @@ fn dedup_reasons(reasons: Vec<VerdictReason>) -> Vec<VerdictReason> {
     said
 }
 
-/// Whether a part is git's. One that is nobody's by name could be.
+/// Returns true if a part may run git. A part without a known name could.
 fn may_run_git(part: &CommandPart) -> bool {
     let git = |words: &Vec<Word>| words.first().and_then(Word::value).map(base_name) == Some("git");
     part.layers.is_empty() || part.layers.iter().any(git)

@@ -1,5 +1,5 @@
-//! Why a command is not granted: its parts one by one, and rules that come near one of them without covering it. It
-//! explains decisions and takes none.
+//! Explanation of commands that are not granted: their parts one by one, and rules that nearly cover one of them. It
+//! explains decisions and makes none.
 
 use super::PolicyEvaluator;
 use super::rule_subject::{CommandFiles, FileAccess, RuleSubject};
@@ -7,11 +7,11 @@ use crate::rules::{Behavior, CommandPattern, MatchCertainty, Rule, RuleSpecifier
 use crate::shell::{CommandPart, ShellAnalysis, Word, reachable_commands};
 use crate::verdict::{Decision, NearRule, PartVerdict, VerdictReason};
 
-/// So many parts are named in one verdict.
+/// Limit of parts that are named in one verdict.
 const MOST_NAMED: usize = 5;
 
 impl PolicyEvaluator<'_> {
-    /// The parts that nothing grants, where that says more than the verdict does.
+    /// Returns the parts that nothing grants, where that adds information to the verdict.
     pub(super) fn find_unmatched_parts(&self, subject: &RuleSubject) -> Vec<VerdictReason> {
         let RuleSubject::Run { analysis, files, .. } = subject else { return Vec::new() };
         let mut found = Vec::new();
@@ -34,7 +34,7 @@ impl PolicyEvaluator<'_> {
         found
     }
 
-    /// Redirections that nothing grants, beside commands that something does.
+    /// Returns redirections that nothing grants, beside commands that are granted.
     fn find_unmatched_redirects(&self, analysis: &ShellAnalysis, files: &CommandFiles) -> Vec<VerdictReason> {
         let missing = |at: usize| {
             let redirect = files.redirects.get(at)?;
@@ -52,7 +52,7 @@ impl PolicyEvaluator<'_> {
         parts.map(|part| VerdictReason::Unmatched { part, near: near.clone() }).collect()
     }
 
-    /// What is decided about each part by itself.
+    /// Decides on each part by itself.
     pub(super) fn decide_each_part(&self) -> Vec<PartVerdict> {
         let mut verdicts = Vec::new();
         for subject in self.subjects {
@@ -76,7 +76,7 @@ impl PolicyEvaluator<'_> {
         verdicts
     }
 
-    /// The rule that forbids one of these files, or could.
+    /// Returns the rule that forbids one of these files, or could.
     fn find_forbidden_file(&self, files: &[FileAccess]) -> Option<(Decision, VerdictReason)> {
         for (behavior, decision) in [(Behavior::Deny, Decision::Deny), (Behavior::Ask, Decision::Ask)] {
             let mut perhaps = None;
@@ -124,7 +124,7 @@ impl PolicyEvaluator<'_> {
         }
     }
 
-    /// An allow rule that is about this part and does not cover it.
+    /// Returns an allow rule that is about this part and does not cover it.
     fn find_near_rule(&self, part: &CommandPart) -> Option<Box<NearRule>> {
         self.rules.allow.iter().find_map(|rule| {
             let RuleSpecifier::Command(pattern) = &rule.specifier else { return None };
@@ -138,15 +138,15 @@ impl PolicyEvaluator<'_> {
     }
 }
 
-/// What keeps a pattern from covering a part that it is about: nothing, or a clause. `None` when it is about something
-/// else.
+/// Returns the clause that keeps a pattern from covering a part that it is about, or `Some(None)` if nothing does.
+/// `None` when it is about something else.
 fn explain_mismatch(part: &CommandPart, rule: &Rule, pattern: &CommandPattern) -> Option<Option<String>> {
     let reached = reachable_commands(&part.words);
     if reached.iter().any(|words| rule.allows_command(words)) {
         return Some(match part.set_variables.as_slice() {
             [] if part.layers.iter().any(|words| rule.allows_command(words)) => None,
             [] if part.layers.is_empty() => Some("it changes files whose names only show when it runs".to_owned()),
-            // Wrappers that rules see past are gone from the last layer.
+            // Wrappers that rules ignore are removed from the last layer.
             [] => Some(format!("it is run through `{}`", show_program_name(part.layers.last()?))),
             [set] => Some(format!("{set} is set in front of the command")),
             sets => Some(format!("{} are set in front of the command", sets.join(" and "))),

@@ -1,4 +1,4 @@
-//! The needs of a call in the form that rules are held against: paths normalised, commands analysed, hosts read.
+//! The needs of a call in the form that rules are matched against: paths normalised, commands analysed, hosts parsed.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -13,24 +13,26 @@ use crate::shell::{ParseTrouble, PatternLookup, PossibleLaunches, ShellAnalysis}
 /// A file that a shell command names.
 #[derive(Clone, Debug)]
 pub(super) struct FileAccess {
-    /// As spelled and, where that differs, with links followed; none when the word is only known at run time.
+    /// As spelled and, where that differs, with symlinks followed; none when the word is only known at run time.
     pub(super) paths: Vec<PathBuf>,
-    /// These are all: nothing hangs on an earlier `cd` or on a link that nobody could follow.
+    /// True if the list is complete: nothing depends on an earlier `cd` or on a symlink that could not be followed.
     pub(super) certain: bool,
-    /// These are all, as long as the home directory is the one that is known. It keeps doubts away and lets nothing through.
+    /// True if the list is complete, provided that the home directory is the known one. It avoids doubts and allows
+    /// nothing.
     pub(super) certain_given_home: bool,
     pub(super) write: bool,
-    /// It is what a command that writes takes from: rules against changes have nothing to say of it.
+    /// True if a command that writes only reads this as a source: rules against changes do not apply to it.
     pub(super) copy_source: bool,
-    /// The text does not name it: somebody saw it where a pattern or a list leads. It may be another by the time it runs.
+    /// True if the text does not name it, but the lookup of a pattern or a list found it. It may be another file when
+    /// the command runs.
     pub(super) found_by_lookup: bool,
-    /// Whatever lies below is read as well.
+    /// True if everything below is read as well.
     pub(super) tree: bool,
-    /// What lies below is changed and never read, so that rules about reading have nothing to say of it.
+    /// True if files below are changed and never read, so that rules about reading do not apply to them.
     pub(super) unread_below: bool,
-    /// The closed files below, where somebody looked at all that lies there.
+    /// The files below that rules close, where everything there was checked.
     pub(super) denied_below: Option<Vec<PathBuf>>,
-    /// Any name that the shell may put in place of this pattern besides.
+    /// Pattern that the shell may expand to further names.
     pub(super) pattern: Option<Box<PatternLookup>>,
 }
 
@@ -50,7 +52,7 @@ impl FileAccess {
         }
     }
 
-    /// A file whose name only shows when the command runs.
+    /// Creates the access to a file whose name is only known at run time.
     pub(super) fn unknown(write: bool) -> Self {
         Self::new(Vec::new(), false, write)
     }
@@ -59,20 +61,19 @@ impl FileAccess {
 /// The files of a shell command, as far as its words show them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CommandFiles {
-    /// Operands of recognised commands and redirections, but for what `parts` open that only read.
+    /// Operands of recognised commands and redirections, except the files that read-only `parts` open.
     pub(super) touched: Vec<FileAccess>,
     /// The redirections alone.
     pub(super) redirects: Vec<FileAccess>,
     /// A protected path that it may write.
     pub(super) protected: Option<PathBuf>,
-    /// What it would remove behind a link that nobody may wave through.
+    /// Removal behind a symlink that is never allowed unasked.
     pub(super) critical_removal: Option<String>,
-    /// What each part of the command names, in the order of the parts.
+    /// Files of each part of the command, in the order of the parts.
     pub(super) parts: Vec<PartFiles>,
-    /// What the words of programs that nobody knows could lead to, where a rule closes files; `None` for too much.
+    /// Paths that the words of unknown programs could lead to, where a rule closes files; `None` for too many.
     pub(super) possible_reads: Option<Vec<PathBuf>>,
-    /// What the words of programs could lead to that are not known to leave it alone, where a rule is about changing
-    /// files; `None` for too much.
+    /// Paths that programs could change by their words, where a rule is about changing files; `None` for too many.
     pub(super) possible_changes: Option<Vec<PathBuf>>,
     /// The file by which git would run programs that the repository names.
     pub(super) git_trap: Option<PathBuf>,
@@ -81,22 +82,22 @@ pub(super) struct CommandFiles {
 /// The files of one part of a command.
 #[derive(Clone, Debug)]
 pub(super) struct PartFiles {
-    /// What a part that only reads opens, or looks at, both spellings of each.
+    /// Paths that a part that only reads opens or checks, both spellings of each.
     pub(super) reads: Vec<PathBuf>,
-    /// The files among it whose contents a recognised reader opens.
+    /// The files among them whose contents a recognised reader opens.
     pub(super) opened: Vec<FileAccess>,
-    /// Whether every link among them could be followed.
+    /// True if every symlink among them could be followed.
     pub(super) followed: bool,
-    /// What a part edits that does nothing else.
+    /// Files that are edited by a part that does nothing else.
     pub(super) edits: Option<Vec<FileAccess>>,
-    /// What a part changes whose names only showed when somebody looked, both spellings of each.
+    /// Changed paths whose names only a lookup found, both spellings of each.
     pub(super) written: Vec<PathBuf>,
-    /// Some of that could not be seen.
+    /// True if some of these could not be looked up.
     pub(super) unseen_writes: bool,
 }
 
 impl CommandFiles {
-    /// Every file that a rule about paths may be about.
+    /// Returns every file that a rule about paths may apply to.
     pub(super) fn all_accesses(&self) -> impl Iterator<Item = &FileAccess> {
         let of_parts = self.parts.iter().flat_map(|part| part.opened.iter().chain(part.edits.iter().flatten()));
         self.touched.iter().chain(of_parts)
@@ -125,7 +126,7 @@ impl RuleSubject {
     }
 }
 
-/// The subjects of a call; one that states no need at all is opaque.
+/// Returns the subjects of a call; one that declares no need at all is opaque.
 pub(super) fn build_subjects(
     call: &ProposedCall<'_>,
     rules: &RuleSet,

@@ -1,4 +1,4 @@
-//! The order of the decision, mode by mode.
+//! Tests for the order of the decision, mode by mode.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -118,7 +118,7 @@ fn critical_removals_ask_whatever_is_allowed() {
     assert_eq!(decide_command("rm -rf node_modules", &allowing, Ordinary), Allow);
 }
 
-/// Who lifted the questions is stopped where everything goes, and not at some of it.
+/// A mode without questions still stops a removal of everything, but not of some files.
 #[test]
 fn no_rule_covers_a_removal_by_a_pattern_in_the_working_directory_itself() {
     for allowing in [rules(&[], &[], &["Bash"]), rules(&[], &[], &["Bash(rm:*)", "Bash(make:*)"])] {
@@ -131,7 +131,7 @@ fn no_rule_covers_a_removal_by_a_pattern_in_the_working_directory_itself() {
     }
 }
 
-/// Whatever the word turns into, and if it turns into none.
+/// For any value of the word, and if it expands to no word.
 #[test]
 fn a_pattern_forbids_what_it_fits_whatever_a_word_becomes() {
     let denied = rules(&["Bash(git * main)"], &[], &[]);

@@ -1,15 +1,15 @@
-//! A file system that is a table of links and files, for questions about a world that is not this disk's.
+//! A file system that is a table of symlinks and files, for decisions that do not depend on this disk.
 
 use std::collections::{BTreeMap, btree_map};
 use std::path::{Path, PathBuf};
 
 use super::{DirListing, FileView, FollowedPath, ListedEntry, ListedKind, PathStat, follow_symlinks};
 
-/// Links and files by their absolute paths. Whatever is not in it is taken to be there and to lead nowhere else, but lies
-/// in no folder; unless the table is closed.
+/// Symlinks and files by their absolute paths. A path that is not in the table is taken to exist and not to be a
+/// symlink, but is listed in no folder; unless the table is complete.
 #[derive(Clone, Debug, Default)]
 pub struct FileTable {
-    /// The target of a link; `None` for a file.
+    /// The target of a symlink; `None` for a file.
     entries: BTreeMap<PathBuf, Option<PathBuf>>,
     complete: bool,
 }
@@ -23,7 +23,7 @@ impl FileTable {
         self.entries.insert(path.into(), None);
     }
 
-    /// Says that there is nothing besides what is in the table.
+    /// Declares that nothing exists besides the table's entries.
     pub fn mark_complete(&mut self) {
         self.complete = true;
     }

@@ -1,5 +1,5 @@
-//! What a decision may find out about files: where a path leads and what lies in a folder. The answers come from whoever
-//! asks for the decision, a disk or a table in a test, so that the decision itself stays a pure function.
+//! Facts about files that a decision may query: the target of a path and the content of a folder. The caller supplies
+//! them, from a disk or a table in a test, so that the decision itself stays a pure function.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,29 +8,29 @@ use super::{FollowedPath, normalise};
 
 /// The file system as a decision sees it.
 pub trait FileView {
-    /// Where an absolute path leads once links are followed, `..` behind a link as the kernel takes it; `None` when nobody
-    /// can say.
+    /// Returns the target of an absolute path once symlinks are followed, with `..` after a symlink resolved as the
+    /// kernel does; `None` when it cannot be resolved.
     fn follow(&self, path: &Path) -> Option<FollowedPath>;
 
-    /// What lies in a folder, the folder itself followed.
+    /// Lists a folder; a symlink to the folder is followed.
     fn list(&self, folder: &Path, most: usize) -> DirListing;
 
-    /// Whether what it lists is all there is, so that a name which is not in a folder may be taken not to be there.
+    /// Returns true if listings are complete, so that a name that is not listed does not exist.
     fn is_complete(&self) -> bool {
         true
     }
 
-    /// The file by which git, started in this folder, would run programs that the repository names.
+    /// Returns the file by which git, started in this folder, would run programs that the repository names.
     fn find_git_trap(&self, cwd: &Path) -> Option<PathBuf>;
 }
 
-/// What lies in a folder.
+/// Result of listing a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DirListing {
     Entries(Vec<ListedEntry>),
     /// There is no folder of that name.
     NotFound,
-    /// It may not be read, or there is more in it than was asked for.
+    /// It may not be read, or has more entries than requested.
     Unknown,
 }
 
@@ -41,17 +41,17 @@ pub struct ListedEntry {
     pub kind: ListedKind,
 }
 
-/// What a name in a folder stands for, as far as links are concerned.
+/// Kind of a folder's entry, as far as symlinks are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListedKind {
     Folder,
-    /// It may lead anywhere.
+    /// A symlink, which may lead anywhere.
     Link,
-    /// A file, or anything else that leads nowhere.
+    /// A file, or anything else that is neither folder nor symlink.
     Other,
 }
 
-/// A world without links, in which nobody has looked into a folder yet.
+/// File view without symlinks, in which no folder was listed yet.
 pub(crate) struct LinkFreeView<'a> {
     pub(crate) cwd: &'a Path,
 }

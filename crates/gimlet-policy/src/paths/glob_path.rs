@@ -1,5 +1,5 @@
-//! Patterns as a shell expands them into names, held against names one segment at a time. A pattern here matches at least
-//! what the shell's would: a class in brackets stands for any letters up to the end of its segment.
+//! Patterns as a shell expands them into names, matched against names one segment at a time. A pattern here matches at
+//! least what the shell's would: a class in brackets matches any characters up to the end of its segment.
 
 use std::ffi::OsStr;
 
@@ -7,12 +7,12 @@ use std::ffi::OsStr;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GlobPath {
     pub(crate) absolute: bool,
-    /// It begins with `./`, so that no name in it is taken for an option.
+    /// True if it begins with `./`, so that no name in it is taken for an option.
     pub(crate) prefixed: bool,
     pub(crate) segments: Vec<GlobSegment>,
 }
 
-/// What stands between two slashes.
+/// Part of a pattern between two slashes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GlobSegment(Vec<GlobToken>);
 
@@ -25,13 +25,13 @@ pub(super) enum GlobToken {
     Any,
 }
 
-/// Puts a pattern together from what a word is made of.
+/// Builder of a pattern from the pieces of a word.
 #[derive(Default)]
 pub(crate) struct GlobPathBuilder {
     pattern: GlobPath,
     begun: bool,
     segment: Vec<GlobToken>,
-    /// Behind a bracket nothing more is told apart.
+    /// True after a bracket: the rest of the segment matches anything.
     bracket: bool,
 }
 
@@ -73,13 +73,13 @@ impl GlobPathBuilder {
 }
 
 impl GlobSegment {
-    /// A pattern of `find -name`, to which a leading dot is a letter like others.
+    /// Parses a pattern of `find -name`, in which a leading dot is an ordinary character.
     pub(crate) fn from_find_pattern(pattern: &str) -> Self {
         let mut builder = GlobPathBuilder::default();
         for letter in pattern.chars() {
             match letter {
                 '*' | '?' | '[' => builder.push_wildcard(letter),
-                // What it takes away is not followed.
+                // The characters that a backslash escapes are not followed.
                 '\\' => builder.push_wildcard('*'),
                 _ => builder.push_text(letter.encode_utf8(&mut [0; 4])),
             }
@@ -91,12 +91,12 @@ impl GlobSegment {
         &self.0
     }
 
-    /// `**`, which crosses folders where the shell is told so.
+    /// Returns true for `**`, which crosses folders if the shell's option for that is set.
     pub(crate) fn is_any_depth(&self) -> bool {
         self.0.len() > 1 && self.0.iter().all(|token| *token == GlobToken::Any)
     }
 
-    /// The segment as text, when it has no wildcard.
+    /// Returns the segment as text; `None` if it has a wildcard.
     pub(crate) fn to_literal(&self) -> Option<String> {
         let letter = |token: &GlobToken| if let GlobToken::Letter(letter) = token { Some(*letter) } else { None };
         self.0.iter().map(letter).collect()
@@ -106,13 +106,13 @@ impl GlobSegment {
         self.0.first() == Some(&GlobToken::Letter('.'))
     }
 
-    /// Whether the shell may put this name in place of the pattern; a leading dot has to be written out.
+    /// Returns true if the shell may expand the pattern to this name; a leading dot has to be written out.
     pub(crate) fn may_expand_to(&self, name: &OsStr) -> bool {
         (self.starts_with_dot() || !name.as_encoded_bytes().starts_with(b".")) && self.matches(name)
     }
 
     pub(crate) fn matches(&self, name: &OsStr) -> bool {
-        // What is no text may be anything to a pattern.
+        // A name that is not UTF-8 may match any pattern.
         let Some(name) = name.to_str() else { return true };
         let name: Vec<char> = name.chars().collect();
         let (mut at, mut token) = (0, 0);
@@ -126,7 +126,7 @@ impl GlobSegment {
                 Some(GlobToken::One) => (at, token) = (at + 1, token + 1),
                 Some(GlobToken::Letter(letter)) if *letter == name[at] => (at, token) = (at + 1, token + 1),
                 _ => {
-                    // The last `*` takes one letter more.
+                    // The last `*` matches one character more.
                     let Some((star, taken)) = back else { return false };
                     back = Some((star, taken + 1));
                     (at, token) = (taken + 1, star + 1);

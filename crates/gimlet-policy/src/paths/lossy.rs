@@ -1,4 +1,4 @@
-//! The written form of a path in a record for people: text, with `U+FFFD` for what is none. A record that cannot be
+//! Written form of a path in a record for users: text, with `U+FFFD` for invalid bytes. A record that cannot be
 //! written because of an odd file name would be worse than one that shows the name inexactly.
 
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     String::deserialize(deserializer).map(PathBuf::from)
 }
 
-/// The same for a path that may be missing.
+/// Serialization of a path that may be missing.
 pub(crate) mod option {
     use super::{Deserialize, Deserializer, PathBuf, Serializer};
 

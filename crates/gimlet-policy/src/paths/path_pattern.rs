@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::path_segments;
 
-/// Where a pattern hangs.
+/// Directory that a pattern is relative to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PatternAnchor {
     /// `//x`
@@ -17,11 +17,11 @@ enum PatternAnchor {
     Home,
     /// `/x`: the directory that the rule's source stands for.
     Source,
-    /// `x` and `./x`: where the session started; what forbids also hangs where it is now.
+    /// `x` and `./x`: the directory that the session started in; for rules that forbid also the current one.
     WorkingDirectory,
 }
 
-/// The directories that anchors stand for. Both spellings of a linked working directory count.
+/// The directories of the anchors. Both spellings of a symlinked working directory count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnchorDirs<'a> {
     pub(crate) working_dirs: &'a [PathBuf],
@@ -29,7 +29,7 @@ pub(crate) struct AnchorDirs<'a> {
     pub(crate) source: &'a Path,
 }
 
-/// Rules that forbid read more into a pattern than rules that allow.
+/// Strictness of matching: rules that forbid match more by a pattern than rules that allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MatchStrictness {
     Allow,
@@ -57,7 +57,7 @@ pub(crate) struct PathPattern {
     segments: Vec<PatternSegment>,
     /// No slash inside: matches at any depth below the anchor.
     any_depth: bool,
-    /// A relative `name/**`: floats too, but only when it forbids.
+    /// A relative `name/**`: matches at any depth too, but only when it forbids.
     any_depth_if_forbidding: bool,
     directory_only: bool,
 }
@@ -110,12 +110,13 @@ impl PathPattern {
         })
     }
 
-    /// Whether the pattern covers this normalised absolute path.
+    /// Returns true if the pattern covers this normalised absolute path.
     pub(crate) fn matches(&self, path: &Path, places: AnchorDirs<'_>, strictness: MatchStrictness) -> bool {
         self.matches_names(&path_names(path, strictness), places, strictness)
     }
 
-    /// The same for the [`names_of`] a path, where many patterns are held against it.
+    /// Returns true if the pattern covers the path with these [`path_names`]; for matching many patterns against one
+    /// path.
     pub(crate) fn matches_names(&self, names: &[String], places: AnchorDirs<'_>, strictness: MatchStrictness) -> bool {
         match self.anchor {
             PatternAnchor::FileSystem => self.matches_below(names, Path::new("/"), strictness),
@@ -127,7 +128,7 @@ impl PathPattern {
         }
     }
 
-    /// Whether a rule that forbids could match something below this normalised directory.
+    /// Returns true if a rule that forbids could match something below this normalised directory.
     pub(crate) fn may_match_below(&self, directory: &Path, places: AnchorDirs<'_>) -> bool {
         let below = |base: &Path| self.may_reach_below(directory, base);
         match self.anchor {
@@ -138,7 +139,8 @@ impl PathPattern {
         }
     }
 
-    /// Compares the directory with the literal beginning of the pattern: what the pattern closes lies below that.
+    /// Returns true if the literal beginning of the pattern is compatible with the directory: everything that the
+    /// pattern closes is below that.
     fn may_reach_below(&self, directory: &Path, base: &Path) -> bool {
         let floats = self.any_depth || self.any_depth_if_forbidding;
         let literals = self.segments.iter().map_while(|segment| literal_name(segment).filter(|_| !floats));
@@ -166,7 +168,7 @@ impl PathPattern {
         starts.into_iter().any(|start| self.covers(&rest[start.min(rest.len())..], strictness))
     }
 
-    /// Whether the pattern matches the path or a directory above it.
+    /// Returns true if the pattern matches the path or a directory above it.
     fn covers(&self, names: &[String], strictness: MatchStrictness) -> bool {
         let forbids = strictness == MatchStrictness::Forbid;
         let longest = if self.directory_only && !forbids { names.len().saturating_sub(1) } else { names.len() };
@@ -174,13 +176,13 @@ impl PathPattern {
     }
 }
 
-/// The names in a path as patterns are held against them.
+/// Returns the names in a path in the form that patterns are matched against.
 pub(crate) fn path_names(path: &Path, strictness: MatchStrictness) -> Vec<String> {
     let fold = strictness == MatchStrictness::Forbid;
     path_segments(path).map(|name| fold_case(&name.to_string_lossy(), fold)).collect()
 }
 
-/// The name that a segment without wildcards stands for.
+/// Returns the name that a segment without wildcards stands for.
 fn literal_name(segment: &PatternSegment) -> Option<String> {
     let PatternSegment::Name(pieces) = segment else { return None };
     let letter = |piece: &PatternPiece| if let PatternPiece::Char(c) = piece { Some(*c) } else { None };
@@ -213,7 +215,7 @@ fn matches_segments(pattern: &[PatternSegment], names: &[String], forbids: bool)
     reachable[pattern.len()]
 }
 
-/// `**` may stand for nothing, except that an allowing `dir/**` does not mean `dir` itself.
+/// Advances over `**`, which may match nothing, except that an allowing `dir/**` does not match `dir` itself.
 fn skip_empty_depths(pattern: &[PatternSegment], reachable: &mut [bool], at_end: bool, forbids: bool) {
     for position in 0..pattern.len() {
         let last = position + 1 == pattern.len();
@@ -313,7 +315,7 @@ fn matches_char(piece: &PatternPiece, c: char, fold: bool) -> bool {
         PatternPiece::Many => false,
         PatternPiece::Class { negated, ranges } => {
             let fits = |c: char| ranges.iter().any(|(low, high)| (*low..=*high).contains(&c)) != *negated;
-            // Either case will do, also for `[!A-Z]`: what forbids must not reach less far than what allows.
+            // Either case matches, also for `[!A-Z]`: a forbidding rule must not match less than an allowing one.
             fits(c) || (fold && fits(c.to_ascii_uppercase()))
         }
     }

@@ -1,9 +1,9 @@
-//! From a path to the rule that means it: for rules that are generated. What a person writes is never escaped.
+//! Escaping of a path for a generated rule. Patterns that a user writes are never escaped.
 
 use std::path::Path;
 
-/// A path pattern that means exactly this normalised absolute path, or with `below` everything in that folder. `None`
-/// for a path that no rule can spell.
+/// Returns a path pattern that matches exactly this normalised absolute path, or with `below` everything in that
+/// folder. `None` for a path that no rule can express.
 pub fn pattern_for_path(path: &Path, below: bool) -> Option<String> {
     let text = path.to_str().filter(|text| !text.chars().any(char::is_control))?;
     let names = text.strip_prefix('/')?.trim_end_matches('/');

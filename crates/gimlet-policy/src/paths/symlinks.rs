@@ -1,43 +1,44 @@
-//! Following links as the kernel does, over whatever says what lies at a path: a disk, or a table in a test. Every hop is
-//! kept, since a rule may name a link in the middle of a chain.
+//! Symlink resolution as the kernel does it, over a callback that returns the kind of a path: from a disk, or a table
+//! in a test. Every hop is kept, since a rule may name a symlink in the middle of a chain.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::normalise;
 
-/// Links one behind the other that the kernel follows, too.
+/// Limit of symlinks in a chain, as in the kernel.
 const MOST_HOPS: usize = 40;
 
-/// What lies at a path, its last name not followed.
+/// Kind of a path, its last name not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathStat {
-    /// A link, with the target as it is written.
+    /// A symlink, with its target as written.
     Link(PathBuf),
-    /// A file, a folder, or anything else that leads nowhere else.
+    /// A file, a folder, or anything else that is not a symlink.
     Plain,
     Missing,
-    /// Nobody could say: a folder that may not be searched, a file in place of a folder.
+    /// The kind could not be determined: a folder that may not be searched, a file in place of a folder.
     Unknown,
 }
 
-/// Where a path leads.
+/// Target of a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FollowedPath {
-    /// With every link followed; for a file that does not exist yet, through its deepest existing ancestor.
+    /// The path with every symlink followed; for a file that does not exist yet, through its deepest existing
+    /// ancestor.
     pub real: PathBuf,
-    /// The path after each link in between, normalised; often empty.
+    /// The path after each symlink in between, normalised; often empty.
     pub hops: Vec<PathBuf>,
 }
 
 impl FollowedPath {
-    /// A path that leads to itself.
+    /// Creates the result for a path without symlinks.
     pub fn without_links(path: impl Into<PathBuf>) -> Self {
         Self { real: path.into(), hops: Vec::new() }
     }
 }
 
-/// Follows an absolute path; `None` when nobody can say where it leads: a loop of links, a folder that may not be
-/// searched, `..` behind what does not exist.
+/// Follows an absolute path; `None` when it cannot be resolved: a loop of symlinks, a folder that may not be searched,
+/// `..` after a name that does not exist.
 pub fn follow_symlinks(path: &Path, look: &dyn Fn(&Path) -> PathStat) -> Option<FollowedPath> {
     let mut names = split_steps(path);
     let mut real = PathBuf::from("/");
@@ -82,7 +83,7 @@ enum PathStep {
     Normal(PathBuf),
 }
 
-/// The names of a path, the first one last.
+/// Returns the names of a path in reverse order.
 fn split_steps(path: &Path) -> Vec<PathStep> {
     let names = path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(PathStep::Normal(name.into())),

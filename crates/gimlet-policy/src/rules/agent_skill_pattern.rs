@@ -1,4 +1,5 @@
-//! Rules about one kind of agent or one skill. A rule that forbids ignores case and arguments; one that allows is exact.
+//! Rules about one kind of agent or one skill. A rule that forbids ignores case and arguments; one that allows is
+//! exact.
 
 use serde_json::{Map, Value};
 
@@ -28,7 +29,7 @@ impl AgentPattern {
         input.is_some_and(|input| matches_wildcard(&self.0, agent_kind(input)))
     }
 
-    /// Whether the kind itself is forbidden, so that it need not be offered.
+    /// Returns true if the kind itself is forbidden, so that it need not be offered.
     pub(crate) fn matches_kind(&self, kind: &str) -> bool {
         matches_wildcard(&self.0.to_ascii_lowercase(), &kind.to_ascii_lowercase())
     }
@@ -42,12 +43,12 @@ fn agent_kind(input: &Map<String, Value>) -> &str {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SkillPattern {
     name: String,
-    /// Whatever the arguments are.
+    /// True if any arguments match.
     any_arguments: bool,
 }
 
 impl SkillPattern {
-    /// `None` for a pattern without a name.
+    /// Parses the pattern; `None` for one without a name.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (name, open) = match text.strip_suffix(" *").or_else(|| text.strip_suffix(":*")) {
             Some(name) => (name.trim_end(), true),
@@ -61,7 +62,7 @@ impl SkillPattern {
         let Some(input) = input else { return MatchCertainty::Perhaps };
         let Some((skill, _)) = skill_and_arguments(input) else { return MatchCertainty::No };
         let (name, skill) = (self.name.to_ascii_lowercase(), skill.to_ascii_lowercase());
-        // `plugin:*` may be meant for one skill or for all of a plugin; forbidding both is on the safe side.
+        // `plugin:*` may be meant for one skill or for all of a plugin; forbidding both is safe.
         let of_plugin = self.any_arguments && skill.strip_prefix(&name).is_some_and(|rest| rest.starts_with(':'));
         if matches_wildcard(&name, &skill) || of_plugin { MatchCertainty::Yes } else { MatchCertainty::No }
     }

@@ -1,11 +1,11 @@
-//! Which allow rules auto mode sets aside. Its classifier is to judge whatever could be anything: a rule that lets every
-//! command, every script of an interpreter or every agent pass would leave it nothing to judge. The rules come back when
-//! the mode is left.
+//! Allow rules that auto mode suspends. Its classifier has to judge commands that could do anything: a rule that
+//! allows every command, every script of an interpreter or every agent would leave it nothing to judge. The rules are
+//! restored when the mode is left.
 
 use super::{CommandPattern, Rule, RuleSet, RuleSpecifier};
 use crate::shell::base_name;
 
-/// Programs that run whatever text or file they are given.
+/// Programs that run any text or file given to them.
 const INTERPRETERS: &[&str] = &[
     "bash",
     "sh",
@@ -44,7 +44,7 @@ const INTERPRETERS: &[&str] = &[
     "gawk",
 ];
 
-/// Package managers, and those of their words that run a script of the project or of a package.
+/// Package managers, and their subcommands that run a script of the project or of a package.
 const RUNNERS: &[(&str, &[&str])] = &[
     ("npm", &["run", "run-script", "exec", "x"]),
     ("pnpm", &["run", "exec", "dlx", "x"]),
@@ -60,12 +60,12 @@ const RUNNERS: &[(&str, &[&str])] = &[
     ("just", &[]),
 ];
 
-/// Whether a program of this name runs whatever text or file it is given.
+/// Returns true if a program of this name runs any text or file given to it.
 pub(crate) fn is_interpreter(name: &str) -> bool {
     INTERPRETERS.contains(&name)
 }
 
-/// Whether auto mode sets this allow rule aside; with `all_shell`, every rule about commands.
+/// Returns true if auto mode suspends this allow rule; with `all_shell`, every rule about commands.
 pub(crate) fn is_suspended(rule: &Rule, all_shell: bool) -> bool {
     match &rule.specifier {
         RuleSpecifier::All => matches!(rule.tool.as_str(), "Bash" | "Agent" | "Monitor"),
@@ -107,7 +107,7 @@ fn is_script_runner(name: &str, next: Option<&str>) -> bool {
 }
 
 impl RuleSet {
-    /// The rules that are in force in auto mode; with `all_shell`, no allow rule about commands is.
+    /// Returns the rules that are in force in auto mode; with `all_shell`, no allow rule about commands is.
     pub fn for_auto_mode(&self, all_shell: bool) -> RuleSet {
         let allow = self.allow.iter().filter(|rule| !is_suspended(rule, all_shell)).cloned().collect();
         RuleSet { allow, ..self.clone() }

@@ -1,34 +1,34 @@
 //! Patterns of shell rules: exact words, a prefix of words, or `*` anywhere. Words are compared after quote removal;
-//! what a word may become when it is expanded can only make a forbidding rule ask.
+//! the possible expansions of a word can only make a forbidding rule ask.
 
 use super::suggestable_prefixes::exceeds_suggested_rule;
 use crate::shell::{UNKNOWN_CHAR, Word, WordPiece, base_name, parse_static_words, subcommand_starts};
 
-/// Work that comparing two patterns may take before the answer is "perhaps".
+/// Limit of steps in comparing two patterns; beyond it the answer is "perhaps".
 const MOST_STEPS: usize = 1 << 20;
 
-/// How well a pattern fits a command that may contain unknown parts.
+/// Certainty that a pattern matches a command that may contain unknown parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum MatchCertainty {
     No,
-    /// For some value of the unknown parts.
+    /// It matches for some value of the unknown parts.
     Perhaps,
     Yes,
 }
 
-/// What a `Bash(…)` rule matches.
+/// Pattern of a `Bash(…)` rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CommandPattern {
     /// Exactly these words.
     Exact(Vec<String>),
     /// These words, then anything or nothing.
     Prefix(Vec<String>),
-    /// `*` stands for any run of characters over the words joined by one blank.
+    /// `*` matches any run of characters over the words joined by one space.
     Glob { pattern: String, open_end: bool },
 }
 
 impl CommandPattern {
-    /// `None` when the text is more than one command, which a rule cannot describe.
+    /// Parses the pattern; `None` when the text is more than one command, which a rule cannot describe.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (head, open_end) = match text.strip_suffix(":*").or_else(|| text.strip_suffix(" *")) {
             Some(head) => (head.trim_end(), true),
@@ -45,8 +45,8 @@ impl CommandPattern {
         Some(if open_end { CommandPattern::Prefix(words) } else { CommandPattern::Exact(words) })
     }
 
-    /// Whether an allow rule covers one simple command. A word that is only known at run time equals no word of a rule;
-    /// it may stand where the rule leaves the words open.
+    /// Returns true if an allow rule covers one simple command. A word that is only known at run time equals no word
+    /// of a rule; it may stand where the rule leaves the words open.
     pub(crate) fn allows(&self, words: &[Word]) -> bool {
         let Some(name) = words.first().and_then(Word::value) else { return false };
         let begins_with = |expected: &[String]| {
@@ -66,14 +66,14 @@ impl CommandPattern {
         }
     }
 
-    /// The same for a rule that was offered: it stops short of options that run something else.
+    /// Returns true if a suggested rule covers the command: it excludes options that run another program.
     pub(crate) fn allows_as_suggested(&self, words: &[Word]) -> bool {
         let stops = || matches!(self, CommandPattern::Prefix(expected) if exceeds_suggested_rule(expected, words));
         self.allows(words) && !stops()
     }
 
-    /// How well a rule that forbids fits a command, also by the base name of a path-qualified command word, and without
-    /// the options that stand in front of a subcommand.
+    /// Returns the certainty that a rule that forbids matches a command, also by the base name of a path-qualified
+    /// command word, and without the options in front of a subcommand.
     pub(crate) fn forbids(&self, words: &[Word]) -> MatchCertainty {
         let fits = self.without_leading_options(words).map(|(words, certain)| {
             let fit = self.forbids_as_written(&words);
@@ -82,7 +82,8 @@ impl CommandPattern {
         self.forbids_as_written(words).max(fits.max().unwrap_or(MatchCertainty::No))
     }
 
-    /// The command without options in front of its subcommand, and whether that is certainly the same one.
+    /// Returns the command without options in front of its subcommand, with true if that is certainly an equal
+    /// command.
     fn without_leading_options<'w>(&self, words: &'w [Word]) -> impl Iterator<Item = (Vec<Word>, bool)> + use<'w> {
         let name = words.first().and_then(Word::value).map(base_name);
         let named = name.is_some_and(|name| self.may_name(name));
@@ -112,7 +113,7 @@ impl CommandPattern {
         if dynamic && named.iter().flatten().any(possible) { MatchCertainty::Perhaps } else { MatchCertainty::No }
     }
 
-    /// Whether a rule that forbids is about this command, whatever its unknown parts turn into.
+    /// Returns true if a rule that forbids is about this command for any value of its unknown parts.
     pub(crate) fn certainly_forbids(&self, words: &[Word]) -> bool {
         let fits = |words: &[Word]| {
             let base = command_base_name(words);
@@ -121,13 +122,13 @@ impl CommandPattern {
         fits(words) || self.without_leading_options(words).any(|(words, certain)| certain && fits(&words))
     }
 
-    /// Whether a program of this name could be one that the rule is about.
+    /// Returns true if a program of this name could be one that the rule is about.
     pub(crate) fn may_name(&self, name: &str) -> bool {
         match self {
             CommandPattern::Exact(words) | CommandPattern::Prefix(words) => {
                 words.first().is_some_and(|first| base_name(first) == name)
             }
-            // One that begins with `*` is held against whole commands anyway.
+            // A pattern that begins with `*` is matched against whole commands anyway.
             CommandPattern::Glob { pattern, .. } => {
                 let first = pattern.split(' ').next().unwrap_or("");
                 !first.starts_with('*') && matches_wildcard(base_name(first), name)
@@ -135,7 +136,7 @@ impl CommandPattern {
         }
     }
 
-    /// Whether a text that the rule is about may begin with these letters.
+    /// Returns true if a text that the rule is about may begin with these characters.
     fn may_begin_with(&self, letters: &str) -> bool {
         let first = match self {
             CommandPattern::Exact(words) | CommandPattern::Prefix(words) => words.first().map_or("", String::as_str),
@@ -154,7 +155,7 @@ impl CommandPattern {
             CommandPattern::Prefix(expected) => starts(expected),
             CommandPattern::Glob { pattern, open_end } => {
                 let fits = |text: &str| glob_matches(pattern, *open_end, text);
-                // Whether or not the words are there that may turn into none.
+                // Match with and without the words that may expand to none.
                 fits(&join_masked(words, named.replaced))
                     || (fits(&join_with_blanks(words, named.replaced, false))
                         && fits(&join_with_blanks(words, named.replaced, true)))
@@ -162,15 +163,15 @@ impl CommandPattern {
         }
     }
 
-    /// Whether every command that `narrow` speaks of is one that this pattern speaks of. When in doubt it is not.
+    /// Returns true if this pattern covers every command that `narrow` covers; false when in doubt.
     pub(crate) fn covers(&self, narrow: &Self) -> bool {
-        // What is open in the narrow one can only be met by what is open in the wide one.
+        // An open part of the narrow pattern can only be covered by an open part of the wide one.
         let closed = |text: &String| text.replace('*', &UNKNOWN_CHAR.to_string());
         let wide = self.glob_texts();
         narrow.glob_texts().iter().map(closed).all(|text| wide.iter().any(|wide| matches_wildcard(wide, &text)))
     }
 
-    /// The pattern as texts with `*`.
+    /// Returns the pattern as texts with `*`.
     fn glob_texts(&self) -> Vec<String> {
         let (head, open_end) = match self {
             CommandPattern::Exact(words) => (words.join(" "), false),
@@ -186,12 +187,12 @@ impl CommandPattern {
 struct CommandName<'w> {
     /// The name, as far as it is known.
     known: Option<&'w str>,
-    /// What stands in place of the command word, if it is not its own.
+    /// Replacement of the command word, if there is one.
     replaced: Option<&'w str>,
 }
 
 impl<'w> CommandName<'w> {
-    /// The command word itself, and what stands behind its last slash.
+    /// Returns the command word itself, and the part after its last slash.
     fn candidates(words: &'w [Word], base: Option<&'w str>) -> [Option<Self>; 2] {
         let itself = Self { known: words.first().and_then(Word::value), replaced: None };
         let by_base = base
@@ -200,15 +201,15 @@ impl<'w> CommandName<'w> {
     }
 }
 
-/// The base name of a path-qualified command word. Also of one in which something is not known: what stands behind its
-/// last slash is the name.
+/// Returns the base name of a path-qualified command word, also of one with unknown parts: the part after its last
+/// slash is the name.
 fn command_base_name(words: &[Word]) -> Option<String> {
     let first = words.first()?;
     let slash = |piece: &WordPiece| matches!(piece, WordPiece::Text(text) if text.contains('/'));
     first.pieces().iter().any(slash).then(|| base_name(&first.masked()).to_owned())
 }
 
-/// Operators, expansions and line breaks outside quotes.
+/// Returns true for operators, expansions and line breaks outside quotes.
 fn has_operator(text: &str) -> bool {
     let mut quote = None;
     let mut chars = text.chars();
@@ -226,27 +227,27 @@ fn has_operator(text: &str) -> bool {
     false
 }
 
-/// Commands that run or delete whatever they are told: only a rule with exactly their words approves them.
+/// Returns true for commands that run or delete their operands: only a rule with exactly their words approves them.
 fn needs_exact_rule(words: &[Word]) -> bool {
     let Some((name, arguments)) = words.split_first() else { return false };
     let acts =
         |text: &str| ["-exec", "-ok", "-delete", "-fprint", "-fls"].iter().any(|action| text.starts_with(action));
     match name.value().map(base_name) {
         Some("watch" | "setsid" | "ionice" | "flock") => true,
-        // A word that only shows at run time may be an action.
+        // A word that is only known at run time may be an action.
         Some("find") => arguments.iter().any(|word| word.value().is_none_or(acts)),
         _ => false,
     }
 }
 
-/// The words with blanks between them, with or without those that may vanish.
+/// Joins the words with spaces, with or without those that may vanish.
 fn join_with_blanks(words: &[Word], name: Option<&str>, shortest: bool) -> String {
     let kept = words.iter().enumerate().filter(|(at, word)| *at == 0 || !(shortest && may_vanish(word)));
     let texts = kept.map(|(at, word)| name.filter(|_| at == 0).map_or_else(|| word.masked(), str::to_owned));
     texts.collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a word may turn into no word at all.
+/// Returns true if a word may expand to no word at all.
 fn may_vanish(word: &Word) -> bool {
     let may_be_empty = |piece: &WordPiece| {
         matches!(piece, WordPiece::Unknown | WordPiece::Choice(_) | WordPiece::Variable(_) | WordPiece::Output(_))
@@ -254,7 +255,7 @@ fn may_vanish(word: &Word) -> bool {
     !word.pieces().is_empty() && word.pieces().iter().all(may_be_empty)
 }
 
-/// The words joined by one blank. A word that is nothing but expansions may vanish, so its blanks do, too.
+/// Joins the words by one space. A word that is nothing but expansions may vanish, and its spaces with it.
 fn join_masked(words: &[Word], name: Option<&str>) -> String {
     let mut text = String::new();
     let mut vanishing = false;
@@ -276,7 +277,7 @@ fn glob_matches(pattern: &str, open_end: bool, text: &str) -> bool {
     matches_wildcard(pattern, text) || (open_end && matches_wildcard(&format!("{pattern} *"), text))
 }
 
-/// Whether `text` matches `pattern`, in which `*` is any run of characters.
+/// Returns true if `text` matches `pattern`, in which `*` is any run of characters.
 pub fn matches_wildcard(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or("");
@@ -290,14 +291,14 @@ pub fn matches_wildcard(pattern: &str, text: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Whether some text matches both the rule (with `*`) and the command (with unknown stretches).
+/// Returns true if some text matches both the rule (with `*`) and the command (with unknown parts).
 fn may_intersect(rule: &str, command: &str) -> bool {
     let rule: Vec<Option<char>> = rule.chars().map(|c| (c != '*').then_some(c)).collect();
     let command: Vec<Option<char>> = command.chars().map(|c| (c != UNKNOWN_CHAR).then_some(c)).collect();
     if (rule.len() + 1) * (command.len() + 1) > MOST_STEPS {
         return true;
     }
-    // `reach[j]`: the rule up to the current position and the command up to j can describe the same text.
+    // `reach[j]`: the rule up to the current position and the command up to j can describe one text.
     let mut reach = vec![false; command.len() + 1];
     reach[0] = true;
     close_over_unknowns(&mut reach, &command);
@@ -313,7 +314,7 @@ fn may_intersect(rule: &str, command: &str) -> bool {
                     match known {
                         Some(known) if known == c => next[at + 1] = true,
                         Some(_) => {}
-                        // The unknown stretch takes this character and stays open.
+                        // The unknown part consumes this character and stays open.
                         None => next[at] = true,
                     }
                 }
@@ -328,7 +329,7 @@ fn may_intersect(rule: &str, command: &str) -> bool {
     reach[command.len()]
 }
 
-/// An unknown stretch may also be empty.
+/// Advances over unknown parts, which may be empty.
 fn close_over_unknowns(reach: &mut [bool], command: &[Option<char>]) {
     for (at, known) in command.iter().enumerate() {
         if reach[at] && known.is_none() {
@@ -376,7 +377,7 @@ mod tests {
         assert!(may_intersect("rm x", &format!("{unknown}rm x")));
     }
 
-    /// The beginning of a command only settles what looking at all of it would say as well.
+    /// The beginning of a command only settles what a check of all of it would settle as well.
     #[test]
     fn a_beginning_rules_out_nothing_that_could_be_meant() {
         let unknown = Word::unknown();

@@ -1,5 +1,5 @@
-//! `WebFetch(domain:…)` rules. A URL whose host is not plain to see has no host here: it is never allowed by a domain
-//! rule, and one that forbids then asks.
+//! `WebFetch(domain:…)` rules. A URL whose host is ambiguous has no host here: it is never allowed by a domain rule,
+//! and one that forbids then asks.
 
 /// A host pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub(crate) enum DomainPattern {
     Any,
     /// `*.host`: every subdomain, at any depth, but not the host itself.
     SubdomainsOf(String),
-    /// Labels, in each of which `*` stands for any run of characters.
+    /// Labels, in each of which `*` matches any run of characters.
     Labels(Vec<String>),
 }
 
@@ -42,7 +42,7 @@ impl DomainPattern {
     }
 }
 
-/// The host of an `http` or `https` URL, lower-cased; `None` when it is missing or could be read in two ways.
+/// Returns the host of an `http` or `https` URL, lower-cased; `None` when it is missing or ambiguous.
 pub(crate) fn parse_host(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     if !scheme.eq_ignore_ascii_case("https") && !scheme.eq_ignore_ascii_case("http") {

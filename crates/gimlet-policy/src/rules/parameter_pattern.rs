@@ -1,5 +1,5 @@
 //! Rules about one top-level parameter of a call, `Tool(parameter:value)`: they can only forbid. The value is compared
-//! with what was given, as text; a parameter that was left out never matches.
+//! as text; a parameter that was left out never matches.
 
 use serde_json::{Map, Value};
 
@@ -17,7 +17,7 @@ impl ParameterPattern {
         (!name.is_empty() && !value.is_empty()).then(|| Self { name: name.to_owned(), value: value.to_owned() })
     }
 
-    /// How well the given parameters fit; unknown ones may be anything.
+    /// Returns the certainty that the parameters match; unknown ones may be anything.
     pub(crate) fn forbids(&self, input: Option<&Map<String, Value>>) -> MatchCertainty {
         let Some(input) = input else { return MatchCertainty::Perhaps };
         let given = match input.get(&self.name) {

@@ -1,5 +1,5 @@
 //! Changes to permissions while a session runs, in the form that hooks, programs and dialogs share. Applying one is
-//! pure; writing it to a settings file is somebody else's.
+//! pure; it is never written to a settings file here.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub enum PermissionUpdate {
         #[serde(default, deserialize_with = "or_session")]
         destination: UpdateDestination,
     },
-    /// In place of all rules of that behaviour and destination.
+    /// Replaces all rules of that behavior and destination.
     ReplaceRules {
         rules: Vec<RuleValue>,
         behavior: Behavior,
@@ -60,7 +60,7 @@ impl PermissionUpdate {
         }
     }
 
-    /// The rules that it brings, as they are written.
+    /// Returns the rules that the change adds, as they are written.
     pub fn added_rules(&self) -> Option<(Behavior, Vec<String>)> {
         match self {
             PermissionUpdate::AddRules { rules, behavior, .. }
@@ -71,7 +71,7 @@ impl PermissionUpdate {
         }
     }
 
-    /// Whether it brings rules that allow something.
+    /// Returns true if the change adds rules that allow something.
     fn adds_allow_rules(&self) -> bool {
         match self {
             PermissionUpdate::AddRules { rules, behavior, .. }
@@ -82,7 +82,7 @@ impl PermissionUpdate {
         }
     }
 
-    /// The same change for this session alone.
+    /// Returns the change with the session as its destination.
     #[must_use]
     pub fn for_session(mut self) -> Self {
         match &mut self {
@@ -97,7 +97,7 @@ impl PermissionUpdate {
     }
 }
 
-/// A rule in two parts.
+/// A rule split into tool and specifier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleValue {
@@ -111,7 +111,7 @@ impl RuleValue {
         Self { tool_name: tool.into(), rule_content: content }
     }
 
-    /// A rule that was written in one piece.
+    /// Splits a rule's text.
     pub fn from_text(text: &str) -> Self {
         match text.split_once('(') {
             Some((tool, rest)) => Self::new(tool, Some(rest.strip_suffix(')').unwrap_or(rest).to_owned())),
@@ -119,7 +119,7 @@ impl RuleValue {
         }
     }
 
-    /// The rule in one piece.
+    /// Returns the rule's text.
     pub fn text(&self) -> String {
         match &self.rule_content {
             Some(content) if !content.is_empty() => format!("{}({content})", self.tool_name),
@@ -128,20 +128,20 @@ impl RuleValue {
     }
 }
 
-/// How long a change lasts and for whom. One without a home lasts as long as the session.
+/// Lifetime and scope of a change. One without a destination lasts as long as the session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum UpdateDestination {
     #[default]
     Session,
-    /// Beside the rules of flags, for as long as the session.
+    /// Beside the rules of flags, until the session ends.
     CliArg,
     LocalSettings,
     ProjectSettings,
     UserSettings,
 }
 
-/// What rules are called that came to those of flags while the session ran.
+/// Label of rules that were added to those of flags while the session ran.
 const BESIDE_FLAGS: &str = "the command line, as changed in this session";
 
 fn or_session<'de, D: Deserializer<'de>>(value: D) -> Result<UpdateDestination, D::Error> {
@@ -159,45 +159,45 @@ impl UpdateDestination {
         }
     }
 
-    /// Whether the change outlives the session.
+    /// Returns true if the change outlives the session.
     pub fn is_persistent(self) -> bool {
         !matches!(self, UpdateDestination::Session | UpdateDestination::CliArg)
     }
 
-    /// Where rules that are added here come from.
+    /// Returns the source of rules that are added at this destination.
     pub fn rule_source(self, anchor: impl Into<PathBuf>) -> RuleSource {
         let source = RuleSource::new(self.scope(), anchor);
         if self == UpdateDestination::CliArg { source.with_label(BESIDE_FLAGS) } else { source }
     }
 
-    /// Whether a rule from there is one of those that a change is about.
+    /// Returns true if a change to this destination is about a rule from `source`.
     fn owns_rules_from(self, source: &RuleSource) -> bool {
         source.scope == self.scope() && (self != UpdateDestination::CliArg || source.is_cli_flag())
     }
 }
 
 impl RuleSource {
-    /// Whether it is a flag that holds rules, and no settings that a flag names.
+    /// Returns true if the source is a flag that holds rules, and not a settings file that a flag names.
     pub fn is_cli_flag(&self) -> bool {
         self.scope == RuleScope::CommandLine && self.file.is_none()
     }
 
-    /// Whether it was said while the session ran, and stands in no flag and no file.
+    /// Returns true if the rule was added while the session ran, and stands in no flag and no file.
     pub fn is_session_only(&self) -> bool {
         self.scope == RuleScope::Session || (self.is_cli_flag() && self.label == BESIDE_FLAGS)
     }
 }
 
-/// What permissions consist of and what may change.
+/// Permissions of a session that updates may change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionPermissions {
     pub mode: PermissionMode,
     pub rules: RuleSet,
     /// Further working directories.
     pub directories: Vec<PathBuf>,
-    /// Whether the session was started in a way that lets it go over to bypassing permissions.
+    /// True if the session was started in a way that lets it switch to bypassing permissions.
     pub bypass_reachable: bool,
-    /// Whether somebody reviews in auto mode. Settings can take that away.
+    /// True if a classifier is available for auto mode. Settings can disable it.
     pub auto_available: bool,
 }
 
@@ -217,7 +217,7 @@ pub enum PermissionUpdateError {
 }
 
 impl SessionPermissions {
-    /// Applies a change, wholly or not at all. `source` says for a destination where its rules are anchored.
+    /// Applies a change, wholly or not at all. `source` returns for a destination the source of its rules.
     pub fn apply(
         &mut self,
         update: &PermissionUpdate,
@@ -273,7 +273,7 @@ impl SessionPermissions {
 }
 
 impl RuleSet {
-    /// Takes over what was only said for the running session, when everything else was read anew.
+    /// Takes over the rules that were only added for the running session, when everything else was reloaded.
     pub fn carry_over_session_rules(&mut self, old: &RuleSet) {
         let counts = |behavior: &Behavior| *behavior != Behavior::Allow || !self.managed_allows_only;
         let behaviors = [Behavior::Deny, Behavior::Ask, Behavior::Allow].into_iter().filter(counts);
@@ -293,7 +293,7 @@ fn parse_rules(
     Ok(rules.collect::<Result<_, _>>()?)
 }
 
-/// `Bash(x *)` and `Bash(x:*)` are one rule in two spellings.
+/// Returns true for equal rules; `Bash(x *)` and `Bash(x:*)` are one rule in two spellings.
 fn is_same_rule(a: &str, b: &str) -> bool {
     let spelled = |text: &str| text.trim().replace(":*)", " *)");
     spelled(a) == spelled(b)
@@ -376,7 +376,7 @@ mod tests {
         apply(&mut permissions, &change("removeRules", "Bash")).unwrap();
         let left = permissions.rules.rules(Behavior::Allow);
         assert_eq!(left.iter().map(|rule| rule.source.is_cli_flag()).collect::<Vec<_>>(), [false, true]);
-        // What came beside the flags is not lost when files are read anew.
+        // Rules that were added to those of flags are not lost when files are reloaded.
         let mut anew = RuleSet::default();
         anew.carry_over_session_rules(&permissions.rules);
         assert_eq!(anew.rules(Behavior::Allow).len(), 1);
@@ -415,7 +415,7 @@ mod tests {
         }
         assert!(permissions.rules.rules(Behavior::Allow).is_empty());
         assert_eq!(permissions.rules.rules(Behavior::Deny).len(), 4);
-        // What was said before the administrator's word came does not outlast it either.
+        // Session rules from before the managed setting do not outlast it either.
         let mut before = RuleSet::default();
         before.add(Behavior::Allow, "Read", &source(UpdateDestination::Session)).unwrap();
         before.add(Behavior::Ask, "Bash", &source(UpdateDestination::Session)).unwrap();

@@ -1,5 +1,5 @@
-//! What people should know about their rules: which could not be read, which have no effect, which name a tool that
-//! nobody knows, and which another rule makes pointless. Nothing here changes a decision.
+//! Remarks for users about their rules: which could not be parsed, which have no effect, which name an unknown tool,
+//! and which another rule makes pointless. Nothing here changes a decision.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ use super::{
     Behavior, DomainPattern, InertReason, Rule, RuleError, RuleSet, RuleSource, RuleSpecifier, matches_wildcard,
 };
 
-/// A rule that could not be used, and where it stands. A deny or ask rule among them protects nothing: whoever loads
-/// rules must say so where it is seen.
+/// A rule that could not be used, and its location. A deny or ask rule among them protects nothing: a caller that
+/// loads rules must report it visibly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleProblem {
     pub behavior: Behavior,
@@ -30,7 +30,7 @@ impl fmt::Display for RuleProblem {
     }
 }
 
-/// Something odd about a rule that was accepted.
+/// Remark about a rule that was accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleRemark {
     pub behavior: Behavior,
@@ -39,7 +39,7 @@ pub struct RuleRemark {
     pub oddity: RuleOddity,
 }
 
-/// What is odd about a rule.
+/// Problem of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleOddity {
     /// File rules are written as `Read(…)` or `Edit(…)`.
@@ -48,18 +48,18 @@ pub enum RuleOddity {
     PrimaryField(String),
     /// The tool does not exist on this system.
     OtherSystem,
-    /// Nothing does what it speaks of.
+    /// The rule is about directory changes, which are judged with their command.
     Directory,
-    /// A sign in its path means less than its author may think.
+    /// A character in its path has no special meaning here, although its author may expect one.
     Literal(&'static str),
     /// No tool has this name; perhaps another was meant.
     UnknownTool { name: String, nearest: Option<String> },
-    /// Another rule decides whatever this one could.
+    /// Another rule decides everything that this one could.
     Unreachable { behavior: Behavior, by: String, source: Box<RuleSource> },
 }
 
 impl RuleRemark {
-    /// Whether it is about one of these rules, or about one that they cover.
+    /// Returns true if the remark is about one of these rules, or about one that they cover.
     pub fn concerns(&self, behavior: Behavior, written: &[String]) -> bool {
         let is_written = |by: Behavior, rule: &str| by == behavior && written.iter().any(|text| text.trim() == rule);
         let hides = matches!(&self.oddity, RuleOddity::Unreachable { behavior, by, .. } if is_written(*behavior, by));
@@ -93,7 +93,7 @@ impl fmt::Display for RuleRemark {
 }
 
 impl RuleSet {
-    /// Adds a list of rules; each one that cannot be used is left out and reported, the others count.
+    /// Adds a list of rules; each one that cannot be used is skipped and reported, the others count.
     pub fn load<'a>(
         &mut self,
         behavior: Behavior,
@@ -108,7 +108,8 @@ impl RuleSet {
         problems
     }
 
-    /// Rules without effect, and those that forbid calls of a tool that is not among the `known` ones.
+    /// Returns remarks on rules without effect, and on those that forbid calls of a tool that is not among the `known`
+    /// ones.
     pub fn collect_remarks(&self, known: &[&str]) -> Vec<RuleRemark> {
         let mut remarks = Vec::new();
         for (behavior, rule) in self.iter_all() {
@@ -126,7 +127,7 @@ impl RuleSet {
         remarks
     }
 
-    /// Rules that never decide anything, since one that comes before them in the order covers all they speak of.
+    /// Returns remarks on rules that never decide anything, since one that precedes them covers all their calls.
     pub fn find_unreachable(&self) -> Vec<RuleRemark> {
         let mut remarks = Vec::new();
         for (behavior, rule) in self.iter_all() {
@@ -140,15 +141,15 @@ impl RuleSet {
         remarks
     }
 
-    /// The same for rules that were written just now: those among them that decide nothing, and those that they keep from
-    /// deciding.
+    /// Returns the remarks for rules that were written just now: those among them that decide nothing, and those that
+    /// they keep from deciding.
     pub fn find_newly_unreachable(&self, behavior: Behavior, written: &[String]) -> Vec<RuleRemark> {
         let mut remarks = self.find_unreachable();
         remarks.retain(|remark| remark.concerns(behavior, written));
         remarks
     }
 
-    /// Every rule, in the order of decision.
+    /// Returns every rule, in the order of decision.
     fn iter_all(&self) -> impl Iterator<Item = (Behavior, &Rule)> {
         let lists = [(Behavior::Deny, &self.deny), (Behavior::Ask, &self.ask), (Behavior::Allow, &self.allow)];
         lists.into_iter().flat_map(|(behavior, list)| list.iter().map(move |rule| (behavior, rule)))
@@ -159,7 +160,8 @@ fn new_remark(behavior: Behavior, rule: &Rule, oddity: RuleOddity) -> RuleRemark
     RuleRemark { behavior, rule: rule.text.clone(), source: rule.source.clone(), oddity }
 }
 
-/// What of a path is taken by the letter although other programs give it a meaning: hardly any file is called so.
+/// Returns a remark on a character of a path pattern that is matched literally although other programs interpret it:
+/// hardly any file has such a name.
 fn find_literal_sign(rule: &str) -> Option<RuleOddity> {
     let path = rule.split_once('(')?.1.trim_end().strip_suffix(')')?;
     let listed =
@@ -179,7 +181,8 @@ fn find_literal_sign(rule: &str) -> Option<RuleOddity> {
     Some(RuleOddity::Literal(what))
 }
 
-/// Names with `_` belong to servers that may not be running, and a glob may stand for tools to come.
+/// Returns a remark on an unknown tool. Names with `_` belong to servers that may not be running, and a glob may match
+/// future tools.
 fn find_unknown_tool(rule: &Rule, known: &[&str]) -> Option<RuleOddity> {
     let name = rule.tool.as_str();
     if name.contains(['_', '*']) || known.iter().any(|known| super::canonical_tool_name(known) == name) {
@@ -190,7 +193,7 @@ fn find_unknown_tool(rule: &Rule, known: &[&str]) -> Option<RuleOddity> {
     Some(RuleOddity::UnknownTool { name: name.to_owned(), nearest })
 }
 
-/// Whether whatever `narrow` speaks of is also what `wide` speaks of. When in doubt it is not.
+/// Returns true if `wide` covers everything that `narrow` covers; false when in doubt.
 fn covers_rule(wide: &Rule, narrow: &Rule) -> bool {
     if matches!(narrow.specifier, RuleSpecifier::Inert(_)) {
         return false;

@@ -1,5 +1,5 @@
-//! Where a rule came from: for people, who want to find and change it, and for path patterns, whose leading `/` stands
-//! for a folder of the source. It holds no policy.
+//! Source of a rule: for users, who want to find and change it, and for path patterns, whose leading `/` stands for a
+//! folder of the source. It holds no policy.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -51,11 +51,11 @@ impl fmt::Display for RuleScope {
     }
 }
 
-/// Where one rule came from.
+/// Source of one rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleSource {
     pub scope: RuleScope,
-    /// In words for people: `the project settings`, `--disallowedTools`.
+    /// Label for users: `the project settings`, `--disallowedTools`.
     pub label: String,
     #[serde(default, with = "lossy::option", skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
@@ -67,18 +67,18 @@ pub struct RuleSource {
 }
 
 impl RuleSource {
-    /// A source that is called by its scope.
+    /// Creates a source that is labelled by its scope.
     pub fn new(scope: RuleScope, anchor: impl Into<PathBuf>) -> Self {
         Self { scope, label: scope.to_string(), file: None, line: None, anchor: anchor.into() }
     }
 
-    /// The same source under another name, such as that of a flag.
+    /// Returns the source under another name, such as that of a flag.
     pub fn with_label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    /// The same source, in this file and on this line of it.
+    /// Returns the source with this file and line.
     pub fn in_file(mut self, file: impl Into<PathBuf>, line: Option<u32>) -> Self {
         self.file = Some(file.into());
         self.line = line;

@@ -1,12 +1,12 @@
-//! What stands in the parentheses of a rule, tool by tool. A text that could be read in two ways is read in the one that
-//! its tool has a grammar for; only what is plainly the name of a parameter is a rule about one.
+//! Specifiers in the parentheses of a rule, tool by tool. An ambiguous text is parsed by the grammar of its tool; only
+//! an unambiguous parameter name makes a rule about a parameter.
 
 use super::agent_skill_pattern::{AgentPattern, SkillPattern};
 use super::parameter_pattern::ParameterPattern;
 use super::{Behavior, CommandPattern, DomainPattern, RuleError};
 use crate::paths::PathPattern;
 
-/// What narrows a rule down.
+/// Restriction of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RuleSpecifier {
     /// Every call of the tool.
@@ -17,11 +17,11 @@ pub(crate) enum RuleSpecifier {
     Parameter(ParameterPattern),
     Agent(AgentPattern),
     Skill(SkillPattern),
-    /// Accepted for the sake of files that other programs read, too; speaks of no call.
+    /// Accepted for compatibility with files that other programs read, too; matches no call.
     Inert(InertReason),
 }
 
-/// Why a rule has no effect.
+/// Reason why a rule has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InertReason {
     /// File rules are written as `Read(…)` or `Edit(…)`.
@@ -30,7 +30,7 @@ pub(crate) enum InertReason {
     PrimaryField(String),
     /// The tool does not exist on this system.
     OtherSystem,
-    /// Where the person may take the session; gimlet stays where it is.
+    /// A directory that the user may move the session to; gimlet stays in its directory.
     Directory,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn parse_specifier(
             None => Err(RuleError::CompoundCommand { rule: rule.to_owned() }),
         },
         RuleGrammar::File => Ok(RuleSpecifier::Path(path()?)),
-        // A pattern that cannot be read is a mistake, whoever the rule is for.
+        // A pattern that cannot be parsed is an error for any kind of rule.
         RuleGrammar::Directory => path().map(|_| RuleSpecifier::Inert(InertReason::Directory)),
         RuleGrammar::InertFile => Ok(RuleSpecifier::Inert(InertReason::FileTool)),
         RuleGrammar::OtherSystem => Ok(RuleSpecifier::Inert(InertReason::OtherSystem)),
@@ -111,7 +111,7 @@ enum RuleGrammar {
 }
 
 impl RuleGrammar {
-    /// By the name as it is written: an older name may have another grammar than the tool that it stands for.
+    /// Returns the grammar for a tool's written name: an older name may have another grammar than the current one.
     fn for_tool(written: &str) -> Self {
         match written {
             "Bash" | "Monitor" => RuleGrammar::Command,
@@ -126,8 +126,8 @@ impl RuleGrammar {
         }
     }
 
-    /// Whether `name:value` speaks of a parameter. A tool that has a grammar of its own has only these parameters; of any
-    /// other tool every word may be one.
+    /// Returns true if `name:value` is about a parameter. A tool that has a grammar of its own has only these
+    /// parameters; for any other tool every word may be one.
     fn is_parameter(self, name: &str, value: &str) -> bool {
         let word = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
         let known: &[&str] = match self {

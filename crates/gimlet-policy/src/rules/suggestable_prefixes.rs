@@ -1,9 +1,10 @@
-//! Which beginnings of commands may be offered as rules that leave the rest open. It is a list of what is known to do one
-//! thing whatever follows; a sub-command that is missing here is offered word for word, so a new one of some program
-//! costs a question and nothing else. What runs a program or text that its operands name must never be in it.
+//! Prefixes of commands that may be suggested as rules that leave the rest open. It is a list of commands that are
+//! known to do one thing with any operands; a subcommand that is missing here is suggested word for word, so a new one
+//! only costs a question. A command that runs a program or text named by its operands must never be in it.
 //!
-//! Some of these have options that name a program (`git fetch --upload-pack`, `go test -exec`). A rule that was offered does
-//! not reach over those: whoever says yes to `go test *` means tests. Whoever writes a rule means what it says.
+//! Some of these have options that name a program (`git fetch --upload-pack`, `go test -exec`). A suggested rule does
+//! not cover those: a user who accepts `go test *` means tests. A rule that a user writes covers everything that it
+//! matches.
 
 mod build_targets;
 mod program_options;
@@ -11,21 +12,21 @@ mod program_options;
 use super::{Rule, RuleScope, RuleSpecifier, is_interpreter};
 use crate::shell::{Word, base_name};
 
-/// What may follow the words that begin a command.
+/// Words that may follow the beginning of a command.
 enum NextWord {
     /// One of these.
     OneOf(&'static [&'static str]),
-    /// A name of the project's own, such as that of a target: it is the project that says what it runs.
+    /// A name of the project's own, such as that of a target: the project defines what it runs.
     ProjectName,
 }
 
 use NextWord::{OneOf, ProjectName};
 
-/// Scripts by the names that most projects give them. Where a runner takes programs as well as scripts, only these are known
-/// to be no programs.
+/// Scripts by the names that most projects use. Where a runner takes programs as well as scripts, only these are known
+/// not to be programs.
 const SCRIPTS: &[&str] =
     &["test", "build", "lint", "start", "dev", "format", "typecheck", "type-check", "check", "clean", "coverage"];
-/// Tools of Python projects that check or test and start nothing that they are told.
+/// Tools of Python projects that check or test and start no program named by their operands.
 const CHECKERS: &[&str] = &["pytest", "ruff", "mypy", "black", "flake8", "isort", "pyright", "pylint"];
 const CONTAINERS: &[&str] = &["ls", "ps", "logs", "inspect", "start", "stop", "restart", "rm", "prune", "top", "stats"];
 const IMAGES: &[&str] = &["ls", "pull", "push", "build", "tag", "rm", "inspect", "history", "prune"];
@@ -36,7 +37,7 @@ const ENGINE: &[&str] = &[
     "stats", "version", "info",
 ];
 
-/// The beginnings, the longer ones of a program first.
+/// The prefixes, the longer ones of a program first.
 const KNOWN: &[(&[&str], NextWord)] = &[
     (&["git", "remote"], OneOf(&["add", "remove", "rename", "set-url", "get-url", "show", "prune"])),
     (&["git", "stash"], OneOf(&["push", "pop", "apply", "list", "show", "drop", "branch"])),
@@ -165,13 +166,14 @@ const KNOWN: &[(&[&str], NextWord)] = &[
     (&["mix"], OneOf(&["compile", "test", "format", "deps.get", "deps.update", "credo", "dialyzer", "ecto.migrate"])),
 ];
 
-/// How many of the words a rule may hold fast and leave the rest open; `None` for a command that is only offered as it is.
+/// Returns the number of words that a rule may fix and leave the rest open; `None` for a command that is only
+/// suggested as it is.
 pub(crate) fn open_prefix_length(words: &[&str]) -> Option<usize> {
     fixed_prefix_length(words).filter(|_| !build_targets::takes_several_targets(words))
 }
 
-/// The same for rules that were offered once: of some programs the words behind are further targets, which no rule leaves
-/// open any more.
+/// Returns the number of words that a suggested rule fixes, also for rules of the past: for some programs the words
+/// after them are further targets, which new suggestions do not leave open.
 fn fixed_prefix_length(words: &[&str]) -> Option<usize> {
     let (start, next) = KNOWN.iter().find(|(start, _)| words.starts_with(start))?;
     let word = words.get(start.len())?;
@@ -184,8 +186,8 @@ fn fixed_prefix_length(words: &[&str]) -> Option<usize> {
 }
 
 impl Rule {
-    /// Whether an allow rule covers one simple command. What was offered stands where such rules are kept, in the form that
-    /// they have.
+    /// Returns true if an allow rule covers one simple command. Suggested rules are recognised by their source and
+    /// form.
     pub(crate) fn allows_command(&self, words: &[Word]) -> bool {
         let RuleSpecifier::Command(pattern) = &self.specifier else { return false };
         let kept = matches!(self.source.scope, RuleScope::Local | RuleScope::Session);
@@ -194,8 +196,8 @@ impl Rule {
     }
 }
 
-/// Whether a rule for these words and anything behind would be one of those that are offered, and a command has an option
-/// behind them that such a rule does not reach over.
+/// Returns true if a rule for these words and anything after them would be a suggested one, and the command has an
+/// option or a target after them that such a rule does not cover.
 pub(super) fn exceeds_suggested_rule(prefix: &[String], words: &[Word]) -> bool {
     let fixed: Vec<&str> = prefix.iter().map(String::as_str).collect();
     // A command may be shorter than the rule.
@@ -205,7 +207,7 @@ pub(super) fn exceeds_suggested_rule(prefix: &[String], words: &[Word]) -> bool 
     fixed_prefix_length(&fixed) == Some(fixed.len()) && more()
 }
 
-/// The same for a command by itself, which is then only offered as it is.
+/// Returns true if a command may run another program by its options; it is then only suggested as it is.
 pub(crate) fn may_run_other_program(fixed: &[&str], rest: &[&str]) -> bool {
     let rest: Vec<Word> = rest.iter().map(|word| Word::from_literal(word)).collect();
     program_options::may_run_program(fixed, &rest)

@@ -218,7 +218,7 @@ fn each_part_of_a_longer_command_gets_its_own_rule() {
     assert_eq!(suggest_for_run("cd /other && make all"), ["Bash(cd /other)", "Bash(make all)"]);
 }
 
-/// Whether the rule that is offered for the first command covers the second one.
+/// Returns true if the rule that is suggested for the first command covers the second one.
 fn offer_covers(offered: &str, later: &str) -> bool {
     let source = RuleSource::new(RuleScope::Local, "/repo");
     let mut rules = RuleSet::default();
@@ -283,7 +283,7 @@ fn an_offered_rule_does_not_reach_over_options_that_run_programs() {
     ] {
         assert!(offer_covers(offered, offered), "{offered}");
         assert!(!offer_covers(offered, later), "{later}");
-        // And where it stands in the command itself, only that command is offered.
+        // If it stands in the command itself, only that command is suggested.
         assert!(
             suggest_for_run(later).iter().all(|rule| !rule.ends_with(" *)")),
             "{later}: {:?}",
@@ -316,7 +316,7 @@ fn an_offered_rule_covers_what_people_write_behind_it() {
     }
 }
 
-/// The words behind a target are further targets.
+/// The words after a target are further targets.
 #[test]
 fn what_builds_targets_is_offered_word_for_word() {
     for text in [
@@ -346,7 +346,7 @@ fn what_builds_targets_is_offered_word_for_word() {
     }
 }
 
-/// Rules that were offered before stay where they are kept, and do not reach over another target either.
+/// Rules that were suggested before stay in effect, and do not cover another target either.
 #[test]
 fn a_kept_rule_about_a_target_covers_its_options_and_no_other_target() {
     let allows = |rule: &str, command: &str| {
@@ -392,7 +392,7 @@ fn a_rule_written_by_the_user_is_taken_literally() {
         ("Bash(go test -exec *)", "go test -exec ./x ./..."),
         ("Bash(make SHELL=./x *)", "make SHELL=./x all"),
     ];
-    // Spelled otherwise than what is offered, or kept elsewhere.
+    // Spelled otherwise than suggested rules, or stored elsewhere.
     let spelled = [
         ("Bash(make test:*)", "make test TESTS=a ARGS='-k foo' CC=clang"),
         ("Bash(make build:*)", "make build -f x.mk"),

@@ -1,4 +1,4 @@
-//! A message as the events of a stream, in the order and shape that the service gives them.
+//! Rendering of a message as stream events, in the order and shape that the service uses.
 //!
 //! Oddities that concern events (usage styles, unknown events, pings) are made here; everything about bytes is in the
 //! wire module.
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::message::{ReplyBlock, ReplyMessage, prompt_usage, transformations};
 use crate::script::{InputPieces, PingMode, UsageStyle, WireShape};
 
-/// One event and what it is for, so that faults can find their place.
+/// One event and its purpose, so that faults can find their position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ScriptedEvent {
     pub(crate) name: String,
@@ -18,7 +18,7 @@ pub(crate) struct ScriptedEvent {
     pub(crate) pause_ms: u64,
 }
 
-/// What an event is for.
+/// Purpose of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EventMark {
     MessageStart,
@@ -36,19 +36,19 @@ impl ScriptedEvent {
         Self { name, data, mark, pause_ms: 0 }
     }
 
-    /// The block that this event belongs to.
+    /// Returns the block that this event belongs to.
     pub(crate) fn index(&self) -> Option<u64> {
         self.data["index"].as_u64()
     }
 }
 
-/// A ping.
+/// Returns a ping.
 pub(crate) fn ping(fat: bool) -> ScriptedEvent {
     let data = if fat { json!({ "type": "ping", "sent": 1, "note": { "a": [] } }) } else { json!({ "type": "ping" }) };
     ScriptedEvent::new(EventMark::Noise, data)
 }
 
-/// All events of a message.
+/// Returns all events of a message.
 pub(crate) fn render(message: &ReplyMessage, wire: &WireShape) -> Vec<ScriptedEvent> {
     let mut events = vec![message_start(message, wire)];
     for (index, block) in message.blocks.iter().enumerate() {
@@ -100,7 +100,7 @@ fn block_events(index: usize, block: &ReplyBlock, wire: &WireShape, events: &mut
     events.push(ScriptedEvent::new(EventMark::BlockStop(kind), stop));
 }
 
-/// What a block's start event carries.
+/// Returns the content of a block's start event.
 fn start_of(block: &ReplyBlock) -> Value {
     match block {
         ReplyBlock::Text { .. } => json!({ "type": "text", "text": "" }),
@@ -111,7 +111,7 @@ fn start_of(block: &ReplyBlock) -> Value {
     }
 }
 
-/// A raw block as it looks before its deltas.
+/// Returns a raw block as it is before its deltas.
 fn emptied(block: &Value) -> Value {
     let mut start = block.clone();
     match block["type"].as_str().unwrap_or("") {

@@ -1,4 +1,4 @@
-//! What an image really is: its type and size, read from its first bytes.
+//! Type and size of an image, read from its first bytes.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -28,7 +28,7 @@ pub(crate) fn read_image_header(base64: &str) -> Option<ImageHeader> {
     png(&bytes).or_else(|| gif(&bytes)).or_else(|| webp(&bytes)).or_else(|| jpeg(&bytes))
 }
 
-/// Whether a base64 text begins as a PDF does.
+/// Returns true if a base64 text begins as a PDF does.
 pub(crate) fn is_pdf(base64: &str) -> bool {
     STANDARD.decode(base64).is_ok_and(|bytes| bytes.starts_with(b"%PDF-"))
 }
@@ -83,7 +83,7 @@ fn jpeg(bytes: &[u8]) -> Option<ImageHeader> {
 pub(crate) mod tests {
     use super::*;
 
-    /// The smallest thing that looks like a PNG of this size.
+    /// Returns the smallest data that passes for a PNG of this size.
     pub(crate) fn png_of(width: u32, height: u32) -> String {
         let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
         bytes.extend(width.to_be_bytes());

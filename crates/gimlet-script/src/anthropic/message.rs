@@ -1,4 +1,4 @@
-//! A scripted reply made concrete: ids given, placeholders filled, thinking sealed, usage counted.
+//! Building of a scripted reply: assigns ids, fills placeholders, seals thinking and counts usage.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use crate::prompt_usage::PromptUsage;
 use crate::script::{BlockSpec, ScriptedReply, ToolInput};
 use crate::template::ReplyTemplate;
 
-/// Where ids come from: the script's seed and the place of the reply in it.
+/// Source of ids: the script's seed and the position of the reply in it.
 pub(crate) struct IdSource {
     pub(crate) seed: u64,
     pub(crate) place: String,
@@ -28,7 +28,7 @@ pub(crate) struct ReplyMessage {
     pub(crate) thinking_tokens: u64,
     /// Fields that replace or extend the computed usage.
     pub(crate) usage_override: Option<Map<String, Value>>,
-    /// Replayed blocks that were left out, when the client asked to be told.
+    /// Replayed blocks that were left out, when the client requested a report of them.
     pub(crate) dropped: Option<Vec<String>>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum ReplyBlock {
 }
 
 impl ReplyBlock {
-    /// The block as one JSON object, the way it stands in a message that is not streamed.
+    /// Returns the block as one JSON object, the way it stands in a message that is not streamed.
     pub(crate) fn to_value(&self) -> Value {
         match self {
             ReplyBlock::Text { text, times } => json!({ "type": "text", "text": text.repeat(*times) }),
@@ -71,7 +71,7 @@ impl ReplyBlock {
         }
     }
 
-    /// What a well-behaved client will send back, for sealing what follows.
+    /// Returns the JSON that a well-behaved client will send back, for sealing what follows.
     fn replayed_json(&self) -> String {
         match self {
             ReplyBlock::Tool { id, name, input } => {
@@ -102,7 +102,7 @@ impl ReplyBlock {
     }
 }
 
-/// Makes a reply concrete for one request.
+/// Builds the message of a reply for one request.
 pub(crate) fn build_message(
     reply: &ScriptedReply,
     ids: &IdSource,
@@ -191,7 +191,7 @@ impl MessageBuilder<'_> {
         }
     }
 
-    /// A fetched page of the given size, with the call that asked for it.
+    /// Adds a fetched page of the given size, with the call that fetched it.
     fn add_huge_result(&mut self, bytes: usize) {
         let id = self.next_id("srvtoolu");
         let url = "https://example.com/large";
@@ -212,7 +212,7 @@ fn filler(bytes: usize) -> String {
     text
 }
 
-/// The prompt's part of `usage`, as `message_start` tells it.
+/// Returns the prompt's part of `usage`, as in `message_start`.
 pub(crate) fn prompt_usage(message: &ReplyMessage) -> Map<String, Value> {
     let prompt = &message.prompt;
     let usage = json!({
@@ -231,7 +231,7 @@ pub(crate) fn prompt_usage(message: &ReplyMessage) -> Map<String, Value> {
     }
 }
 
-/// The whole message as one JSON object, for a request that does not stream.
+/// Returns the whole message as one JSON object, for a request that does not stream.
 pub(crate) fn to_json(message: &ReplyMessage) -> Value {
     let mut usage = prompt_usage(message);
     usage.insert("output_tokens".to_owned(), json!(message.output_tokens));
@@ -256,12 +256,12 @@ pub(crate) fn to_json(message: &ReplyMessage) -> Value {
     body
 }
 
-/// How the service tells which replayed blocks it left out.
+/// Returns the service's report of the replayed blocks that it left out.
 pub(crate) fn transformations(dropped: &[String]) -> Value {
     dropped.iter().map(|path| json!({ "type": "thinking_dropped", "path": path })).collect()
 }
 
-/// A block in the form in which histories are compared.
+/// Returns a block in the form in which histories are compared.
 pub(crate) fn canonical_tail(block: &ReplyBlock) -> Option<String> {
     let text = block.replayed_json();
     let node = crate::spanned_json::parse(&text).ok()?;

@@ -7,7 +7,7 @@ use super::image_header;
 use crate::digest_chain::DigestChain;
 use crate::spanned_json::{SpannedJson, SpannedJsonKind};
 
-/// Where a piece stands.
+/// Layer of the prompt that a piece belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PromptLayer {
     Tools,
@@ -15,7 +15,7 @@ pub(crate) enum PromptLayer {
     Messages,
 }
 
-/// How long a cache entry lives.
+/// Lifetime of a cache entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MarkerTtl {
     FiveMinutes,
@@ -41,7 +41,7 @@ fn ttl_of(control: &SpannedJson) -> MarkerTtl {
     if control.str_of("ttl") == Some("1h") { MarkerTtl::OneHour } else { MarkerTtl::FiveMinutes }
 }
 
-/// Every cache marker in prompt order; the automatic one comes last.
+/// Returns every cache marker in prompt order; the automatic one comes last.
 pub(crate) fn find_cache_markers(root: &SpannedJson) -> Vec<CacheMarker<'_>> {
     let mut found = Vec::new();
     for layer in ["tools", "system"] {
@@ -115,7 +115,7 @@ impl RequestPrompt {
         self.pieces.last().map_or(0, |piece| piece.tokens_so_far)
     }
 
-    /// A digest of everything in one layer.
+    /// Returns a digest of everything in one layer.
     pub(crate) fn layer_digest(&self, layer: PromptLayer) -> DigestChain {
         let pieces = self.pieces.iter().filter(|piece| piece.layer == layer);
         pieces.fold(DigestChain::new("layer"), |chain, piece| chain.mix(&piece.text))
@@ -172,7 +172,7 @@ impl PromptBuilder<'_> {
         self.pieces.push(PromptPiece { layer, text, mark, tokens_so_far });
     }
 
-    /// Counts the images inside a block and gives the bytes that their data takes.
+    /// Counts the images inside a block and returns the bytes that their data takes.
     fn image_bytes(&mut self, node: &SpannedJson) -> u64 {
         let parts = node.get("content").map(SpannedJson::items).unwrap_or_default();
         let images = std::iter::once(node).chain(parts).filter(|part| part.type_tag() == "image");

@@ -1,7 +1,7 @@
-//! The rules that a request must keep, checked at least as strictly as the service checks them.
+//! Rules that a request must keep, checked at least as strictly as the service checks them.
 //!
-//! A history bug that the stand-in lets pass is a bug that a person meets, so when in doubt a rule here refuses. Every
-//! refusal names the rule and the place.
+//! A history bug that the scripted model accepts is a bug that a user meets, so when in doubt a rule here refuses.
+//! Every refusal names the rule and the place.
 
 mod cache_markers;
 mod content_blocks;
@@ -16,7 +16,7 @@ use crate::api_error::ApiError;
 use crate::model_capabilities::ModelCapabilities;
 use crate::spanned_json::SpannedJson;
 
-/// What the server gave out itself and must therefore take back.
+/// Blocks that the server issued itself and must therefore accept.
 #[derive(Default, Debug)]
 pub(crate) struct IssuedBlocks {
     /// Block types that the rules do not know but a script sent.
@@ -25,7 +25,7 @@ pub(crate) struct IssuedBlocks {
     pub(crate) paused_tails: HashSet<String>,
 }
 
-/// Everything a rule may look at.
+/// Inputs of the rules.
 pub(crate) struct RuleContext<'a> {
     pub(crate) text: &'a str,
     pub(crate) root: &'a SpannedJson,
@@ -34,7 +34,7 @@ pub(crate) struct RuleContext<'a> {
     /// The value of `anthropic-version`.
     pub(crate) version: &'a str,
     pub(crate) issued: &'a IssuedBlocks,
-    /// Whether tokens are only counted.
+    /// True if tokens are only counted.
     pub(crate) count_only: bool,
 }
 
@@ -59,7 +59,7 @@ impl RuleContext<'_> {
     }
 }
 
-/// Checks everything about one body that can be said without the conversation's past.
+/// Checks everything about one body that does not depend on the conversation's past.
 pub(crate) fn check(rules: &RuleContext<'_>) -> RuleResult {
     fields::check(rules)?;
     model_parameters::check(rules)?;

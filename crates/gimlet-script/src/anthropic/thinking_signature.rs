@@ -1,8 +1,8 @@
-//! Thinking signatures: made for what is said, checked when it comes back.
+//! Thinking signatures: issued with a reply, checked when they come back.
 //!
-//! A signature names the account, the model and digests of everything sent before it, of the thinking before it and of its own text,
-//! sealed and padded to 4 KiB. Comparing the digests one by one tells a changed text, a truncated signature and a
-//! changed conversation apart, as the service does.
+//! A signature names the account, the model and digests of everything sent before it, of the thinking before it and of
+//! its own text, sealed and padded to 4 KiB. Comparing the digests one by one distinguishes a changed text, a
+//! truncated signature and a changed conversation, as the service does.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -35,7 +35,7 @@ struct SignatureClaims {
 }
 
 impl ThinkingSigner {
-    /// Begins with what stands before the messages: system prompt and loaded tools.
+    /// Starts with the content before the messages: system prompt and loaded tools.
     fn new(seed: u64, account: &str, model: &str, text: &str, root: &SpannedJson) -> Self {
         let mut chain = DigestChain::new("binding");
         if let Some(system) = root.get("system") {
@@ -51,7 +51,7 @@ impl ThinkingSigner {
         Self { seed, account: account.to_owned(), model: model.to_owned(), chain, role: String::new(), previous: None }
     }
 
-    /// A binder at the end of a whole request, ready to seal the answer's blocks.
+    /// Returns a signer at the end of a whole request, ready to seal the answer's blocks.
     pub(crate) fn after_request(seed: u64, account: &str, model: &str, text: &str, root: &SpannedJson) -> Self {
         let mut binder = Self::new(seed, account, model, text, root);
         for message in root.get("messages").map(SpannedJson::items).unwrap_or_default() {
@@ -71,7 +71,8 @@ impl ThinkingSigner {
         binder
     }
 
-    /// Consecutive messages of one role count as one, so only a change of role leaves a trace.
+    /// Starts a message of this role. Consecutive messages of one role count as one, so only a change of role is mixed
+    /// in.
     fn enter_role(&mut self, role: &str) {
         if self.role != role {
             role.clone_into(&mut self.role);
@@ -91,14 +92,14 @@ impl ThinkingSigner {
         }
     }
 
-    /// Goes past one block of the answer.
+    /// Advances past one block of the answer.
     pub(crate) fn absorb_json(&mut self, block: &str) {
         if let Ok(node) = crate::spanned_json::parse(block) {
             self.absorb_block(&node, block);
         }
     }
 
-    /// Seals one thinking block of the answer and goes past it.
+    /// Seals one thinking block of the answer and advances past it.
     pub(crate) fn sign(&mut self, thinking: &str) -> String {
         let seal = SignatureClaims {
             account: self.account.clone(),
@@ -116,8 +117,8 @@ impl ThinkingSigner {
         self.previous.as_deref().map_or_else(|| NO_PREDECESSOR.to_owned(), digest)
     }
 
-    /// Whether a seal was made at this place. With no thinking before it, it may have lost its predecessors: dropping
-    /// thinking from the front of a history is allowed.
+    /// Returns true if a seal was made at this place. With no thinking before it, it may have lost its predecessors:
+    /// dropping thinking from the front of a history is allowed.
     fn matches_position(&self, seal: &SignatureClaims) -> bool {
         seal.prefix == self.chain.hex() && (self.previous.is_none() || seal.previous == self.previous_digest())
     }
@@ -136,7 +137,7 @@ impl SignatureClaims {
         STANDARD.encode(plain)
     }
 
-    /// Reads a signature; `None` unless every character is as it was given out.
+    /// Parses a signature; `None` unless every character is as it was issued.
     fn read(signature: &str, seed: u64) -> Option<Self> {
         let plain = String::from_utf8(STANDARD.decode(signature).ok()?).ok()?;
         let mut fields = plain.split('|').map(str::to_owned);
@@ -147,7 +148,7 @@ impl SignatureClaims {
     }
 }
 
-/// Checks all replayed thinking. Gives the paths of the blocks that the model will not see.
+/// Checks all replayed thinking. Returns the paths of the blocks that the model will not see.
 pub(crate) fn verify_thinking(
     seed: u64,
     account: &str,
@@ -202,7 +203,7 @@ fn check_signature(
     let Some(seal) = SignatureClaims::read(signature, binder.seed) else {
         return Err(ApiError::at(path, "Invalid `signature` in `thinking` block"));
     };
-    // What another model or account thought cannot be read; the service says nothing of it.
+    // Thinking of another model or account cannot be read; the service does not report it.
     if seal.model != binder.model || seal.account != binder.account {
         return Ok(ThinkingVerdict::Dropped);
     }
@@ -225,7 +226,7 @@ pub(crate) fn is_thinking(block: &SpannedJson) -> bool {
     matches!(block.type_tag(), "thinking" | "redacted_thinking")
 }
 
-/// The blocks of a string or list, each in canonical form.
+/// Returns the blocks of a string or list, each in canonical form.
 fn canonical_blocks(content: &SpannedJson, text: &str) -> Vec<String> {
     match &content.kind {
         SpannedJsonKind::String(value) => {
@@ -236,7 +237,8 @@ fn canonical_blocks(content: &SpannedJson, text: &str) -> Vec<String> {
     }
 }
 
-/// A block without what may change freely: cache markers, the order of its own keys, the spelling of escapes.
+/// Returns a block without the parts that may change freely: cache markers, the order of its own keys, the spelling of
+/// escapes.
 pub(crate) fn canonical_block(block: &SpannedJson, text: &str) -> String {
     let mut members: Vec<_> = block.members().iter().filter(|member| member.key != "cache_control").collect();
     members.sort_by(|a, b| a.key.cmp(&b.key));

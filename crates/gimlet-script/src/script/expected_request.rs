@@ -1,4 +1,4 @@
-//! What a step asks of the request that it answers.
+//! Conditions of a step on the request that it answers.
 
 use std::collections::BTreeMap;
 
@@ -26,17 +26,17 @@ pub struct ExpectedRequest {
     pub system_contains: Option<String>,
     /// A part of the body's bytes.
     pub body_contains: Option<String>,
-    /// What the body must not have anywhere.
+    /// Text that the body must not contain.
     pub body_lacks: Option<String>,
     pub betas_include: Vec<String>,
     /// Header name to a part of its value.
     pub headers: BTreeMap<String, String>,
-    /// How many messages the request has.
+    /// Number of messages in the request.
     pub messages: Option<usize>,
 }
 
 impl ExpectedRequest {
-    /// The first condition that does not hold, in words.
+    /// Returns a message about the first condition that does not hold; `None` if all hold.
     pub(crate) fn mismatch(&self, request: &ReceivedRequest) -> Option<String> {
         self.shape_mismatch(request)
             .or_else(|| self.tools_mismatch(request))
@@ -104,7 +104,7 @@ impl ExpectedRequest {
     }
 }
 
-/// Enough of a text to recognise it in a failure report.
+/// Returns enough of a text to recognise it in a failure report.
 fn excerpt(text: &str) -> String {
     let short: String = text.chars().take(200).collect();
     if short.len() < text.len() { format!("{short:?}…") } else { format!("{short:?}") }

@@ -1,4 +1,4 @@
-//! What can go wrong on purpose while an answer is sent.
+//! Faults that are injected while an answer is sent.
 
 use serde::Deserialize;
 
@@ -12,10 +12,10 @@ pub enum Fault {
         #[serde(default)]
         how: CloseKind,
     },
-    /// Stops sending and holds the connection open until the client leaves, or for `for_ms`.
+    /// Stops sending and holds the connection open until the client closes it, or for `for_ms`.
     Stall {
         at: FaultPoint,
-        /// Pings in the given rhythm meanwhile.
+        /// Interval of pings meanwhile.
         #[serde(default)]
         ping_every_ms: Option<u64>,
         #[serde(default)]
@@ -66,7 +66,7 @@ fn too_large() -> u16 {
     413
 }
 
-/// A place in an answer.
+/// Position in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultPoint {
@@ -95,7 +95,7 @@ pub enum FaultPoint {
     Event(usize),
 }
 
-/// How a connection ends.
+/// End of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CloseKind {

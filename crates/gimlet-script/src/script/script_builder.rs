@@ -1,4 +1,4 @@
-//! Writing a script in Rust: `Script::new().say("Looking.").call("Read", input).then().say("done")`.
+//! Builder for scripts in Rust: `Script::new().say("Looking.").call("Read", input).then().say("done")`.
 //!
 //! Every method works on the current reply; [`Script::then`] begins the next one.
 
@@ -48,12 +48,12 @@ impl Script {
         self.block(BlockSpec::Tool { name: tool.into(), input: ToolInput::Json(input), id: None, times: 1 })
     }
 
-    /// A tool call whose input deltas are this text, valid JSON or not.
+    /// Adds a tool call whose input deltas are this text, valid JSON or not.
     pub fn call_raw(self, tool: impl Into<String>, input: impl Into<String>) -> Self {
         self.block(BlockSpec::Tool { name: tool.into(), input: ToolInput::Raw(input.into()), id: None, times: 1 })
     }
 
-    /// Any block as it is.
+    /// Adds any block as it is.
     pub fn raw(self, block: Value) -> Self {
         self.block(BlockSpec::Raw { block, whole: false })
     }
@@ -68,7 +68,7 @@ impl Script {
         self
     }
 
-    /// How often the current reply is given.
+    /// Sets the number of times that the current reply is sent.
     pub fn times(mut self, times: u32) -> Self {
         self.current().repeat = Some(StepRepeat::Times(times));
         self
@@ -84,13 +84,13 @@ impl Script {
         self
     }
 
-    /// A body of your own: a string as it is, anything else as JSON.
+    /// Sets a custom body: a string as it is, anything else as JSON.
     pub fn body(mut self, body: impl Into<Value>) -> Self {
         self.current().reply.body = Some(body.into());
         self
     }
 
-    /// An error in the dialect's shape, its type taken from the status.
+    /// Makes the current reply an error in the dialect's shape, its type taken from the status.
     pub fn error(mut self, status: u16, message: impl Into<String>) -> Self {
         let reply = &mut self.current().reply;
         reply.status = Some(status);
@@ -118,25 +118,26 @@ impl Script {
         self
     }
 
-    /// Makes the current step a standing one: it answers whatever fits, whenever it comes.
+    /// Makes the current step a standing one: it answers every request that matches, at any time.
     pub fn when(mut self, when: ExpectedRequest) -> Self {
         self.current().when = Some(when);
         self
     }
 
-    /// Calls `tool` with one input after the other until a result contains `until`, then says so.
+    /// Calls `tool` with one input after the other until a result contains `until`, then answers with the agent's
+    /// text.
     pub fn agent(mut self, agent: ScriptedAgent) -> Self {
         self.current().reply.agent = Some(agent);
         self
     }
 
-    /// The whole current reply.
+    /// Replaces the whole current reply.
     pub fn reply(mut self, reply: ScriptedReply) -> Self {
         self.current().reply = reply;
         self
     }
 
-    /// A reply computed from each request.
+    /// Computes the reply from each request.
     pub fn reply_with(mut self, program: impl FnMut(&ReceivedRequest) -> ScriptedReply + Send + 'static) -> Self {
         self.current().program = Some(ReplyProgram(Box::new(program)));
         self
@@ -153,19 +154,19 @@ impl Script {
         self
     }
 
-    /// Accepts this credential (and only those given like this).
+    /// Accepts this credential (and only those added like this).
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.keys.push(key.into());
         self
     }
 
-    /// Knows this model (and only those given like this).
+    /// Adds this model (only the models added like this exist).
     pub fn model(mut self, model: ModelSpec) -> Self {
         self.models.push(model);
         self
     }
 
-    /// A value for `{{name}}`.
+    /// Sets a value for `{{name}}`.
     pub fn var(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.vars.insert(name.into(), value.into());
         self

@@ -1,4 +1,4 @@
-//! What a step answers: blocks of a message, or a status with a body, and what goes wrong on the way.
+//! Answers of a step: blocks of a message, or a status with a body, and the faults on the way.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +20,9 @@ pub struct ScriptedReply {
     pub stop_details: Option<Value>,
     /// Fields that replace or extend the computed `usage`.
     pub usage: Option<serde_json::Map<String, Value>>,
-    /// Any status but 200, or 200 with a `body` of your own, makes this an answer without a message.
+    /// Any status but 200, or 200 with a custom `body`, makes this an answer without a message.
     pub status: Option<u16>,
-    /// How often this answer is given.
+    /// Number of times that this answer is sent.
     pub times: Option<u32>,
     pub headers: BTreeMap<String, String>,
     /// A string is sent as it is, anything else as JSON.
@@ -32,13 +32,13 @@ pub struct ScriptedReply {
     pub faults: Vec<Fault>,
     /// Wait before the response's first byte.
     pub delay_ms: u64,
-    /// Calls one tool until its result says enough.
+    /// Calls one tool until its result meets a condition.
     pub agent: Option<ScriptedAgent>,
     /// Answers with a digest of the request.
     pub echo: bool,
 }
 
-/// Tells an explicit `null` from a missing field.
+/// Distinguishes an explicit `null` from a missing field.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Option::<String>::deserialize(deserializer).map(Some)
 }
@@ -60,10 +60,10 @@ pub struct ErrorSpec {
 #[serde(deny_unknown_fields)]
 pub struct ScriptedAgent {
     pub tool: String,
-    /// Given in turn; the last one is repeated.
+    /// Used in turn; the last one is repeated.
     pub inputs: Vec<Value>,
     pub until: String,
-    /// What is said when a result was good.
+    /// Text of the answer after a good result.
     #[serde(default)]
     pub then: Option<String>,
     /// After this many calls without success the step counts as failed.
@@ -79,7 +79,7 @@ fn default_agent_calls() -> usize {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "BlockFile")]
 pub enum BlockSpec {
-    /// Text; with `times`, that many deltas of the same text.
+    /// Text; with `times`, that many deltas of this text.
     Text { text: String, times: usize },
     /// Thinking; `omitted` sends an empty text with its signature.
     Thinking { text: String, omitted: bool },
@@ -101,7 +101,8 @@ pub enum ToolInput {
     Bytes(usize),
 }
 
-/// A block as it stands in a file: the first of `text`, `thinking`, `tool`, `raw`, `huge_result_bytes` says its kind.
+/// A block as it stands in a file: the first of `text`, `thinking`, `tool`, `raw`, `huge_result_bytes` determines its
+/// kind.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BlockFile {
@@ -120,7 +121,7 @@ struct BlockFile {
 }
 
 impl BlockFile {
-    /// The fields present, of those that only make sense with some kind of block.
+    /// Returns the fields that are present, of those that need a certain kind of block.
     fn companions(&self) -> Vec<&'static str> {
         let all = [
             ("display", self.display.is_some()),
@@ -189,24 +190,24 @@ impl TryFrom<BlockFile> for BlockSpec {
 }
 
 impl ScriptedReply {
-    /// A reply of one text.
+    /// Creates a reply of one text.
     pub fn say(text: impl Into<String>) -> Self {
         Self { blocks: vec![BlockSpec::Text { text: text.into(), times: 1 }], ..Self::default() }
     }
 
-    /// A reply of one tool call.
+    /// Creates a reply of one tool call.
     pub fn call(name: impl Into<String>, input: Value) -> Self {
         let input = ToolInput::Json(input);
         Self { blocks: vec![BlockSpec::Tool { name: name.into(), input, id: None, times: 1 }], ..Self::default() }
     }
 
-    /// An error in the dialect's shape.
+    /// Creates an error in the dialect's shape.
     pub fn error(status: u16, message: impl Into<String>) -> Self {
         let error = ErrorSpec { message: message.into(), ..ErrorSpec::default() };
         Self { status: Some(status), error: Some(error), ..Self::default() }
     }
 
-    /// Whether this is a message (blocks) and not a bare status and body.
+    /// Returns true if this is a message (blocks) and not a bare status and body.
     pub(crate) fn is_message(&self) -> bool {
         matches!(self.status, None | Some(200)) && self.body.is_none() && self.error.is_none()
     }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-/// How an answer is cut, framed, decorated and compressed.
+/// Cuts, framing, decoration and compression of an answer.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WireShape {
@@ -33,7 +33,7 @@ pub struct WireShape {
     pub unknown: bool,
     pub encoding: ContentEncoding,
     pub flush: FlushMode,
-    /// The `content-encoding` header's value, whatever was really done.
+    /// The `content-encoding` header's value, independent of the actual encoding.
     pub claim_encoding: Option<String>,
     /// Characters in one text or thinking delta.
     pub text_piece: usize,
@@ -71,7 +71,7 @@ impl Default for WireShape {
     }
 }
 
-/// How the bytes are grouped into writes.
+/// Grouping of the bytes into writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum ChunkMode {
@@ -121,7 +121,7 @@ pub enum PingMode {
     Start,
     /// One before `message_start`.
     BeforeStart,
-    /// One after every so many events.
+    /// One after every this many events.
     Every(usize),
     /// This many at once after the first delta.
     Burst(usize),
@@ -147,7 +147,7 @@ impl TryFrom<String> for PingMode {
     }
 }
 
-/// How a tool's input is spread over deltas.
+/// Distribution of a tool's input over deltas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum InputPieces {
@@ -182,7 +182,7 @@ fn counted(text: &str) -> Option<(&str, usize)> {
     Some((word, count))
 }
 
-/// How HTTP marks the end of the body.
+/// HTTP framing that marks the end of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BodyFraming {
@@ -202,7 +202,7 @@ pub enum LineEnding {
     Cr,
 }
 
-/// What the `event:` lines say.
+/// Content of the `event:` lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventNames {
@@ -212,7 +212,7 @@ pub enum EventNames {
     Wrong,
 }
 
-/// Compression of the answer. Brotli is not offered.
+/// Compression of the answer. Brotli is not supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContentEncoding {
@@ -221,7 +221,7 @@ pub enum ContentEncoding {
     Deflate,
 }
 
-/// When the compressor lets bytes out.
+/// Times at which the compressor emits bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FlushMode {
@@ -229,7 +229,7 @@ pub enum FlushMode {
     End,
 }
 
-/// How usage is told.
+/// Style of usage reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UsageStyle {

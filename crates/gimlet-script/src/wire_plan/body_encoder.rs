@@ -1,4 +1,4 @@
-//! Compression with control over when bytes come out.
+//! Compression with control over the time at which bytes are emitted.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use flate2::write::{GzEncoder, ZlibEncoder};
 
 use crate::script::ContentEncoding;
 
-/// The name in `content-encoding`.
+/// Returns the name in `content-encoding`; `None` without compression.
 pub(crate) fn name(encoding: ContentEncoding) -> Option<&'static str> {
     match encoding {
         ContentEncoding::Identity => None,
@@ -16,7 +16,7 @@ pub(crate) fn name(encoding: ContentEncoding) -> Option<&'static str> {
     }
 }
 
-/// A compressor over memory, or none. Writing to memory cannot fail, so its results carry no news.
+/// A compressor over memory, or none. Writing to memory cannot fail, so its results are ignored.
 pub(crate) enum BodyEncoder {
     Identity,
     Gzip(GzEncoder<Vec<u8>>),
@@ -32,7 +32,7 @@ impl BodyEncoder {
         }
     }
 
-    /// Takes bytes in and gives out what is ready; with `flush` that is everything so far.
+    /// Encodes bytes and returns the output that is ready; with `flush` that is everything so far.
     pub(crate) fn push(&mut self, bytes: &[u8], flush: bool) -> Vec<u8> {
         match self {
             BodyEncoder::Identity => bytes.to_vec(),
@@ -49,7 +49,7 @@ impl BodyEncoder {
         }
     }
 
-    /// The end of the compressed data.
+    /// Returns the end of the compressed data.
     pub(crate) fn finish(self) -> Vec<u8> {
         match self {
             BodyEncoder::Identity => Vec::new(),

@@ -1,4 +1,4 @@
-//! Putting scripted failures into a stream: which event they come after, what they change.
+//! Injection of scripted faults into a stream: their positions and their changes.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::anthropic::{EventMark, ScriptedEvent, ping};
 use crate::api_error::error_body;
 use crate::script::{Fault, FaultPoint, WireShape};
 
-/// Changes the events and puts acts between them.
+/// Changes the events and inserts actions between them.
 pub(super) fn apply_faults(
     mut events: Vec<ScriptedEvent>,
     faults: &[Fault],
@@ -24,7 +24,7 @@ pub(super) fn apply_faults(
     items
 }
 
-/// Faults in the grammar of the stream.
+/// Applies faults in the grammar of the stream.
 fn reshape(mut events: Vec<ScriptedEvent>, fault: &Fault) -> Vec<ScriptedEvent> {
     match fault {
         Fault::NoMessageStop => events.retain(|event| event.mark != EventMark::MessageStop),
@@ -71,7 +71,7 @@ fn renumber(events: &mut [ScriptedEvent], new_index: impl Fn(u64) -> u64) {
     }
 }
 
-/// All starts, then deltas taken from each block in turn, then all stops.
+/// Returns all starts, then deltas taken from each block in turn, then all stops.
 fn interleaved(events: Vec<ScriptedEvent>) -> Vec<ScriptedEvent> {
     let is_block = |event: &ScriptedEvent| event.index().is_some();
     let Some(first) = events.iter().position(is_block) else { return events };
@@ -100,7 +100,7 @@ fn interleaved(events: Vec<ScriptedEvent>) -> Vec<ScriptedEvent> {
     out
 }
 
-/// Faults that happen at a place.
+/// Applies faults that happen at a position.
 fn interrupt(items: Vec<StreamItem>, fault: &Fault, wire: &WireShape, request_id: &str) -> Vec<StreamItem> {
     match fault {
         Fault::Cut { at, how } => {
@@ -126,7 +126,7 @@ fn interrupt(items: Vec<StreamItem>, fault: &Fault, wire: &WireShape, request_id
     }
 }
 
-/// What follows the inserted items.
+/// Continuation after the inserted items.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InsertTail {
     Nothing,
@@ -143,7 +143,7 @@ fn insert(mut items: Vec<StreamItem>, at: FaultPoint, inserted: Vec<StreamItem>,
     }
     items.extend(inserted);
     if after == InsertTail::TheRest {
-        // A half event cannot be continued by its other half once it is framed anew, so the rest begins after it.
+        // A half event cannot be continued by its other half once it is framed again, so the rest begins after it.
         items.extend(rest.drain(usize::from(place.half)..));
     }
     items
@@ -151,11 +151,11 @@ fn insert(mut items: Vec<StreamItem>, at: FaultPoint, inserted: Vec<StreamItem>,
 
 struct InsertPosition {
     index: usize,
-    /// In the middle of the event at `index`.
+    /// True in the middle of the event at `index`.
     half: bool,
 }
 
-/// Where a place is in this stream; `None` when it has no such place or it is not about events.
+/// Returns the position of a fault in this stream; `None` when it has no such position or it is not about events.
 fn find(items: &[StreamItem], at: FaultPoint) -> Option<InsertPosition> {
     let position = |wanted: &dyn Fn(&EventMark) -> bool| {
         items.iter().position(|item| matches!(item, StreamItem::Event(event) if wanted(&event.mark)))
@@ -186,7 +186,7 @@ fn find(items: &[StreamItem], at: FaultPoint) -> Option<InsertPosition> {
     }
 }
 
-/// Acts at a byte of the body as it goes over the wire.
+/// Inserts actions at a byte of the encoded body.
 pub(super) fn cut_at_bytes(mut parts: Vec<StreamPart>, faults: &[Fault]) -> Vec<StreamPart> {
     for fault in faults {
         match fault {
@@ -225,7 +225,7 @@ fn split(parts: Vec<StreamPart>, limit: usize) -> (Vec<StreamPart>, Vec<StreamPa
     (before, after)
 }
 
-/// The places that a body without events has: its beginning and its end.
+/// Applies faults at the positions that a body without events has: its beginning and its end.
 pub(super) fn apply_body_faults(mut parts: Vec<StreamPart>, faults: &[Fault]) -> Vec<StreamPart> {
     for fault in faults {
         match fault {
@@ -244,7 +244,7 @@ pub(super) fn apply_body_faults(mut parts: Vec<StreamPart>, faults: &[Fault]) ->
     parts
 }
 
-/// What happens before the response's head, if anything.
+/// Returns the action before the response's head, if any.
 pub(crate) fn before_headers(faults: &[Fault]) -> Option<WireAction> {
     faults.iter().find_map(|fault| match fault {
         Fault::Cut { at: FaultPoint::BeforeHeaders, how } => Some(WireAction::Close(*how)),

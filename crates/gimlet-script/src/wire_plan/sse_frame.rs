@@ -1,8 +1,8 @@
-//! One event as lines.
+//! Rendering of one event as lines.
 
 use crate::script::{EventNames, LineEnding, WireShape};
 
-/// Renders an event the way the wire asks for.
+/// Renders an event in the wire's style.
 pub(super) fn frame_event(name: &str, data: &str, wire: &WireShape) -> Vec<u8> {
     let end = match wire.newline {
         LineEnding::Lf => "\n",
@@ -35,7 +35,7 @@ pub(super) fn frame_event(name: &str, data: &str, wire: &WireShape) -> Vec<u8> {
     lines.iter().flat_map(|line| [line.as_str(), end]).collect::<String>().into_bytes()
 }
 
-/// Cuts compact JSON after its first two commas outside strings, where a line break is only white space.
+/// Splits compact JSON after its first two commas outside strings, where a line break is only whitespace.
 fn split_between_tokens(json: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut start = 0;
@@ -56,7 +56,7 @@ fn split_between_tokens(json: &str) -> Vec<&str> {
     pieces
 }
 
-/// Characters beyond ASCII stand only inside JSON's strings, where an escape means the same.
+/// Escapes characters beyond ASCII. They stand only inside JSON's strings, where an escape is equivalent.
 fn ascii_only(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for character in json.chars() {

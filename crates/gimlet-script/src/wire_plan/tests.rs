@@ -79,7 +79,7 @@ fn escapes_and_surrogate_pairs_are_cut() {
     assert!(bytes_of(&cut).is_ascii());
 }
 
-/// Reads a stream by the rules of the event-stream format, as a second opinion on the renderer.
+/// Parses a stream by the rules of the event-stream format, independently of the renderer.
 fn read_events(bytes: &[u8]) -> Vec<Value> {
     let text =
         std::str::from_utf8(bytes).unwrap().trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n");
@@ -96,7 +96,7 @@ fn read_events(bytes: &[u8]) -> Vec<Value> {
     found
 }
 
-/// The text, thinking and input that a stream spells out.
+/// Returns the text, thinking and input that a stream contains.
 fn spelled(events: &[Value]) -> Vec<String> {
     let mut blocks: Vec<String> = Vec::new();
     for event in events {

@@ -1,10 +1,10 @@
-//! Grouping bytes into writes.
+//! Grouping of bytes into writes.
 
 use super::{StreamPart, WireAction};
 use crate::digest_chain::SeededRng;
 use crate::script::{ChunkMode, WireShape};
 
-/// Turns parts into writes and acts. Bytes never move across an act.
+/// Converts parts to writes and actions. Bytes never move across an action.
 pub(super) fn chunk_parts(parts: Vec<StreamPart>, wire: &WireShape, seed: u64) -> Vec<WireAction> {
     let mut acts = Vec::new();
     let mut events: Vec<Vec<u8>> = Vec::new();
@@ -56,12 +56,12 @@ fn cuts_where(bytes: &[u8], is_cut: impl Fn(usize) -> bool) -> Vec<usize> {
     (1..bytes.len()).filter(|at| is_cut(*at)).collect()
 }
 
-/// Whether a line ends with this byte; the CR of a CRLF does not count.
+/// Returns true if a line ends with this byte; the CR of a CRLF does not count.
 fn is_line_end(bytes: &[u8], at: usize) -> bool {
     bytes[at] == b'\n' || (bytes[at] == b'\r' && bytes.get(at + 1) != Some(&b'\n'))
 }
 
-/// Right after a backslash, or inside the digits of a `\u` escape.
+/// Returns true right after a backslash, or inside the digits of a `\u` escape.
 fn in_escape(bytes: &[u8], at: usize) -> bool {
     bytes[at - 1] == b'\\' || (at >= 4 && bytes[at - 4] == b'\\' && bytes[at - 3] == b'u')
 }

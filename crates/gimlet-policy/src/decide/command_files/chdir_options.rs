@@ -1,5 +1,5 @@
-//! Options that send a single command to another directory: `env -C DIR rm k`, `git -C DIR rm k`. From there its words
-//! mean other files. Which command of a text is meant is not followed, and so what is found here only asks.
+//! Options that run a single command in another directory: `env -C DIR rm k`, `git -C DIR rm k`. From there its words
+//! name other files. The option is not matched to its command, so the result only asks.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use crate::decide::rule_subject::FileAccess;
 use crate::paths::normalise;
 use crate::shell::{ShellAnalysis, Word, chdir_option_values};
 
-/// Directories that are looked up.
+/// Limit of directories that are resolved.
 const MOST: usize = 8;
 
-/// The directories that options of a text name.
+/// Returns the directories that options of a text name.
 pub(super) fn find_chdir_dirs(analysis: &ShellAnalysis) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let reached = analysis.reachable_commands();
@@ -27,14 +27,14 @@ pub(super) fn find_chdir_dirs(analysis: &ShellAnalysis) -> Vec<PathBuf> {
 }
 
 impl PathLookup<'_> {
-    /// Where a relative path leads from those directories.
+    /// Returns the paths that a relative path has from those directories.
     pub(super) fn paths_after_chdir(&self, path: &str) -> Vec<PathBuf> {
         let relative = Path::new(path).is_relative();
         let from = self.chdir_dirs.iter().filter(|_| relative);
         from.flat_map(|directory| self.path_spellings(&directory.join(path)).0).collect()
     }
 
-    /// The operands of a recognised command as files of those directories.
+    /// Returns the operands of a recognised command as files of those directories.
     pub(super) fn operands_after_chdir(&self, arguments: &[Word], write: bool) -> Option<FileAccess> {
         let known = arguments.iter().flat_map(Word::choices).filter_map(Word::value);
         let paths: Vec<PathBuf> = known.flat_map(|text| self.paths_after_chdir(text)).collect();

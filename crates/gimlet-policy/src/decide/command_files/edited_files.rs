@@ -1,6 +1,6 @@
-//! The files that parts edit which do nothing else: those they name, those that patterns stand for, and those that a copied
-//! folder brings along. A copy that meets a link, or more names than can be looked at, is nobody's to wave through; nor is
-//! one of a folder that the same text changes.
+//! The files that are edited by parts which do nothing else: those they name, those that patterns expand to, and those
+//! in a copied folder. A copy that meets a symlink, or more names than can be checked, is never allowed unasked; nor
+//! is one of a folder that another part of the text changes.
 
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,10 @@ use crate::decide::rule_subject::{FileAccess, PartFiles};
 use crate::paths::{FileView, ListedKind, is_protected, normalise};
 use crate::shell::{CommandPart, FileEdits, ReadTargets, ShellAnalysis, TreeCopy, Word, base_name};
 
-/// Commands that give names before any name may be one of theirs.
+/// Limit of name-creating commands; beyond it any name may be a created one.
 const MOST_GIVERS: usize = 64;
 
-/// Takes back what was said about edits where another part of the text may have changed what was looked at.
+/// Retracts edits where another part of the text may have changed the files that were checked.
 pub(super) fn retract_unstable_edits(
     analysis: &ShellAnalysis,
     place: &PathLookup<'_>,
@@ -34,16 +34,16 @@ pub(super) fn retract_unstable_edits(
     }
     let strays = |(part, files): (&CommandPart, &PartFiles)| copies_tree(part) && files.edits.is_none();
     if analysis.parts.iter().zip(parts.iter()).any(strays) {
-        // It may bring links along, by which the others write elsewhere.
+        // It may bring symlinks along, by which the other parts write elsewhere.
         parts.iter_mut().for_each(|part| part.edits = None);
         redirects.iter_mut().filter(|redirect| redirect.write).for_each(|redirect| redirect.certain = false);
     }
 }
 
-/// Names that a text itself gives to something, which may be those of links by then.
+/// Names that a text creates itself, which may be symlinks by the time they are used.
 pub(super) struct CreatedNames {
     paths: Vec<PathBuf>,
-    /// Any name may be one.
+    /// True if any name may be a created one.
     any_name: bool,
 }
 
@@ -52,7 +52,7 @@ impl CreatedNames {
         self.any_name || file.paths.iter().any(|path| self.paths.iter().any(|name| path.starts_with(name)))
     }
 
-    /// Takes back that these files are known for certain, where they lie at or below such a name.
+    /// Marks these files as uncertain where they are at or below such a name.
     pub(super) fn mark_uncertain<'f>(&self, files: impl Iterator<Item = &'f mut FileAccess>) {
         for file in files.filter(|file| self.covers(file)) {
             (file.certain, file.certain_given_home) = (false, false);
@@ -60,13 +60,13 @@ impl CreatedNames {
     }
 }
 
-/// The names that the commands of a text give, if there is another command that could meet them.
+/// Returns the names that the commands of a text create, if there is another command that could use them.
 pub(super) fn find_created_names(
     analysis: &ShellAnalysis,
     place: &PathLookup<'_>,
     parts: &[PartFiles],
 ) -> Option<CreatedNames> {
-    // A copy whose files are all known was looked at for links.
+    // A copy whose files are all known was checked for symlinks.
     let is_told = |words: &[Word]| {
         let mut told = analysis.parts.iter().zip(parts.iter()).filter(|(_, files)| files.edits.is_some());
         told.any(|(part, _)| copies_tree(part) && part.layers.iter().any(|layer| layer == words))
@@ -85,7 +85,7 @@ pub(super) fn find_created_names(
     (all || !given.is_empty()).then_some(CreatedNames { paths: given, any_name: all })
 }
 
-/// Who writes at such a name is not sure of the file.
+/// Marks edits at such a name as uncertain.
 fn retract_edits_at_created_names(
     analysis: &ShellAnalysis,
     place: &PathLookup<'_>,
@@ -93,7 +93,7 @@ fn retract_edits_at_created_names(
     redirects: &mut [FileAccess],
 ) {
     let Some(names) = find_created_names(analysis, place, parts) else { return };
-    // One command by itself is done before its names are there.
+    // A single command finishes before its created names are used.
     if analysis.commands.len() > 1 {
         let writes_there = |part: &PartFiles| part.edits.iter().flatten().any(|file| names.covers(file));
         parts.iter_mut().filter(|part| writes_there(part)).for_each(|part| part.edits = None);
@@ -105,7 +105,7 @@ fn is_cp(words: &[Word]) -> bool {
     words.first().and_then(Word::value).map(base_name) == Some("cp")
 }
 
-/// Whether a command may give a link a name.
+/// Returns true if a command may give a name to a symlink.
 fn may_name_symlink(words: &[Word]) -> bool {
     let name = words.first().and_then(Word::value).map(base_name);
     let keeps_links = |word: &Word| {
@@ -120,7 +120,8 @@ fn may_name_symlink(words: &[Word]) -> bool {
     }
 }
 
-/// The names that such a command gives, each with whatever is below it; `None` when its words do not say so.
+/// Returns the names that such a command creates, each with everything below it; `None` when its words do not show
+/// them.
 fn created_names(words: &[Word]) -> Option<Vec<String>> {
     let known: Vec<&str> = words[1..].iter().map(Word::value).collect::<Option<_>>()?;
     // An option may name the folder.
@@ -133,7 +134,7 @@ fn created_names(words: &[Word]) -> Option<Vec<String>> {
     if sources.is_empty() {
         return Some(vec![last_of(target)]);
     }
-    // What is a folder for certain gets no other name itself.
+    // A target that is certainly a folder gets no other name itself.
     let is_folder = target.ends_with('/') || matches!(base_name(target), "." | "..");
     let inside = sources.iter().map(|source| format!("{target}/{}", last_of(source)));
     let itself = (!is_folder).then(|| (*target).to_owned());
@@ -144,7 +145,7 @@ fn copies_tree(part: &CommandPart) -> bool {
     part.edits.as_ref().is_some_and(|edits| !edits.copies.is_empty())
 }
 
-/// Whether nothing else in the text changes the folders that a part copies.
+/// Returns true if nothing else in the text changes the folders that a part copies.
 fn is_copy_stable(
     at: usize,
     analysis: &ShellAnalysis,
@@ -164,13 +165,13 @@ fn is_copy_stable(
     !written.any(|path| overlaps_any(path, &sources))
 }
 
-/// Whether a path lies at, above or below one of these.
+/// Returns true if a path is equal to, above or below one of these.
 fn overlaps_any(path: &Path, others: &[PathBuf]) -> bool {
     others.iter().any(|other| path.starts_with(other) || other.starts_with(path))
 }
 
 impl PathLookup<'_> {
-    /// Everything that is edited; `None` when that cannot be said.
+    /// Returns everything that is edited; `None` when that cannot be determined.
     pub(super) fn resolve_edits(&self, edits: &FileEdits) -> Option<Vec<FileAccess>> {
         let mut touched: Vec<FileAccess> = edits.paths.iter().map(|path| self.edit_access(path)).collect();
         let (matched, all) = self.resolve_reads(&edits.dynamic_paths);
@@ -186,7 +187,7 @@ impl PathLookup<'_> {
         let sources: Vec<PathBuf> = edits.copies.iter().flat_map(|copy| self.path_spellings(&copy.source).0).collect();
         for copy in &edits.copies {
             let copied = self.copy_destinations(copy)?;
-            // What was copied may be what is copied next.
+            // The result of one copy may be the source of the next.
             if copied.iter().flat_map(|file| &file.paths).any(|path| overlaps_any(path, &sources)) {
                 return None;
             }
@@ -195,7 +196,8 @@ impl PathLookup<'_> {
         Some(touched)
     }
 
-    /// Whether somebody looked at all that lies below folders which no text names, and saw nothing protected.
+    /// Returns true if everything below folders that the text does not name was checked, and nothing there is
+    /// protected.
     fn has_nothing_protected(&self, matched: &ReadTargets) -> bool {
         let Some(eyes) = &self.budget else { return matched.lookups.is_empty() };
         let is_free = |folder: &PathBuf| {
@@ -205,8 +207,8 @@ impl PathLookup<'_> {
         matched.lookups.iter().all(|look| eyes.all_paths(look).is_some_and(|found| found.iter().all(is_free)))
     }
 
-    /// Whether a folder that is moved or removed has something protected in it, or what is moved becomes protected where it
-    /// comes to lie. A folder that is too large to look through is not moved unasked.
+    /// Returns true if a folder that is moved or removed has something protected in it, or if moved files become
+    /// protected at their destination. A folder that is too large to check is not moved unasked.
     fn moves_protected(&self, edits: &FileEdits) -> bool {
         let Some(view) = self.view else { return false };
         let seen = |folder: &Path| LookupBudget::new(view).list_tree(folder);
@@ -225,15 +227,18 @@ impl PathLookup<'_> {
         moves || found.any(|(folder, found)| found.iter().any(|(name, _)| is_protected(&normalise(folder, name))))
     }
 
-    /// The text does not say whether the target is a folder, and so not for certain which files are edited.
+    /// Returns the access for an edited path. The text does not show if the target is a folder, so it is not certain
+    /// which files are edited.
     fn edit_access(&self, path: &Path) -> FileAccess {
         FileAccess { found_by_lookup: true, ..self.path_access(&path.to_string_lossy(), true) }
     }
 
-    /// Where the files of a folder come to lie. The target may be a folder that gets the copy, or become the copy.
+    /// Returns the destinations of a folder's files. The target may be a folder that gets the copy, or become the
+    /// copy.
     fn copy_destinations(&self, copy: &TreeCopy) -> Option<Vec<FileAccess>> {
         let eyes = self.budget.as_ref().filter(|_| self.view.is_some_and(FileView::is_complete))?;
-        // A link is copied as one and leads somewhere else from its new place; what is not there yet, the text makes.
+        // A symlink is copied as one and has another target from its new place; a missing source is created by the
+        // text.
         if eyes.entry_kind(&copy.source)? == ListedKind::Link {
             return None;
         }

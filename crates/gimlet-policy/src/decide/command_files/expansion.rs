@@ -1,5 +1,6 @@
-//! Looking where a command's text alone does not say what it reads: patterns are expanded, folders gone through and lists
-//! of names worked out, each within bounds. What is too much, or cannot be seen, is not known to be harmless.
+//! Lookups where a command's text alone does not show the files that it reads: patterns are expanded, folders walked
+//! and lists of names resolved, each within bounds. A result that is too large or not visible is never taken to be
+//! harmless.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -9,20 +10,20 @@ use crate::denied_files::FileDenyRules;
 use crate::paths::{DirListing, FileView, GlobPath, GlobSegment, ListedEntry, ListedKind};
 use crate::shell::{PatternLookup, PendingLookup, PrintedLookup, PrintedNames, TreeListing};
 
-/// Names that one pattern or one list may stand for.
+/// Limit of names that one pattern or one list may expand to.
 pub(super) const MOST_NAMES: usize = 1_000;
-/// Names that are looked at for one command altogether.
+/// Limit of names that are read for one command altogether.
 const MOST_SEEN: usize = 20_000;
-/// Names in the path of a folder that is looked into. What is done for each of them grows with their number.
+/// Limit of names in the path of a folder that is listed. The work for each of them grows with their number.
 const DEEPEST: usize = 100;
 
-/// Eyes that tire.
+/// Budget for directory lookups; expansion fails when it is used up.
 pub(super) struct LookupBudget<'a> {
     view: &'a dyn FileView,
     remaining: Cell<usize>,
 }
 
-/// A path that a command may open, and what lies there.
+/// A path that a command may open, and its kind.
 type ExpandedPath = (PathBuf, ListedKind);
 
 impl<'a> LookupBudget<'a> {
@@ -30,8 +31,8 @@ impl<'a> LookupBudget<'a> {
         Self { view, remaining: Cell::new(MOST_SEEN) }
     }
 
-    /// Every path whose links have to be followed and judged before the command is known to stay where it may read; `None`
-    /// when that cannot be said.
+    /// Returns every path whose symlinks have to be followed and judged before the command is known to stay where it
+    /// may read; `None` when that cannot be determined.
     pub(super) fn paths_to_follow(&self, look: &PendingLookup) -> Option<Vec<PathBuf>> {
         match look {
             PendingLookup::Pattern(look) => self.pattern_paths(look),
@@ -40,7 +41,7 @@ impl<'a> LookupBudget<'a> {
         }
     }
 
-    /// Every path that the look stands for, whether a link or not.
+    /// Returns every path that the lookup stands for, symlink or not.
     pub(super) fn all_paths(&self, look: &PendingLookup) -> Option<Vec<PathBuf>> {
         match look {
             PendingLookup::Pattern(look) => Some(self.match_pattern(look)?.into_iter().map(|(path, _)| path).collect()),
@@ -49,18 +50,19 @@ impl<'a> LookupBudget<'a> {
         }
     }
 
-    /// The names that the shell puts in place of a pattern; `None` when some would be taken for something else.
+    /// Returns the names that the shell expands a pattern to; `None` when some would be taken for something else.
     pub(super) fn match_pattern(&self, look: &PatternLookup) -> Option<Vec<ExpandedPath>> {
         self.expand_to_words(look, &mut Vec::new())
     }
 
-    /// What a path stands for, a link at its end not followed; `None` where there is nothing.
+    /// Returns the kind of a path without following a symlink at its end; `None` if nothing exists there.
     pub(super) fn entry_kind(&self, path: &Path) -> Option<ListedKind> {
         let (folder, name) = (path.parent()?, path.file_name()?);
         self.list_folder(folder)?.into_iter().find(|entry| entry.name == name).map(|entry| entry.kind)
     }
 
-    /// Everything below a folder, by its path from there; no link is followed. What is no folder has nothing below.
+    /// Returns everything below a folder, by its path from there; no symlink is followed. A path that is not a folder
+    /// has nothing below.
     pub(super) fn list_tree(&self, folder: &Path) -> Option<Vec<ExpandedPath>> {
         let mut found = Vec::new();
         let mut waiting = vec![PathBuf::new()];
@@ -76,7 +78,7 @@ impl<'a> LookupBudget<'a> {
         Some(found)
     }
 
-    /// The closed files below a folder that is gone through without following links, `only` for files of these names.
+    /// Returns the closed files below a folder, walked without following symlinks, with `only` those of these names.
     pub(super) fn denied_below(
         &self,
         folder: &Path,
@@ -87,7 +89,7 @@ impl<'a> LookupBudget<'a> {
         let real = self.view.follow(folder)?.real;
         let mut waiting = vec![(folder.to_owned(), real)];
         while let Some((spelled, real)) = waiting.pop() {
-            // Nothing that could be closed lies further down.
+            // No closed file is further down.
             let may_close = |path: &Path| closing.covers(path) || closing.may_cover_below(path);
             let linked = spelled != real;
             if !(may_close(&spelled) || linked && may_close(&real)) {
@@ -108,7 +110,7 @@ impl<'a> LookupBudget<'a> {
         Some(closed)
     }
 
-    /// The paths that a pattern stands for.
+    /// Returns the paths that a pattern stands for.
     pub(super) fn expand_glob(&self, pattern: &GlobPath, from: &[PathBuf]) -> Option<Vec<PathBuf>> {
         Some(self.expand_segments(pattern, from, &mut Vec::new())?.into_iter().map(|(path, _)| path).collect())
     }
@@ -122,7 +124,7 @@ impl<'a> LookupBudget<'a> {
                 Some(entries)
             }
             DirListing::NotFound => Some(Vec::new()),
-            // How much there was to see is not known, only that it was too much.
+            // The number of entries is not known, only that it exceeds the budget.
             DirListing::Entries(_) | DirListing::Unknown => {
                 self.remaining.set(0);
                 None
@@ -130,12 +132,12 @@ impl<'a> LookupBudget<'a> {
         }
     }
 
-    /// Whether a folder may lie there; no more than its first name is read.
+    /// Returns true if the path may be a folder; reads no more than its first name.
     fn is_folder(&self, path: &Path) -> bool {
         is_too_deep(path) || !matches!(self.view.list(path, 0), DirListing::NotFound)
     }
 
-    /// The names that a pattern stands for, and every folder that the shell looks into for them.
+    /// Returns the names that a pattern expands to, and adds every folder that the shell reads for them.
     fn expand_segments(
         &self,
         pattern: &GlobPath,
@@ -148,7 +150,7 @@ impl<'a> LookupBudget<'a> {
             let mut next = Vec::new();
             for (place, _) in places {
                 if let Some(name) = segment.to_literal() {
-                    // What lies there has not been looked at.
+                    // The kind of this entry was not checked.
                     next.push((place.join(name), ListedKind::Link));
                     continue;
                 }
@@ -168,7 +170,7 @@ impl<'a> LookupBudget<'a> {
         Some(places)
     }
 
-    /// What `**` stands for, be it taken for `*` or for everything below.
+    /// Returns the expansion of `**`, both as `*` and as everything below.
     fn expand_any_depth(&self, folder: PathBuf, folders: &mut Vec<PathBuf>) -> Option<Vec<ExpandedPath>> {
         let mut found = vec![(folder.clone(), ListedKind::Folder)];
         let mut waiting = vec![folder];
@@ -191,7 +193,7 @@ impl<'a> LookupBudget<'a> {
     fn pattern_paths(&self, look: &PatternLookup) -> Option<Vec<PathBuf>> {
         let mut judged = Vec::new();
         let found = self.expand_to_words(look, &mut judged)?;
-        // Whatever is no link lies where its folder lies.
+        // An entry that is not a symlink is where its folder is.
         let links = found.into_iter().filter(|(_, kind)| look.role.opens && *kind == ListedKind::Link);
         judged.extend(links.map(|(path, _)| path));
         Some(judged)
@@ -212,7 +214,7 @@ impl<'a> LookupBudget<'a> {
         Some(found)
     }
 
-    /// Links in folders, and in the folders that these lead to; with `all` also what is no link.
+    /// Returns symlinks in folders, and in the folders that these lead to; with `all` also other entries.
     fn tree_paths(&self, roots: &[PathBuf], deep: bool, all: bool) -> Option<Vec<PathBuf>> {
         let mut judged = Vec::new();
         let mut seen: HashSet<PathBuf> = HashSet::new();
@@ -248,7 +250,7 @@ impl<'a> LookupBudget<'a> {
         (judged.len() <= MOST_NAMES).then_some(judged)
     }
 
-    /// What a list of a folder names, or the folder itself if it is empty.
+    /// Returns the names in the listing of a folder, or the folder itself if it is empty.
     fn printed_entries(&self, folder: &str, from: &[PathBuf], fits: &dyn Fn(&str) -> bool) -> Option<Vec<PathBuf>> {
         let mut judged = Vec::new();
         for path in from.iter().map(|from| from.join(folder)) {
@@ -259,14 +261,14 @@ impl<'a> LookupBudget<'a> {
             }
             for entry in entries.iter().filter(|entry| !entry.name.as_encoded_bytes().starts_with(b".")) {
                 entry.name.to_str().filter(|name| fits(name))?;
-                // The bare name means a file from where the other command stands.
+                // The bare name is relative to the directory of the other command.
                 judged.extend(from.iter().map(|from| from.join(&entry.name)));
             }
         }
         Some(judged)
     }
 
-    /// What patterns match; with `lists` nothing is known of what is in a folder among them.
+    /// Returns the matches of patterns; with `lists` nothing is known about the content of matched folders.
     fn printed_matches(
         &self,
         patterns: &[GlobPath],
@@ -311,7 +313,7 @@ impl<'a> LookupBudget<'a> {
         Some(judged)
     }
 
-    /// Everything below a folder, which is not left through links.
+    /// Passes everything below a folder to `found`, without following symlinks; `None` when that cannot be determined.
     fn walk_tree(
         &self,
         from: &Path,
@@ -348,9 +350,9 @@ fn is_too_deep(folder: &Path) -> bool {
     folder.components().count() > DEEPEST
 }
 
-/// The word that stands for a path, from whichever directory it was found.
+/// Returns the word for a path, relative to the directory it was found from.
 fn relative_spelling<'a>(path: &'a Path, from: &[PathBuf]) -> Option<&'a Path> {
-    // The shortest: a pattern may reach from one of the directories into another.
+    // The shortest, because a pattern may reach from one of the directories into another.
     from.iter().filter_map(|from| path.strip_prefix(from).ok()).min_by_key(|word| word.as_os_str().len())
 }
 

@@ -1,7 +1,7 @@
-//! Files that addresses name: `file://localhost/repo/.en%76`.
+//! Files that URLs name: `file://localhost/repo/.en%76`.
 
-/// Paths that the addresses of files in a text name, behind whatever host; `None` for one with lists or ranges in it, which
-/// may name any file.
+/// Returns the paths of `file:` URLs in a text, for any host; `None` for a URL with lists or ranges in it, which may
+/// name any file.
 pub(super) fn file_url_paths(text: &str) -> Option<Vec<&str>> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -21,14 +21,14 @@ pub(super) fn file_url_paths(text: &str) -> Option<Vec<&str>> {
             Some(with_host) => with_host.find('/').map(|slash| &with_host[slash..]),
             None => Some(address),
         };
-        // Behind the path there may be more, which names no file.
+        // After the path there may be a query or fragment, which names no file.
         found.extend(path.map(|path| path.split(['?', '#']).next().unwrap_or(path)));
     }
     found.retain(|path| !path.is_empty());
     Some(found)
 }
 
-/// The text with what is written by the numbers of its bytes (`%76`); `None` where nothing is.
+/// Decodes percent escapes (`%76`); `None` where there are none.
 pub(super) fn percent_decode(text: &str) -> Option<String> {
     if !text.contains('%') {
         return None;

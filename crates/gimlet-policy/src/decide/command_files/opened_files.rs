@@ -1,5 +1,5 @@
-//! The files that parts open which only read. Everything that such a part opens is known from its text or can be seen, so
-//! that a rule that closes other files does not stand in its way.
+//! The files that are opened by parts which only read. Everything that such a part opens is known from its text or a
+//! lookup, so that a rule that closes other files does not prevent it.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::decide::rule_subject::FileAccess;
 use crate::paths::{ListedKind, is_process_alias};
 use crate::shell::{CommandPart, PatternLookup, PendingLookup, ReadTargets, ShellAnalysis, Word, base_name};
 
-/// Whether nothing in the text does more than read.
+/// Returns true if nothing in the text does more than read.
 pub(super) fn only_reads(analysis: &ShellAnalysis) -> bool {
     !analysis.parts.is_empty()
         && !analysis.has_scripts
@@ -17,8 +17,8 @@ pub(super) fn only_reads(analysis: &ShellAnalysis) -> bool {
         && !analysis.redirects.iter().any(|redirect| redirect.writes)
 }
 
-/// The commands of which every part only reads, so that their parts tell what they open. Texts inside the text may have
-/// the same words with another meaning.
+/// Returns the commands of which every part only reads, so that their parts show the files they open. Nested texts may
+/// have identical words with another meaning.
 pub(super) fn find_known_readers(analysis: &ShellAnalysis) -> HashSet<&[Word]> {
     if analysis.has_scripts {
         return HashSet::new();
@@ -35,12 +35,12 @@ pub(super) fn find_known_readers(analysis: &ShellAnalysis) -> HashSet<&[Word]> {
 }
 
 impl PathLookup<'_> {
-    /// What a part opens, if it is one of a recognised reader.
+    /// Returns the files that a part opens, if it belongs to a recognised reader.
     pub(super) fn opened_by_part(&self, part: &CommandPart) -> Vec<FileAccess> {
         part.reads.as_ref().filter(|_| is_reader(part)).map_or(Vec::new(), |reading| self.opened_by_reader(reading))
     }
 
-    /// What somebody opens who reads this.
+    /// Returns the files that a reader of these targets opens.
     pub(super) fn opened_by_reader(&self, reading: &ReadTargets) -> Vec<FileAccess> {
         let named = reading.paths.iter().chain(&reading.parent_paths);
         let mut opened: Vec<FileAccess> = named.map(|path| self.read_access(path, reading)).collect();
@@ -50,7 +50,7 @@ impl PathLookup<'_> {
         if reading.assumes_unset {
             opened.push(FileAccess::unknown(false));
         }
-        // Without rules that close files nobody asks for names.
+        // Without rules that deny reads no names are needed.
         let looks = reading.lookups.iter().filter(|_| self.read_rules.is_some());
         for look in looks {
             match look {
@@ -77,19 +77,19 @@ impl PathLookup<'_> {
         FileAccess { found_by_lookup: true, ..self.read_access(path, reading) }
     }
 
-    /// The closed files below a folder, if somebody may look and sees all of them. Readers of trees follow no link that
-    /// they meet there.
+    /// Returns the files below a folder that must not be read, if a lookup is possible and complete. Readers of trees
+    /// follow no symlink that they meet there.
     fn unreadable_below(&self, folder: &Path, reading: &ReadTargets) -> Option<Vec<PathBuf>> {
         let (eyes, closing) = (self.budget.as_ref()?, self.read_rules.as_ref()?);
         if !self.files_are_stable { None } else { eyes.denied_below(folder, closing, &reading.only_names) }
     }
 
-    /// The names that a pattern stands for now, and, unless that is certain, any name that it could stand for.
+    /// Returns the current expansion of a pattern, and, unless that is certain, any name that it could expand to.
     fn pattern_reads(&self, look: &PatternLookup, reading: &ReadTargets) -> Vec<FileAccess> {
         let Some(found) = self.budget.as_ref().and_then(|eyes| eyes.match_pattern(look)) else {
             return vec![FileAccess::unknown(false)];
         };
-        // A folder among them is only opened by who reads trees.
+        // A folder among them is only opened by recursive readers.
         let found = found.iter().filter(|(_, kind)| reading.recursive || *kind != ListedKind::Folder);
         let mut opened: Vec<FileAccess> = found.map(|(path, _)| self.named_read_access(path, reading)).collect();
         if !self.files_are_stable {
@@ -103,7 +103,8 @@ impl PathLookup<'_> {
         opened
     }
 
-    /// What only looking can tell: the lists that other commands print, and folders whose links are followed.
+    /// Returns reads that only a lookup can determine: the lists that other commands print, and folders whose symlinks
+    /// are followed.
     fn looked_up_reads(&self, look: &PendingLookup, reading: &ReadTargets) -> Vec<FileAccess> {
         match self.budget.as_ref().and_then(|eyes| eyes.all_paths(look)) {
             Some(names) if self.files_are_stable || names.is_empty() => {
@@ -114,9 +115,9 @@ impl PathLookup<'_> {
     }
 }
 
-/// Whether a part is one of a command that opens its operands.
+/// Returns true if a part belongs to a command that opens its operands.
 fn is_reader(part: &CommandPart) -> bool {
     let Some((name, arguments)) = part.layers.last().and_then(|words| words.split_first()) else { return false };
-    // What `date -f` cannot read as a date it repeats.
+    // `date -f` prints lines that it cannot parse as a date.
     name.value().map(base_name).is_some_and(|name| name == "date" || writes_operands(name, arguments).is_some())
 }

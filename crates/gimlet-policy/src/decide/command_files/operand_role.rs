@@ -1,9 +1,9 @@
-//! Words of commands that write which are not written: what is copied, and the substitutions of editors. Only where every
-//! word is known and every option too; otherwise all of them count as written.
+//! Words of writing commands that are not written: the sources of copies, and the substitutions of editors. Only where
+//! every word is known and every option too; otherwise all of them count as written.
 
 use crate::shell::Word;
 
-/// What a command does with one of its words.
+/// Use that a command makes of one of its words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OperandRole {
     Written,
@@ -12,10 +12,10 @@ pub(super) enum OperandRole {
     Text,
 }
 
-/// Letters of `cp` and `install` that take no value and make no links: what is written through a link is its source.
+/// Letters of `cp` and `install` that take no value and create no links: a write through a link changes its source.
 const COPY_LETTERS: &str = "abcCdDfHiLnNpPrRTuvxZ";
 
-/// What becomes of each word behind the name of a command that writes.
+/// Returns the role of each word after the name of a command that writes.
 pub(super) fn operand_roles(name: &str, arguments: &[Word]) -> Vec<OperandRole> {
     let mut uses = vec![OperandRole::Written; arguments.len()];
     let known: Option<Vec<&str>> = arguments.iter().map(Word::value).collect();
@@ -42,7 +42,7 @@ pub(super) fn operand_roles(name: &str, arguments: &[Word]) -> Vec<OperandRole> 
     uses
 }
 
-/// Where the sources of a copy stand: every operand but the last.
+/// Returns the positions of a copy's sources: every operand but the last.
 fn copy_source_indices(known: &[&str]) -> Vec<usize> {
     let is_operand = |word: &str| !word.starts_with('-') || word == "-";
     let is_plain = |word: &str| {
@@ -57,7 +57,7 @@ fn copy_source_indices(known: &[&str]) -> Vec<usize> {
     operands
 }
 
-/// Where the script of `sed` stands: behind `-e`, or first where no option brings one.
+/// Returns the position of the script of `sed`: after `-e`, or the first operand where no option holds one.
 fn sed_script_index(known: &[&str]) -> Option<usize> {
     let options: Vec<&str> = known.iter().copied().filter(|word| word.starts_with('-')).collect();
     let is_plain =
@@ -73,12 +73,12 @@ fn sed_script_index(known: &[&str]) -> Option<usize> {
     }
 }
 
-/// `-i.bak`: letters in it are a name and no options.
+/// Returns true for `-i.bak`, whose letters are a name and not options.
 fn is_backup_suffix(option: &str) -> bool {
     option.strip_prefix("-i").is_some_and(|suffix| suffix.starts_with('.'))
 }
 
-/// `s/a/b/g` and nothing else: a flag could write or run something, and a second command could be any.
+/// Returns true for `s/a/b/g` and nothing else: a flag could write or run something, and so could a second command.
 fn is_plain_substitution(script: &str) -> bool {
     let mut letters = script.chars();
     let (Some('s'), Some(mark)) = (letters.next(), letters.next()) else { return false };

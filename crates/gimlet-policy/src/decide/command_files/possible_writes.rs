@@ -1,6 +1,6 @@
-//! Which words of a command may name files that it changes, where no table says what its program writes. A program that
-//! is known to leave alone what it is told is left alone too; of every other one each word counts. What follows can only
-//! ask, so a program that is missing here costs a question.
+//! Words of a command that may name files that it changes, where no table lists what its program writes. A program
+//! that is known to leave its operands unchanged is skipped; of every other one each word counts. The result can only
+//! cause a question, never a permission.
 
 use super::protected_mentions::{PURE_READERS, is_find_action};
 use super::unknown_program_paths::OPEN_NOTHING;
@@ -32,7 +32,7 @@ const READERS: &[&str] = &[
     "zstdcat",
 ];
 
-/// Programs that only write where one of these letters or the beginning of a long option tells them to.
+/// Programs that only write if one of these letters or the beginning of a long option is given.
 const WRITE_IF_TOLD: &[(&str, &[char], &[&str])] = &[
     ("sort", &['o'], &["--o"]),
     ("shuf", &['o'], &["--o"]),
@@ -42,7 +42,7 @@ const WRITE_IF_TOLD: &[(&str, &[char], &[&str])] = &[
     ("yq", &['i', 's'], &["--in", "--sp"]),
 ];
 
-/// Programs that check, test or build what they are told and leave it as it is, with those of their commands that do.
+/// Programs that check, test or build their operands without changing them, with the subcommands that do.
 const CHECKERS: &[(&str, &[&str])] = &[
     ("cargo", &["bench", "build", "check", "clippy", "doc", "metadata", "nextest", "test", "tree"]),
     ("eslint", &[]),
@@ -61,7 +61,7 @@ const CHECKERS: &[(&str, &[&str])] = &[
     ("tsc", &[]),
     ("vitest", &["run"]),
 ];
-/// Words with which they change it after all.
+/// Words with which these programs change their operands after all.
 const CHANGE: &[&str] = &["--fix", "--add-noqa", "--write", "--update", "--init", "-u", "-w", "-i"];
 /// Options of theirs that take no value, so that the next word is something to check.
 const SWITCHES: &[&str] = &[
@@ -85,13 +85,13 @@ const SWITCHES: &[&str] = &[
     "-x",
     "-xvs",
 ];
-/// Programs that run another one which is the next word, behind a word of theirs.
+/// Programs that run another one, which is the next word after a word of theirs.
 const RUNNERS: &[(&str, &str)] =
     &[("npx", ""), ("bunx", ""), ("uvx", ""), ("uv", "run"), ("poetry", "run"), ("python3", "-m"), ("python", "-m")];
-/// So many of them in a row are looked through.
+/// Limit of runners in a row that are skipped.
 const MOST_RUNNERS: usize = 8;
 
-/// Subcommands of git that leave the files of the working tree alone.
+/// Subcommands of git that leave the files of the working tree unchanged.
 const GIT_LEAVES: &[&str] = &[
     "add",
     "blame",
@@ -130,7 +130,7 @@ const GIT_LEAVES: &[&str] = &[
     "whatchanged",
 ];
 
-/// The words by which a command may be told what to change; `None` for one that is told nothing of the kind.
+/// Returns the words that may name files to change; `None` for a command that has none.
 pub(super) fn possible_write_words(words: &[Word]) -> Option<Vec<&Word>> {
     let Some(words) = skip_runners(words) else { return Some(words.iter().skip(1).collect()) };
     let (name, arguments) = words.split_first()?;
@@ -141,7 +141,7 @@ pub(super) fn possible_write_words(words: &[Word]) -> Option<Vec<&Word>> {
         return if known.iter().any(|word| is_find_action(word)) { all() } else { None };
     }
     let reads = [PURE_READERS, READERS, OPEN_NOTHING].iter().any(|list| list.contains(&name));
-    // Those that are known to change their operands are judged by these.
+    // Commands that are known to change their operands are judged elsewhere.
     if reads || writes_operands(name, arguments) == Some(true) {
         return None;
     }
@@ -170,7 +170,7 @@ pub(super) fn possible_write_words(words: &[Word]) -> Option<Vec<&Word>> {
     })
 }
 
-/// The command that programs run which only run another one; `None` for too many of them in a row.
+/// Returns the command after programs that only run another one; `None` for too many of them in a row.
 fn skip_runners(mut words: &[Word]) -> Option<&[Word]> {
     for _ in 0..=MOST_RUNNERS {
         let Some(lead) = runner_separator(words) else { return Some(words) };
@@ -179,7 +179,7 @@ fn skip_runners(mut words: &[Word]) -> Option<&[Word]> {
     None
 }
 
-/// The word behind such a program after which the command begins.
+/// Returns the word of such a program after which the command begins.
 fn runner_separator(words: &[Word]) -> Option<&'static str> {
     let name = words.first()?.value().map(base_name)?;
     let first = words.get(1).and_then(Word::value).unwrap_or_default();
@@ -187,7 +187,7 @@ fn runner_separator(words: &[Word]) -> Option<&'static str> {
     RUNNERS.iter().find(|(program, lead)| *program == name && leads(lead)).map(|(_, lead)| *lead)
 }
 
-/// Whether an option in any spelling is among the words; one that is not known may be any.
+/// Returns true if an option in any spelling is among the words; an unknown word may be any option.
 fn has_option(known: &[&str], letters: &[char], options: &[&str]) -> bool {
     known.iter().any(|word| match word.strip_prefix("--") {
         Some(_) => options.iter().any(|option| word.starts_with(option)),
@@ -199,14 +199,14 @@ fn is_option(word: &Word) -> bool {
     word.value().is_some_and(|text| text.starts_with('-') && text.len() > 1)
 }
 
-/// Whether a word that is only known at run time may be an option then, or become one among others.
+/// Returns true if a word that is only known at run time may be or contain an option then.
 fn may_be_option(word: &Word) -> bool {
     let begins =
         |piece: &WordPiece| matches!(piece, WordPiece::Text(text) if !text.is_empty() && !text.starts_with('-'));
     word.may_split() || !word.pieces().first().is_some_and(begins)
 }
 
-/// Options and their values. Operands only stand behind one that takes none, or behind another operand.
+/// Returns options and their values. An operand only stands after an option that takes none, or after another operand.
 fn checker_words<'w>(arguments: &'w [Word], commands: &[&str]) -> Vec<&'w Word> {
     let (first, rest) = match arguments.split_first() {
         Some((first, rest)) if !commands.is_empty() => (first.value(), rest),
@@ -229,14 +229,14 @@ const SCRIPT_VALUES: [char; 7] = ['e', 'f', 'i', 'l', 'v', 'F', 'W'];
 /// Marks of a script that writes files or starts programs.
 const WRITE_IN_SCRIPTS: &[&str] = &[">", "|", "w ", "system"];
 
-/// A script may name what it writes; the files behind it are read.
+/// Returns the script, which may name files that it writes; the files after it are read.
 fn script_words(arguments: &[Word]) -> Vec<&Word> {
     let in_place = |word: &Word| word.value().is_none_or(|text| text.contains("inplace"));
     if arguments.iter().any(in_place) {
         return arguments.iter().collect();
     }
     let files = script_end(arguments);
-    // What reads like a script that writes is taken for one wherever it stands.
+    // A word that resembles a script that writes counts as one in any position.
     let acts = |word: &Word| word.value().is_some_and(|text| WRITE_IN_SCRIPTS.iter().any(|mark| text.contains(mark)));
     let told = |(at, word): &(usize, &Word)| {
         *at < files || acts(word) || is_option(word) || (*at > 0 && is_option(&arguments[at - 1]))
@@ -244,7 +244,7 @@ fn script_words(arguments: &[Word]) -> Vec<&Word> {
     arguments.iter().enumerate().filter(told).map(|(_, word)| word).collect()
 }
 
-/// Where the files begin: behind the script, or behind the options if one of these brings it.
+/// Returns the index of the first file: after the script, or after the options if one of these holds it.
 fn script_end(arguments: &[Word]) -> usize {
     let (mut at, mut brought) = (0, false);
     while let Some(word) = arguments.get(at) {
@@ -259,7 +259,7 @@ fn script_end(arguments: &[Word]) -> usize {
     at
 }
 
-/// Of an option of sed or awk: whether its value is a script, and whether that is the next word.
+/// Classifies an option of sed or awk: true if its value is a script, and true if that is the next word.
 fn classify_script_option(option: &str) -> (bool, bool) {
     if let Some(long) = option.strip_prefix("--") {
         let is_one_of = |names: &[&str]| names.iter().any(|name| long.starts_with(name));
@@ -270,7 +270,8 @@ fn classify_script_option(option: &str) -> (bool, bool) {
     (option[at..].starts_with(['e', 'f']), at + 1 == option.len())
 }
 
-/// What is unpacked, or taken away once it is packed, changes; of what is packed only the archive does.
+/// Returns the archive words that change: extracted files, and files removed after packing; otherwise only the
+/// archive.
 fn archive_words<'w>(arguments: &'w [Word], known: &[&str]) -> Vec<&'w Word> {
     let is_cluster = |at: usize, word: &str| !word.starts_with("--") && (at == 0 || word.starts_with('-'));
     let unpacks = known.iter().enumerate().any(|(at, word)| {
@@ -290,7 +291,7 @@ fn archive_words<'w>(arguments: &'w [Word], known: &[&str]) -> Vec<&'w Word> {
     arguments.iter().enumerate().filter(told).map(|(_, word)| word).collect()
 }
 
-/// Options and where the copy comes to lie: at the last operand, or at one before it if that is an option's value.
+/// Returns the options and the target of a copy: the last operand, or one before it if that is an option's value.
 fn copy_words(arguments: &[Word]) -> Vec<&Word> {
     let may_be_value = |at: usize| at > 0 && (is_option(&arguments[at - 1]) || arguments[at - 1].is_dynamic());
     let is_target = |at: &usize| !is_option(&arguments[*at]) && !arguments[*at].is_dynamic() && !may_be_value(*at);
@@ -299,7 +300,7 @@ fn copy_words(arguments: &[Word]) -> Vec<&Word> {
     arguments.iter().enumerate().filter(told).map(|(_, word)| word).collect()
 }
 
-/// An interpreter leaves the file alone that it runs.
+/// Returns the words without the script, which an interpreter does not change.
 fn interpreter_words(arguments: &[Word]) -> Vec<&Word> {
     let is_switch = |word: &&Word| matches!(word.value(), Some("-u" | "-B" | "-I" | "-O"));
     let switches = arguments.iter().take_while(is_switch).count();
@@ -307,7 +308,8 @@ fn interpreter_words(arguments: &[Word]) -> Vec<&Word> {
     arguments.iter().skip(switches + usize::from(script)).collect()
 }
 
-/// The first words are names of commands and tasks, with `all` every one that is neither a path nor an option's value.
+/// Skips the first words, which are names of commands and tasks; with `all`, every one that is neither a path nor an
+/// option's value.
 fn skip_task_names(arguments: &[Word], all: bool) -> Vec<&Word> {
     let is_name = |word: &Word| word.value().is_some_and(|text| !text.contains(['/', '=', '.', ':', '@', ' ']));
     let mut names = if all { usize::MAX } else { 2 };
@@ -319,12 +321,12 @@ fn skip_task_names(arguments: &[Word], all: bool) -> Vec<&Word> {
     with_previous(arguments).filter(|(word, before)| told(word, *before)).map(|(word, _)| word).collect()
 }
 
-/// Each word with the one in front of it.
+/// Returns each word with the one before it.
 fn with_previous(words: &[Word]) -> impl Iterator<Item = (&Word, Option<&Word>)> {
     words.iter().zip(std::iter::once(None).chain(words.iter().map(Some)))
 }
 
-/// Whether the next word may be an option's value.
+/// Returns true if the next word may be an option's value.
 fn may_take_value(word: &Word) -> bool {
     is_option(word) && word.value().is_some_and(|text| !text.contains('=') && !SWITCHES.contains(&text))
 }
@@ -343,7 +345,7 @@ fn git_words<'w>(arguments: &'w [Word], known: &[&str]) -> Option<Vec<&'w Word>>
         "stash" => matches!(rest.first(), Some(&("list" | "show" | "drop"))),
         subcommand => GIT_LEAVES.contains(&subcommand),
     };
-    // `--output` may be shortened; where a word is not known, it may be that for those who have it.
+    // `--output` may be abbreviated; an unknown word may be that option for subcommands that have it.
     let compares = matches!(subcommand, "diff" | "log" | "range-diff" | "reflog" | "show" | "stash" | "whatchanged");
     let writes = rest.iter().any(|word| word.starts_with("--ou") || (compares && word.is_empty()));
     let at = known.len() - rest.len();

@@ -1,5 +1,5 @@
-//! Protected paths among the words of commands that are not known to only read. Which option of which program names a
-//! file to write is endless, so any word that names a protected path counts, also as the value of an option.
+//! Protected paths among the words of commands that are not known to only read. The options that name a file to write
+//! cannot be listed for all programs, so any word that names a protected path counts, also as the value of an option.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use super::PathLookup;
 use crate::paths::{is_protected, normalise};
 use crate::shell::{Word, WordPiece, base_name};
 
-/// Programs that write nothing but their output, whatever their words.
+/// Programs that write nothing but their output, with any words.
 pub(super) const PURE_READERS: &[&str] = &[
     "cat",
     "head",
@@ -57,15 +57,15 @@ pub(super) const PURE_READERS: &[&str] = &[
     "dirname",
 ];
 
-/// Letters of an option's cluster behind which its value is looked for.
+/// Limit of letters in an option's cluster after which its value is searched.
 const LONGEST_CLUSTER: usize = 8;
 
-/// The first protected path that one of these commands names and may write.
+/// Returns the first protected path that one of these commands names and may write.
 pub(super) fn find_protected<'w>(
     mut commands: impl Iterator<Item = &'w [Word]>,
     place: &PathLookup<'_>,
 ) -> Option<PathBuf> {
-    // Commands inside others have the same words.
+    // Commands inside others have identical words.
     let mut innocent = HashSet::new();
     commands.find_map(|words| find_protected_in(words, place, &mut innocent))
 }
@@ -101,7 +101,7 @@ fn find_protected_in<'w>(
     })
 }
 
-/// `--exclude=.git` keeps its hands off.
+/// Returns true for options such as `--exclude=.git`, which skip the path.
 fn is_exclude_option(text: &str) -> bool {
     text.starts_with("--exclude") || text.starts_with("--ignore")
 }
@@ -112,7 +112,7 @@ fn protected_path_in_word(word: &Word, place: &PathLookup<'_>) -> Option<PathBuf
         _ => None,
     });
     let spelled = texts.flat_map(path_candidates).find_map(|part| {
-        // The part alone counts, not the directory it is looked up from: work below a protected name goes on.
+        // Only the part counts, not the directory it is resolved from: work below a protected name stays possible.
         is_protected(&normalise(Path::new("/"), Path::new(part)))
             .then(|| normalise(&place.context.cwd, Path::new(part)))
     });
@@ -128,7 +128,7 @@ fn protected_path_in_word(word: &Word, place: &PathLookup<'_>) -> Option<PathBuf
     })
 }
 
-/// The stretches of a word that a program could take for a path: `a=b`, `host:path`, `-tDIR`.
+/// Returns the parts of a word that a program could take for a path: `a=b`, `host:path`, `-tDIR`.
 fn path_candidates(text: &str) -> impl Iterator<Item = &str> {
     let attached =
         text.strip_prefix('-').filter(|rest| !rest.starts_with('-')).into_iter().flat_map(|cluster| {
@@ -142,20 +142,21 @@ pub(super) fn is_find_action(word: &str) -> bool {
     ["-exec", "-ok", "-delete", "-fprint", "-fls"].iter().any(|action| word.starts_with(action))
 }
 
-/// Subcommands that take paths and leave the working tree as it is.
+/// Returns true for subcommands that take paths and leave the working tree unchanged.
 fn only_reads_worktree(arguments: &[&str]) -> bool {
     const READING: &[&str] = &["add", "blame", "check-ignore", "commit", "diff", "log", "ls-files", "show", "status"];
     arguments.first().is_some_and(|subcommand| READING.contains(subcommand))
-        // `--output` may be shortened.
+        // `--output` may be abbreviated.
         && !arguments.iter().any(|word| word.starts_with("--o"))
 }
 
-/// `git config` in any form that is not known to only show: the configuration names programs that git runs.
+/// Returns true for `git config` in any form that is not known to only show: the configuration names programs that git
+/// runs.
 fn writes_git_config(arguments: &[&str]) -> bool {
     const SHOWING: &[&str] = &["--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l"];
     const HARMLESS: &[&str] = &["--global", "--local", "--system", "--show-origin", "--show-scope", "-z", "--null"];
     let Some(at) = arguments.iter().position(|word| *word == "config") else { return false };
-    // Whatever stands before are options of git and their values; another subcommand has no use for this word there.
+    // The words before are options of git and their values; another subcommand has no use for this word there.
     if arguments[..at].iter().any(|word| !word.starts_with('-')) && !arguments[0].starts_with('-') {
         return false;
     }

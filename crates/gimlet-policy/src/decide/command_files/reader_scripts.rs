@@ -1,19 +1,19 @@
-//! Files that recognised readers are told to open by a script among their words: `sed 'r FILE'`, `awk '{ getline < "FILE" }'`.
-//! Readers open their operands, which are looked at elsewhere; here is what stands inside of one.
+//! Files that recognised readers open because of a script among their words: `sed 'r FILE'`, `awk '{ getline < "FILE"
+//! }'`. Operands are handled elsewhere; this file only covers names inside of a word.
 
 use crate::shell::{Word, awk_may_run_program, base_name, has_run_flag, is_script_running_input};
 
-/// How the words of a reader may name files.
+/// Syntax by which the words of a reader may name files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScriptSyntax {
     Sed,
     Awk,
-    /// Its words with blanks or a leading `+` are commands of its own or of a shell.
+    /// Words with whitespace or a leading `+` are commands of the program or of a shell.
     Commands,
 }
 
 impl ScriptSyntax {
-    /// The scripts that a command may have among its words.
+    /// Returns the syntax of the scripts that a command may have among its words.
     pub(super) fn for_command(words: &[Word]) -> Option<Self> {
         let (name, arguments) = words.split_first()?;
         match base_name(name.value()?) {
@@ -24,7 +24,7 @@ impl ScriptSyntax {
         }
     }
 
-    /// Whether it may open or run what it reads.
+    /// Returns true if the reader may open or run what it reads.
     pub(super) fn may_act_on_input(self, words: &[Word]) -> bool {
         let mut texts = words.iter().skip(1).filter_map(Word::value);
         match self {
@@ -34,7 +34,7 @@ impl ScriptSyntax {
         }
     }
 
-    /// The stretches of a word that name files, and those in which any stretch may do so.
+    /// Returns the parts of a word that name files, and those in which any part may do so.
     pub(super) fn find_named_files(self, word: &str) -> (Vec<&str>, Vec<&str>) {
         match self {
             ScriptSyntax::Sed => sed_file_names(word),
@@ -47,18 +47,19 @@ impl ScriptSyntax {
     }
 }
 
-/// Whether a script has the flag `e`, which runs what a replacement makes.
+/// Returns true if a script has the flag `e`, which runs the result of a replacement.
 fn has_execute_flag(script: &str) -> bool {
     let mut runs = script.split(|c: char| !c.is_ascii_alphanumeric());
     let has_flag = |run: &str| run.contains('e') && run.chars().all(|c| c.is_ascii_digit() || FLAGS.contains(c));
-    // Any character may be the delimiter in front of it; what is no script at all is a file.
+    // Any character may be the delimiter before it; a word that is no script is a file.
     runs.any(has_flag) || (script.starts_with('s') && is_script_running_input(script))
 }
 
-/// Flags of a replacement, in front of which others may stand.
+/// Flags of a replacement, which others may precede.
 const FLAGS: &str = "gpiImMew";
 
-/// A file is named from behind its command to the end of the line; some take less of it.
+/// Returns the files that a sed script names: from after the command to the end of the line; some commands use less of
+/// it.
 fn sed_file_names(script: &str) -> (Vec<&str>, Vec<&str>) {
     let (mut files, mut commands) = (Vec::new(), Vec::new());
     if has_execute_flag(script) {
@@ -66,7 +67,7 @@ fn sed_file_names(script: &str) -> (Vec<&str>, Vec<&str>) {
     }
     let mut before = None;
     for (at, c) in script.char_indices() {
-        // Behind an option its script may begin anywhere.
+        // After an option its script may begin anywhere.
         let begins = before.is_none_or(|before: char| !before.is_ascii_alphabetic()) || script.starts_with('-');
         let flag = matches!(c, 'e' | 'w') && before.is_some_and(|before| FLAGS.contains(before));
         before = Some(c);

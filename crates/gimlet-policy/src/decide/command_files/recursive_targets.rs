@@ -1,5 +1,5 @@
-//! Folders that a command takes away, changes or moves with everything in them: `rm -r d`, `mv d x`, `git rm -r d`. What
-//! lies in them is named by no word, but a rule may keep it from being changed.
+//! Folders that a command removes, changes or moves with everything in them: `rm -r d`, `mv d x`, `git rm -r d`. No
+//! word names the files in them, but a rule may protect them.
 
 mod git_targets;
 mod unpacking;
@@ -12,27 +12,27 @@ use crate::decide::rule_subject::FileAccess;
 use crate::paths::{FileView, GlobSegment, ListedKind, normalise};
 use crate::shell::{Word, base_name, find_actions, git_subcommand, is_recursive, reachable_commands};
 
-/// Values of trailing options that a copy's target may stand before.
+/// Limit of values of trailing options that may follow a copy's target.
 const MOST_TARGETS: usize = 8;
 
-/// A folder that is taken away or changed, and where it comes to lie.
+/// A folder that is removed or changed, and its destination.
 #[derive(Default)]
 pub(super) struct RecursiveTarget<'a> {
-    /// What is taken; `None` when it stays where it is and only its copy comes to lie elsewhere.
+    /// The folder that is removed or changed; `None` when it stays and only its copy appears elsewhere.
     folder: Option<&'a str>,
-    /// What lands, and where.
+    /// Source and destination of a move or copy.
     moves_to: Option<(&'a str, &'a str)>,
-    /// With whatever is in it.
+    /// True if the whole content is included.
     whole: bool,
     /// Only files of these names; empty for all.
     only: Vec<GlobSegment>,
-    /// What lies in it is put back or cleared away by what git knows of it; nobody comes to read it.
+    /// True if git restores or cleans the content from its own records, so that no file is read.
     by_git: bool,
-    /// It may be something else than the words' place says.
+    /// True if the words may have another meaning than their position suggests.
     uncertain: bool,
-    /// What is changed is the whole repository around the place where the command stands.
+    /// True if the whole repository around the command's directory is changed.
     repository: bool,
-    /// What comes to lie in the folder is in an archive, so that nobody knows its names.
+    /// True if the content comes from an archive, so that its names are not known.
     unpacked: bool,
 }
 
@@ -44,7 +44,8 @@ impl<'a> RecursiveTarget<'a> {
     }
 }
 
-/// The folders that a command may take away. Words that are only known at run time are somebody else's.
+/// Returns the folders that a command may remove or change. Words that are only known at run time are handled
+/// elsewhere.
 pub(super) fn find_recursive_targets<'a>(name: &'a str, arguments: &'a [Word]) -> Vec<RecursiveTarget<'a>> {
     let known: Vec<&str> = arguments.iter().flat_map(Word::choices).filter_map(Word::value).collect();
     match name {
@@ -82,25 +83,26 @@ pub(super) fn find_recursive_targets<'a>(name: &'a str, arguments: &'a [Word]) -
     }
 }
 
-/// What copies leave where they end, and what they take away for it.
+/// Returns the files that a copy writes at its destination, and those that it removes there.
 fn copy_targets<'a>(name: &str, known: &[&'a str]) -> Vec<RecursiveTarget<'a>> {
     let takes = known.iter().any(|word| word.starts_with("--remove"));
     let whole = name == "rsync" || known.iter().any(|word| is_recursive(word) || is_archive_option(word));
     let mut found = move_targets(known, takes, whole);
-    // What its source does not have goes.
+    // Files that the source does not have are deleted.
     let clears = known.iter().any(|word| word.starts_with("--del"));
     let target = found.last().and_then(|taken| taken.moves_to).filter(|_| clears);
     found.extend(target.map(|(_, target)| RecursiveTarget::for_removed(target)));
     found
 }
 
-/// Whether the last operand may be the value of an option: `rsync a b --exclude c`.
+/// Returns true if the last operand may be the value of an option: `rsync a b --exclude c`.
 fn may_end_in_option_value(known: &[&str]) -> bool {
     let last = known.iter().rposition(|word| !word.starts_with('-'));
     last.is_some_and(|last| last > 0 && known[last - 1].starts_with('-'))
 }
 
-/// The same command as it stands, and with each such value taken for what it may be.
+/// Returns the targets of the command as written, and, as uncertain ones, those with each trailing word taken as an
+/// option's value.
 fn with_trailing_values<'a>(
     known: &[&'a str],
     copies: impl Fn(&[&'a str]) -> Vec<RecursiveTarget<'a>>,
@@ -111,7 +113,7 @@ fn with_trailing_values<'a>(
         if !may_end_in_option_value(&shorter) {
             return found;
         }
-        // The options stay: they say what is copied, and how.
+        // The options stay, because they determine what is copied and how.
         let last = shorter.iter().rposition(|word| !word.starts_with('-'));
         last.map(|last| shorter.remove(last));
         found.extend(copies(&shorter).into_iter().map(|taken| RecursiveTarget { uncertain: true, ..taken }));
@@ -120,7 +122,7 @@ fn with_trailing_values<'a>(
     found
 }
 
-/// What comes to lie in another place, or under another name.
+/// Returns the targets of files that get another place or another name.
 fn move_targets<'a>(known: &[&'a str], moves: bool, whole: bool) -> Vec<RecursiveTarget<'a>> {
     let (all, named) = (operands(known), target_directory(known));
     let (target, sources) = match (named, all.split_last()) {
@@ -137,12 +139,12 @@ fn move_targets<'a>(known: &[&'a str], moves: bool, whole: bool) -> Vec<Recursiv
     sources.iter().map(taken).collect()
 }
 
-/// `cp -a`
+/// Returns true for `cp -a`.
 fn is_archive_option(option: &str) -> bool {
     option.starts_with("--ar") || (option.starts_with('-') && !option.starts_with("--") && option.contains('a'))
 }
 
-/// The words that are no options; behind `--` none is one.
+/// Returns the words that are not options; after `--` none is one.
 pub(super) fn operands<'a>(words: &[&'a str]) -> Vec<&'a str> {
     let mut options = true;
     let is_operand = |word: &&str| {
@@ -153,7 +155,7 @@ pub(super) fn operands<'a>(words: &[&'a str]) -> Vec<&'a str> {
     words.iter().copied().filter(is_operand).collect()
 }
 
-/// The folder of `mv -t FOLDER`.
+/// Returns the folder of `mv -t FOLDER`.
 fn target_directory<'a>(words: &[&'a str]) -> Option<&'a str> {
     words.iter().enumerate().find_map(|(at, word)| match word.split_once('=') {
         Some((option, folder)) if option.starts_with("--ta") => Some(folder),
@@ -166,13 +168,13 @@ fn target_directory<'a>(words: &[&'a str]) -> Option<&'a str> {
     })
 }
 
-/// Whether `find` starts a program for each file that may do anything with it.
+/// Returns true if `find` starts a program for each file that may do anything with it.
 fn starts_unknown_program(arguments: &[Word]) -> bool {
     let mut inner = find_actions(arguments).into_iter().flat_map(|action| reachable_commands(&arguments[action]));
     inner.any(|words| possible_writes::possible_write_words(words).is_some_and(|told| !told.is_empty()))
 }
 
-/// What a `find` walks over whose output others read.
+/// Returns the folders that a `find` walks whose output other commands read.
 pub(super) fn piped_find_targets(words: &[Word]) -> Vec<RecursiveTarget<'_>> {
     let named = |word: &Word| word.value().is_some_and(|name| base_name(name) == "find");
     match words.split_first() {
@@ -181,7 +183,7 @@ pub(super) fn piped_find_targets(words: &[Word]) -> Vec<RecursiveTarget<'_>> {
     }
 }
 
-/// The places that `find` walks over, and the names that it picks there.
+/// Returns the places that `find` walks over, and the names that it picks there.
 fn find_targets(arguments: &[Word]) -> Vec<RecursiveTarget<'_>> {
     let known: Vec<&str> = arguments.iter().flat_map(Word::choices).filter_map(Word::value).collect();
     let begins = |word: &&str| word.starts_with(['-', '(', '!']);
@@ -192,8 +194,8 @@ fn find_targets(arguments: &[Word]) -> Vec<RecursiveTarget<'_>> {
     places.iter().map(|folder| RecursiveTarget { only: only.clone(), ..RecursiveTarget::for_removed(folder) }).collect()
 }
 
-/// The one name that everything has which `find` does something with: a test in front of the first action, with no other
-/// way around it. A word that nobody knows may be such a way.
+/// Returns the one name that everything has which `find` acts on: a test before the first action that nothing
+/// bypasses. An unknown word may be such a bypass.
 fn selected_name(arguments: &[Word]) -> Option<&str> {
     let acts = |text: &str| is_find_action(text) || text.starts_with("-print") || text == "-ls";
     let tests = arguments.iter().skip_while(|word| !word.value().is_some_and(|text| text.starts_with(['-', '(', '!'])));
@@ -204,7 +206,7 @@ fn selected_name(arguments: &[Word]) -> Option<&str> {
     tests.windows(2).find(|pair| pair[0] == "-name" && !behind).map(|pair| pair[1])
 }
 
-/// Whether another program for versions puts other ones into the whole repository.
+/// Returns true if a version control program other than git replaces files in the whole repository.
 fn rewrites_repository(name: &str, known: &[&str]) -> bool {
     let subcommand = operands(known).first().copied().unwrap_or("");
     match name {
@@ -220,7 +222,7 @@ fn rewrites_repository(name: &str, known: &[&str]) -> bool {
     }
 }
 
-/// What git changes because it is told to.
+/// Returns the targets that git changes because its words name them.
 fn git_targets<'a>(known: &[&'a str]) -> Vec<RecursiveTarget<'a>> {
     let subcommand = git_subcommand(known).map(|(subcommand, _)| subcommand);
     let by_git = matches!(subcommand, Some("checkout" | "restore" | "clean"));
@@ -236,7 +238,7 @@ fn git_targets<'a>(known: &[&'a str]) -> Vec<RecursiveTarget<'a>> {
 }
 
 impl PathLookup<'_> {
-    /// What a rule may keep below the folder, and at and below the place where it comes to lie.
+    /// Returns the accesses to files that a rule may protect: below the folder, and at and below its destination.
     pub(super) fn recursive_accesses(&self, taken: &RecursiveTarget<'_>) -> Vec<FileAccess> {
         let mut touched = Vec::new();
         if taken.repository {
@@ -257,13 +259,13 @@ impl PathLookup<'_> {
         touched
     }
 
-    /// A folder that git rewrites. What it puts there need not be there yet.
+    /// Returns the access to a folder that git rewrites. The files that it writes need not exist yet.
     fn rewritten_tree(&self, folder: &Path) -> FileAccess {
         FileAccess { tree: true, unread_below: true, ..self.path_access(&folder.to_string_lossy(), true) }
     }
 
-    /// Folders that may be the top of the repository that a command stands in: where it stands or is sent to, the working
-    /// directories around that, and the nearest folder above with git's own in it.
+    /// Returns the folders that may be the root of the command's repository: its directory or the one that options
+    /// name, the working directories around that, and the nearest folder above with a `.git`.
     fn candidate_repositories(&self) -> impl Iterator<Item = PathBuf> {
         let mut found: Vec<PathBuf> = Vec::new();
         for from in self.directories.iter().chain(&self.chdir_dirs) {
@@ -282,7 +284,8 @@ impl PathLookup<'_> {
         found.into_iter()
     }
 
-    /// A folder with what is kept below, from where the command stands and from where options may send it.
+    /// Returns the accesses to a folder with the protected files below, from the command's directory and from those
+    /// that options name.
     fn tree_accesses(
         &self,
         path: &str,
@@ -303,7 +306,7 @@ impl PathLookup<'_> {
         })
     }
 
-    /// Where one of several files comes to lie if the target is a folder.
+    /// Returns the destination of one of several files if the target is a folder.
     fn moved_file_access(&self, source: &str, target: &str) -> Option<FileAccess> {
         let is_file =
             |path: PathBuf| self.budget.as_ref().and_then(|eyes| eyes.entry_kind(&path)) == Some(ListedKind::Other);
@@ -317,13 +320,13 @@ impl PathLookup<'_> {
         Some(landed)
     }
 
-    /// The path from every directory where the command may stand, or be sent to.
+    /// Returns the path from every directory that the command may run in.
     fn paths_from_every_dir(&self, path: &str) -> impl Iterator<Item = PathBuf> {
         let directories = self.directories.iter().chain(&self.chdir_dirs);
         directories.map(move |directory| normalise(directory, Path::new(path)))
     }
 
-    /// The files below a folder that rules keep; `None` when nobody has seen all of them.
+    /// Returns the files below a folder that rules protect from writes; `None` when the lookup was not complete.
     fn write_denied_below(&self, folder: &str, only: &[GlobSegment]) -> Option<Vec<PathBuf>> {
         let (eyes, keeping) = (self.budget.as_ref()?, self.write_rules.as_ref()?);
         self.view.filter(|view| FileView::is_complete(*view))?;
@@ -334,14 +337,15 @@ impl PathLookup<'_> {
         Some(kept)
     }
 
-    /// The same where the files of a folder come to lie: in the target, or in a folder of the same name in it.
+    /// Returns the protected files where the files of a folder are moved to: in the target, or in a folder of that
+    /// name in it.
     fn write_denied_at(&self, folder: &str, target: &str) -> Option<Vec<PathBuf>> {
         let (eyes, keeping) = (self.budget.as_ref()?, self.write_rules.as_ref()?);
         let mut kept = Vec::new();
         for (folder, target) in self.paths_from_every_dir(folder).zip(self.paths_from_every_dir(target)) {
             let inside = target.join(base_name(&folder.to_string_lossy()));
             let found = eyes.list_tree(&folder)?;
-            // What is no folder, or an empty one, brings nothing along.
+            // A source that is not a folder, or is an empty one, brings no files along.
             if !found.is_empty() && !self.view.is_some_and(FileView::is_complete) {
                 return None;
             }

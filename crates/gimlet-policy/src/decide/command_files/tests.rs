@@ -1,4 +1,4 @@
-//! Files behind links, and protected files under every spelling.
+//! Tests for files behind symlinks, and protected files under every spelling.
 
 use gimlet_proto::{AccessNeed, PermissionMode};
 use std::sync::Arc;
@@ -155,6 +155,6 @@ fn reading_a_tree_that_may_contain_a_denied_file_asks_in_every_mode() {
         assert_eq!(decide_command(text, BypassPermissions, &closed), Allow, "{text}");
     }
     assert_eq!(decide_command("cp -r secret X", BypassPermissions, &closed), Deny);
-    // This name may lie anywhere.
+    // This name may be anywhere.
     assert_eq!(decide_command("rg TOP src", BypassPermissions, &[(Behavior::Deny, "Read(.env)")]), Ask);
 }

@@ -2,7 +2,7 @@
 
 use crate::shell::{Word, base_name, reachable_commands};
 
-/// Where the trees begin that a command reads; the working directory when it names none.
+/// Returns the roots of the trees that a command reads; the working directory when it names none.
 pub(super) fn tree_roots_read(words: &[Word]) -> impl Iterator<Item = &str> {
     let known: Vec<&str> = words.iter().filter_map(Word::value).collect();
     let roots = match known.split_first() {
@@ -16,7 +16,7 @@ fn tree_roots<'a>(name: &str, arguments: &[&'a str]) -> Vec<&'a str> {
     let cluster = |letters: &[char]| {
         arguments.iter().any(|word| word.starts_with('-') && !word.starts_with("--") && word.contains(letters))
     };
-    // Long options may be shortened.
+    // Long options may be abbreviated.
     let long = |options: &[&str]| arguments.iter().any(|word| options.iter().any(|option| word.starts_with(option)));
     let reads = match name {
         "rg" | "ag" | "ack" | "rsync" => true,
@@ -43,7 +43,8 @@ fn tree_roots<'a>(name: &str, arguments: &[&'a str]) -> Vec<&'a str> {
     operands
 }
 
-/// For a command that is told its files by another (`… | xargs cat`, `find -exec cat {}`): whether it writes them.
+/// Returns, for a command that gets its files from another (`… | xargs cat`, `find -exec cat {}`), true if it writes
+/// them.
 pub(super) fn piped_operand_writes(words: &[Word]) -> impl Iterator<Item = bool> {
     let feeding = words.first().and_then(Word::value).map(base_name);
     let feeding = matches!(feeding, Some("xargs" | "parallel" | "find"));

@@ -1,6 +1,6 @@
-//! Words by which a program that nobody knows might open a closed file, or change one that rules keep. Which of its words
-//! name files is endless, so any stretch of a word that leads to one counts, inside code (`python -c "open('.env')"`) as
-//! well. It never denies: the word may be a name for something else.
+//! Words by which an unknown program might open a file that rules close, or change one that rules protect. Any word
+//! could name a file, so any part of a word that leads to one counts, also inside code (`python -c "open('.env')"`).
+//! The result never denies: the word may name something else.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -13,20 +13,20 @@ use crate::shell::{
     ShellAnalysis, Word, WordPiece, base_name, echoed_text, is_known_wrapper, is_long_option, reachable_commands,
 };
 
-/// Stretches of one text that are looked up.
+/// Limit of parts of one text that are looked up.
 const MOST_STRETCHES: usize = 1_024;
 
-/// Programs that open none of their words, or only look at names, sizes and dates.
+/// Programs that open none of their words, or only read names, sizes and dates.
 pub(super) const OPEN_NOTHING: &[&str] = &[
     ":", "[", "[[", "basename", "cd", "command", "dirname", "du", "echo", "expr", "false", "find", "hash", "id",
     "kill", "ls", "popd", "printf", "pushd", "pwd", "readlink", "realpath", "seq", "shift", "sleep", "stat", "test",
     "tr", "true", "type", "uname", "unset", "wait", "which", "whoami",
 ];
 
-/// Every path that such programs could open; `None` when that cannot be said.
+/// Returns every path that such programs could open; `None` when that cannot be determined.
 pub(super) fn possible_reads(analysis: &ShellAnalysis, place: &PathLookup<'_>) -> Option<Vec<PathBuf>> {
     let reached = analysis.reachable_commands();
-    // A recognised reader names files in its script; its other words are looked at where readers are.
+    // A recognised reader names files in its script; its other words are handled with those of readers.
     let script = |words: &[Word]| ScriptSyntax::for_command(words).filter(|_| is_reader(words));
     collect_paths(
         analysis,
@@ -35,15 +35,15 @@ pub(super) fn possible_reads(analysis: &ShellAnalysis, place: &PathLookup<'_>) -
     )
 }
 
-/// The words by which a command may be told what to open; `None` for one that is told nothing, or is known.
+/// Returns the words that may name files to open; `None` for a command that has none, or is known.
 fn possible_read_words(words: &[Word]) -> Option<Vec<&Word>> {
     let (name, arguments) = words.split_first()?;
     let any = |told: fn(&str) -> bool| arguments.iter().any(|word| told(&word.masked()));
     let opens = name.value().map(base_name).is_none_or(|name| {
         let acts = match name {
-            // What `find` starts is told what it walks over.
+            // A program that `find` starts gets the names that it walks over.
             "find" => any(|word| is_find_action(word) || word == "-files0-from"),
-            // What is not the name of a file there it repeats.
+            // `du` prints entries of the list that are not names of files.
             "du" => any(|word| is_long_option(word, "--files0-from")),
             _ => false,
         };
@@ -53,7 +53,7 @@ fn possible_read_words(words: &[Word]) -> Option<Vec<&Word>> {
     opens.then(|| arguments.iter().collect())
 }
 
-/// Every path that such programs could change; `None` when that cannot be said.
+/// Returns every path that such programs could change; `None` when that cannot be determined.
 pub(super) fn possible_changes(analysis: &ShellAnalysis, place: &PathLookup<'_>) -> Option<Vec<PathBuf>> {
     let told = opened_files::find_known_readers(analysis);
     let reached = analysis.reachable_commands_where(|words| !told.contains(words));
@@ -64,7 +64,7 @@ pub(super) fn possible_changes(analysis: &ShellAnalysis, place: &PathLookup<'_>)
     )
 }
 
-/// What the words and the input of these commands could stand for.
+/// Collects the paths that the words and the input of these commands could stand for.
 fn collect_paths<'w>(
     analysis: &ShellAnalysis,
     place: &PathLookup<'_>,
@@ -86,10 +86,10 @@ fn collect_paths<'w>(
         }
         let name = words.first().and_then(Word::value).map(base_name);
         any = true;
-        // What git and its kin are told in several words is a message.
+        // A word of several words is a message to git and similar programs.
         let messages = matches!(name, Some("git" | "gh" | "glab" | "hg" | "jj"));
         strangers |= !messages && !name.is_some_and(is_known_wrapper);
-        // Its commands touch the names of files: `wFILE`.
+        // The commands of sed are attached to the names of files: `wFILE`.
         let sed = name == Some("sed");
         for word in told.into_iter().flat_map(Word::choices) {
             spoken.add_word(word, messages)?;
@@ -99,7 +99,7 @@ fn collect_paths<'w>(
         }
     }
     if any {
-        // Which value goes where is not followed.
+        // The flow of values to variables is not followed.
         for value in analysis.assigned_values.iter().chain(&analysis.loop_words) {
             spoken.add_text(value)?;
         }
@@ -122,12 +122,12 @@ fn collect_paths<'w>(
     Some(spoken.paths)
 }
 
-/// Whether a command is a recognised one that opens its operands.
+/// Returns true if a command is a recognised one that opens its operands.
 fn is_reader(words: &[Word]) -> bool {
     program_name(words).is_some_and(|name| writes_operands(name, &words[1..]).is_some())
 }
 
-/// Whether a program that is not known to only read is told by its input what to work on.
+/// Returns true if a program that is not known to only read gets its operands from its input.
 pub(super) fn feeds_unknown_program(analysis: &ShellAnalysis) -> bool {
     let reached = || analysis.reachable_commands();
     let fed = reached().filter(|words| matches!(program_name(words), Some("xargs" | "parallel")));
@@ -147,7 +147,7 @@ struct PathCandidates<'a> {
     lookup: &'a PathLookup<'a>,
     remaining: usize,
     paths: Vec<PathBuf>,
-    /// What was looked up before.
+    /// Results of earlier lookups.
     seen: HashSet<String>,
 }
 
@@ -162,7 +162,7 @@ impl PathCandidates<'_> {
             (None, pieces) => {
                 self.paths.extend(self.lookup.word_access(word, false).paths);
                 for piece in pieces {
-                    // Behind a variable a slash begins no path.
+                    // After a variable a slash begins no path.
                     let WordPiece::Text(text) = piece else { continue };
                     self.add_text(text.trim_start_matches('/'))?;
                 }
@@ -197,9 +197,9 @@ impl PathCandidates<'_> {
     }
 }
 
-/// The stretches of a word that a program could take for a path.
+/// Returns the parts of a word that a program could take for a path.
 fn path_stretches(text: &str) -> impl Iterator<Item = &str> {
-    // Signs but those that names of files and patterns are made of.
+    // Punctuation that is not used in names of files and patterns.
     let sign = |c: char| {
         c.is_ascii_punctuation() && !matches!(c, '-' | '.' | '/' | '_' | '~' | '*' | '?' | '#' | '%' | '+' | '^')
     };

@@ -1,11 +1,11 @@
-//! Whether one pattern speaks of everything that another speaks of. It tells people about rules that never decide, and
-//! no decision rests on it: when in doubt the answer is no.
+//! Containment of one pattern in another. It is used to report rules that never decide, and no decision rests on it:
+//! when in doubt the answer is no.
 
 use super::{PathPattern, PatternAnchor, PatternPiece, PatternSegment, literal_name, matches_name};
 
 impl PathPattern {
-    /// Whether this pattern, as one that forbids, matches whatever `narrow` matches. `same_source` says that both come from
-    /// a source of the same folder.
+    /// Returns true if this pattern, as one that forbids, matches everything that `narrow` matches. `same_source` is
+    /// true if both come from a source of one folder.
     pub(crate) fn contains(&self, narrow: &Self, same_source: bool) -> bool {
         if self.anchor != narrow.anchor || (self.anchor == PatternAnchor::Source && !same_source) {
             return false;
@@ -15,7 +15,7 @@ impl PathPattern {
         reachable[0] = true;
         skip_any_depths(&wide, &mut reachable);
         for segment in with_any_depth(&narrow.segments, narrow.any_depth) {
-            // What covers a folder covers all below.
+            // A pattern that covers a folder covers everything below.
             if reachable[wide.len()] {
                 return true;
             }
@@ -23,7 +23,7 @@ impl PathPattern {
             for (at, expected) in wide.iter().enumerate().filter(|(at, _)| reachable[*at]) {
                 match (expected, &segment) {
                     (PatternSegment::AnyDepth, _) => next[at] = true,
-                    // Any number of names is more than one name can meet.
+                    // A single name cannot cover any number of names.
                     (PatternSegment::Name(_), PatternSegment::AnyDepth) => {}
                     (PatternSegment::Name(wide), PatternSegment::Name(narrow)) => {
                         next[at + 1] |= covers_name(wide, narrow, &segment)
@@ -42,7 +42,7 @@ fn with_any_depth(segments: &[PatternSegment], floats: bool) -> Vec<PatternSegme
     depth.into_iter().chain(segments.iter().cloned()).collect()
 }
 
-/// What a `**` that may stand for nothing lets through.
+/// Marks the positions that are reachable because a `**` may match nothing.
 pub(super) fn skip_any_depths(segments: &[PatternSegment], reachable: &mut [bool]) {
     for at in 0..segments.len() {
         if reachable[at] && segments[at] == PatternSegment::AnyDepth {

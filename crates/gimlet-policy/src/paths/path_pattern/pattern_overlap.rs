@@ -1,5 +1,5 @@
-//! Whether a pattern that a shell expands could stand for a path that a rule forbids. Both are held against each other
-//! segment by segment; nothing is looked up, and what cannot be told apart overlaps.
+//! Overlap of a pattern that a shell expands with a path that a rule forbids. Both are matched segment by segment;
+//! nothing is looked up, and patterns that cannot be distinguished overlap.
 
 use std::path::{Path, PathBuf};
 
@@ -7,14 +7,14 @@ use super::pattern_containment::skip_any_depths;
 use super::{AnchorDirs, PathPattern, PatternAnchor, PatternPiece, PatternSegment, path_segments};
 use crate::paths::glob_path::{self, GlobPath, GlobToken};
 
-/// A segment of what the shell expands, the directory in front of the pattern included.
+/// Segment of an expanded path, the directory before the pattern included.
 enum ExpandedSegment<'a> {
     Name(String),
     Wild(&'a glob_path::GlobSegment),
 }
 
 impl PathPattern {
-    /// Whether a rule that forbids could match a name that the shell puts in place of `wild`, from one of these
+    /// Returns true if a rule that forbids could match a name that the shell expands `wild` to, from one of these
     /// directories; or, for a `tree`, something below such a name.
     pub(crate) fn may_match_names(
         &self,
@@ -39,7 +39,7 @@ impl PathPattern {
         })
     }
 
-    /// Goes through both at once, by the positions in the rule's pattern that can be reached after each segment.
+    /// Matches both at once, by the positions in the rule's pattern that are reachable after each segment.
     fn overlaps(&self, spelled: &[ExpandedSegment<'_>], base: &Path, tree: bool) -> bool {
         let name = |text: &str| PatternSegment::Name(text.chars().map(PatternPiece::Char).collect());
         let mut wanted: Vec<PatternSegment> = path_segments(base).map(|text| name(&text.to_string_lossy())).collect();
@@ -51,7 +51,7 @@ impl PathPattern {
         reachable[0] = true;
         skip_any_depths(&wanted, &mut reachable);
         for segment in spelled {
-            // A directory that the rule covers covers what lies below.
+            // A directory that the rule covers includes everything below it.
             if reachable[wanted.len()] {
                 return true;
             }
@@ -87,7 +87,7 @@ fn names_overlap(pieces: &[PatternPiece], segment: &ExpandedSegment<'_>) -> bool
         }
         ExpandedSegment::Wild(wild) => (wild.tokens(), wild.starts_with_dot()),
     };
-    // A wildcard stands for no leading dot.
+    // A wildcard matches no leading dot.
     if !dotted && pieces.first() == Some(&PatternPiece::Char('.')) {
         return false;
     }
@@ -119,7 +119,7 @@ fn names_overlap(pieces: &[PatternPiece], segment: &ExpandedSegment<'_>) -> bool
     reachable[tokens.len()]
 }
 
-/// `*` may stand for nothing.
+/// Advances over `*`, which may match nothing.
 fn skip_any_tokens(tokens: &[GlobToken], reachable: &mut [bool]) {
     for at in 0..tokens.len() {
         if reachable[at] && tokens[at] == GlobToken::Any {

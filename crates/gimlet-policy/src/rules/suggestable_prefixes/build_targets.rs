@@ -1,9 +1,10 @@
-//! Programs that build targets or run tasks, and take any number of them: whoever says yes to `make test` has said nothing
-//! about `make test deploy`.
+//! Programs that build targets or run tasks, and take any number of them: a user who accepts `make test` has not
+//! accepted `make test deploy`.
 
 use crate::shell::Word;
 
-/// Such a program, the letters of its options whose value may be the next word, and its long options of that kind.
+/// A program that builds targets, with the letters of options whose value may be the next word, and its long options
+/// of that kind.
 struct BuildTool {
     name: &'static str,
     letters: &'static str,
@@ -31,12 +32,12 @@ fn find_build_tool(start: &[&str]) -> Option<&'static BuildTool> {
     BUILDERS.iter().find(|builder| start.first() == Some(&builder.name))
 }
 
-/// Whether a program takes further targets behind the first one.
+/// Returns true if a program takes further targets after the first one.
 pub(super) fn takes_several_targets(words: &[&str]) -> bool {
     find_build_tool(words).is_some()
 }
 
-/// Whether one of the words behind the beginning of a command may be a further target.
+/// Returns true if one of the words after the beginning of a command may be a further target.
 pub(super) fn may_name_further_target(start: &[&str], rest: &[Word]) -> bool {
     let Some(builder) = find_build_tool(start) else { return false };
     let mut takes_value = false;

@@ -1,19 +1,19 @@
-//! Options of otherwise tame commands that name a program to run, or a file of code or configuration to load. Another
-//! directory to work in is none of them: people work in several, and what lies there was there before. By hand, for the
-//! beginnings that are offered and for no others.
+//! Options of otherwise harmless commands that name a program to run, or a file of code or configuration to load. An
+//! option for another working directory is not one of them: users work in several, and their files were there before.
+//! The table is written by hand, for the prefixes that are suggested and for no others.
 
 use crate::shell::Word;
 
 /// Options of the commands that begin with these words.
 struct RiskyOptions {
     prefix: &'static [&'static str],
-    /// Whole options. Long ones with two dashes count shortened as well.
+    /// Whole options. Abbreviations of long ones with two dashes count as well.
     options: &'static [&'static str],
-    /// Beginnings of words that count whatever follows them, such as `-p:`.
+    /// Prefixes of words that count with any continuation, such as `-p:`.
     prefixes: &'static [&'static str],
     /// Letters that count anywhere in a cluster of short options, and those whose value is the rest of it.
     letters: (&'static str, &'static str),
-    /// Stretches that count anywhere in a word.
+    /// Substrings that count anywhere in a word.
     substrings: &'static [&'static str],
 }
 
@@ -25,7 +25,7 @@ const fn risky_options(
     RiskyOptions { prefix: start, options, prefixes: beginnings, letters: ("", ""), substrings: &[] }
 }
 
-/// The same for a program that takes short options together.
+/// Returns an entry for a program that accepts clustered short options.
 const fn risky_clusters(
     start: &'static [&'static str],
     options: &'static [&'static str],
@@ -145,12 +145,12 @@ const RISKS: &[RiskyOptions] = &[
     risky_options(&["mix"], &["-r", "--require", "--import", "--dot-formatter"], &[]),
 ];
 
-/// Whether one of the words behind the beginning of a command lets it run something else than it is known for. Words that
-/// are only known when it runs may stand in the open part of any rule.
+/// Returns true if one of the words after the beginning of a command lets it run something else than it is known for.
+/// Words that are only known at run time may stand in the open part of any rule.
 pub(super) fn may_run_program(start: &[&str], rest: &[Word]) -> bool {
     let risks = || RISKS.iter().filter(|risk| start.starts_with(risk.prefix));
     let known = rest.iter().flat_map(Word::choices).filter_map(Word::value);
-    // Behind `--` a script or a test gets its own words, which are the project's to read.
+    // After `--` a script or a test gets its own words, which the project interprets.
     let makes = start.first() == Some(&"make");
     let own = known.take_while(|word| makes || *word != "--");
     own.into_iter().any(|word| risks().any(|risk| risk.matches_word(word)) || (makes && sets_make_variable(word)))
@@ -172,13 +172,13 @@ impl RiskyOptions {
     }
 }
 
-/// Whether an option is this one, or a beginning of it that its program may take for it.
+/// Returns true if an option is this one, or an abbreviation of it that its program may accept.
 fn is_abbreviation_of(option: &str, risky: &str) -> bool {
-    // A whole option of git's that is also the beginning of another.
+    // A whole option of git that is also the beginning of another.
     option == risky || (option != "--text" && option.len() > 3 && option.starts_with("--") && risky.starts_with(option))
 }
 
-/// `SHELL=…`, `CC=…`: what a makefile does with a value is to run it as often as not.
+/// Returns true for `SHELL=…`, `CC=…`: a makefile often runs the value.
 fn sets_make_variable(word: &str) -> bool {
     let Some((name, value)) = word.split_once('=') else { return false };
     let plain = |value: &str| matches!(value, "y" | "n" | "yes" | "no" | "on" | "off" | "true" | "false");

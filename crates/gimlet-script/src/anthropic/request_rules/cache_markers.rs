@@ -46,7 +46,7 @@ fn check_marker(mark: &CacheMarker<'_>) -> RuleResult {
     Ok(())
 }
 
-/// Long-lived entries come before short-lived ones.
+/// Checks that long-lived entries come before short-lived ones.
 fn check_ttl_order(marks: &[CacheMarker<'_>]) -> RuleResult {
     let first_short = marks.iter().position(|mark| mark.ttl() == MarkerTtl::FiveMinutes);
     let late = first_short.and_then(|short| marks[short..].iter().find(|mark| mark.ttl() == MarkerTtl::OneHour));

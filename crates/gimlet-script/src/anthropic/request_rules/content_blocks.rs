@@ -70,7 +70,7 @@ fn one_message(rules: &RuleContext<'_>, message: &SpannedJson, path: &str) -> Ru
     }
 }
 
-/// Fields of a `role:"system"` message that have a beta of their own.
+/// Checks fields of a `role:"system"` message that have a beta of their own.
 fn system_extras(rules: &RuleContext<'_>, message: &SpannedJson, path: &str) -> RuleResult {
     let paired = [
         ("output_config", "mid-conversation-output-config-2026-07-01"),
@@ -80,7 +80,7 @@ fn system_extras(rules: &RuleContext<'_>, message: &SpannedJson, path: &str) -> 
     alone.map_or(Ok(()), |(field, _)| Err(extra_field_error(&format!("{path}.{field}"))))
 }
 
-/// The members of each block type, and the roles that may send it.
+/// Returns the members of a block type and the roles that may send it; `None` for an unknown type.
 fn shape_of(kind: &str) -> Option<(&'static [&'static str], &'static [&'static str])> {
     const USER: &[&str] = &["user"];
     const ASSISTANT: &[&str] = &["assistant"];
@@ -109,7 +109,7 @@ fn shape_of(kind: &str) -> Option<(&'static [&'static str], &'static [&'static s
 fn one_block(rules: &RuleContext<'_>, role: &str, block: &SpannedJson, path: &str) -> RuleResult {
     let kind = block.type_tag();
     let Some((members, roles)) = shape_of(kind) else {
-        // A block that the server itself gave out comes back as it was, whatever it is.
+        // A block of any type that the server itself issued is accepted unchanged.
         if role == "assistant" && rules.issued.odd_types.contains(kind) {
             return Ok(());
         }
@@ -235,7 +235,7 @@ fn image_source(block: &SpannedJson, path: &str) -> RuleResult {
     }
 }
 
-/// A source that the service fetches itself.
+/// Checks a source that the service fetches itself.
 fn remote_source(source: &SpannedJson, path: &str) -> RuleResult {
     let (field, value) = if source.type_tag() == "url" { ("url", "https://") } else { ("file_id", "") };
     allow_only(source, path, &["type", field])?;
@@ -261,7 +261,7 @@ fn document_source(block: &SpannedJson, path: &str) -> RuleResult {
     }
 }
 
-/// Limits over all images of the request, history and tool results included.
+/// Checks limits over all images of the request, history and tool results included.
 fn all_images(rules: &RuleContext<'_>) -> RuleResult {
     let blocks =
         || rules.items("messages").iter().filter_map(|message| message.get("content")).flat_map(SpannedJson::items);

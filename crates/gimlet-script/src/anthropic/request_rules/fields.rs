@@ -1,4 +1,4 @@
-//! Which fields exist where, which are required, and which need a beta header beside them.
+//! Fields by location: known ones, required ones, and those that need a beta header.
 
 use super::{RuleContext, RuleResult};
 use crate::api_error::ApiError;
@@ -31,7 +31,7 @@ const TOP: &[&str] = &[
     "mcp_servers",
 ];
 
-/// What counting does not take.
+/// Fields that the counting endpoint does not accept.
 const NOT_WHEN_COUNTING: &[&str] = &["max_tokens", "stream", "metadata", "stop_sequences", "service_tier", "container"];
 
 /// Fields that need a beta value: top-level field, the values of which one must be there.
@@ -92,7 +92,7 @@ fn require(rules: &RuleContext<'_>, name: &str, fits: impl Fn(&SpannedJson) -> b
     }
 }
 
-/// The small objects beside messages and tools.
+/// Checks the small objects beside messages and tools.
 fn objects(rules: &RuleContext<'_>) -> RuleResult {
     const OBJECTS: &[(&str, &[&str])] = &[
         ("tool_choice", &["type", "name", "disable_parallel_tool_use"]),
@@ -146,7 +146,7 @@ fn user_id(rules: &RuleContext<'_>) -> RuleResult {
     }
 }
 
-/// Body fields and their beta values travel together.
+/// Checks that body fields come with their beta values.
 fn fields_with_betas(rules: &RuleContext<'_>) -> RuleResult {
     let needs = |path: &str, any_of: &[&str]| {
         if any_of.iter().any(|beta| rules.has_beta(beta)) {

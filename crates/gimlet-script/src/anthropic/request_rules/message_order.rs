@@ -1,4 +1,4 @@
-//! Rules about the order of messages: who speaks when, and that every call is answered at once.
+//! Rules about the order of messages: alternation of roles, and that every call is answered at once.
 
 use std::collections::HashSet;
 
@@ -42,7 +42,7 @@ fn first(messages: &[SpannedJson]) -> RuleResult {
     }
 }
 
-/// Ids have an alphabet, and no call has another's id.
+/// Checks that ids use their alphabet, and that no two calls share an id.
 fn ids(messages: &[SpannedJson]) -> RuleResult {
     let mut seen = HashSet::new();
     for (m, message) in messages.iter().enumerate() {
@@ -66,7 +66,7 @@ fn ids(messages: &[SpannedJson]) -> RuleResult {
     Ok(())
 }
 
-/// The message after a call begins with all of its results.
+/// Checks that the message after a call begins with all of its results.
 fn calls_are_answered(rules: &RuleContext<'_>, messages: &[SpannedJson], position: usize) -> RuleResult {
     let message = &messages[position];
     let calls: Vec<&str> = of_kind(message, "tool_use").iter().filter_map(|block| block.str_of("id")).collect();
@@ -95,7 +95,7 @@ fn result_id(block: &SpannedJson) -> Option<&str> {
     block.str_of("tool_use_id").filter(|_| block.type_tag() == "tool_result")
 }
 
-/// A server tool call of this message whose result had not arrived when the message ended.
+/// Returns a server tool call of this message whose result had not arrived when the message ended.
 fn open_server_tool(messages: &[SpannedJson], position: usize) -> Option<(&str, &str)> {
     let content = blocks(&messages[position]);
     let answered = |id: &str| {
@@ -120,7 +120,7 @@ fn beside_open_server_tool(rules: &RuleContext<'_>, position: usize, id: &str, n
     Ok(())
 }
 
-/// Every result answers a call of the message before it, once.
+/// Checks that every result answers a call of the message before it, once.
 fn results_have_calls(messages: &[SpannedJson], position: usize) -> RuleResult {
     let calls: Vec<&str> = match position.checked_sub(1) {
         Some(before) => of_kind(&messages[before], "tool_use").iter().filter_map(|block| block.str_of("id")).collect(),
@@ -144,7 +144,8 @@ fn results_have_calls(messages: &[SpannedJson], position: usize) -> RuleResult {
     Ok(())
 }
 
-/// A system message follows a user message, or a server tool's result, and precedes an assistant message or nothing.
+/// Checks that a system message follows a user message, or a server tool's result, and precedes an assistant message
+/// or nothing.
 fn system_placement(rules: &RuleContext<'_>, messages: &[SpannedJson]) -> RuleResult {
     for (position, message) in messages.iter().enumerate() {
         if role(message) != "system" {
@@ -169,7 +170,7 @@ fn system_placement(rules: &RuleContext<'_>, messages: &[SpannedJson]) -> RuleRe
     Ok(())
 }
 
-/// With a manual budget the assistant turn whose tools are being answered begins with its thinking.
+/// Checks that, with a manual budget, the assistant turn whose tools are being answered begins with its thinking.
 fn thinking_leads(rules: &RuleContext<'_>, messages: &[SpannedJson]) -> RuleResult {
     if rules.root.get("thinking").map(SpannedJson::type_tag) != Some("enabled") {
         return Ok(());

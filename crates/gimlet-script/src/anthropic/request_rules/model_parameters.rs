@@ -28,7 +28,7 @@ fn output_size(rules: &RuleContext<'_>) -> RuleResult {
         let message = format!("{asked} > {most}, which is the maximum allowed number of output tokens for {model}");
         return Err(ApiError::at("max_tokens", message));
     }
-    // Zero only warms the cache, and then nothing that shapes an answer may be asked for.
+    // Zero only warms the cache, and then no field that shapes an answer is allowed.
     if asked == 0 && rules.root.get("stream").and_then(SpannedJson::as_bool) == Some(true) {
         return Err(ApiError::at("max_tokens", "0 cannot be combined with stream"));
     }

@@ -1,4 +1,4 @@
-//! Every rule with a request that breaks it and one that keeps it.
+//! Tests of every rule, with a request that breaks it and one that keeps it.
 
 use serde_json::{Value, json};
 

@@ -90,7 +90,7 @@ fn check_tool(tool: &SpannedJson, path: &str) -> RuleResult {
     Ok(())
 }
 
-/// The names of a tool's parameters have an alphabet and a length.
+/// Checks the alphabet and the length of a tool's parameter names.
 fn properties(schema: &SpannedJson, path: &str) -> RuleResult {
     let path = format!("{path}.input_schema.properties");
     let Some(properties) = schema.get("properties") else { return Ok(()) };

@@ -1,13 +1,13 @@
-//! What git changes in the working tree: the paths that its words name, and the whole of it.
+//! Changes of git to the working tree: to the paths that its words name, and to the whole of it.
 
 use super::operands;
 use crate::shell::git_subcommand;
 
-/// The paths of the working tree that it changes.
+/// Returns the paths of the working tree that it changes.
 pub(super) fn changed_paths<'a>(known: &[&'a str]) -> Vec<&'a str> {
     let Some((subcommand, rest)) = git_subcommand(known) else { return Vec::new() };
     let has = |words: &[&str]| rest.iter().any(|word| words.contains(word));
-    // A file says which.
+    // The paths stand in a file.
     if rest.iter().any(|word| word.starts_with("--pathspec-f")) && matches!(subcommand, "rm" | "restore" | "checkout") {
         return vec!["."];
     }
@@ -25,14 +25,14 @@ pub(super) fn changed_paths<'a>(known: &[&'a str]) -> Vec<&'a str> {
             Some(at) => rest[at + 1..].to_vec(),
             None => rest.iter().copied().filter(|word| is_plain_path(word)).collect(),
         },
-        // Another working tree comes to lie there, or goes.
+        // Another working tree is created or removed there.
         "worktree" if has(&["add", "remove", "move"]) => operands(rest),
         _ => Vec::new(),
     }
 }
 
-/// Whether it puts other versions of files in the place of those of the whole repository, or takes them away. What it is
-/// told by names of branches and patterns of its own is not followed.
+/// Returns true if git replaces or removes files of the whole repository. Names of branches and git's own patterns are
+/// not followed.
 pub(super) fn rewrites_repository(known: &[&str]) -> bool {
     let Some((subcommand, rest)) = git_subcommand(known) else { return false };
     let has = |words: &[&str]| rest.iter().any(|word| words.contains(word));
@@ -40,7 +40,7 @@ pub(super) fn rewrites_repository(known: &[&str]) -> bool {
     let has_letter = |letter: char| {
         rest.iter().any(|word| word.starts_with('-') && !word.starts_with("--") && word.contains(letter))
     };
-    // What is put back is picked by answers.
+    // The user picks interactively what is restored.
     let picks = has_letter('p') || has(&["--patch"]);
     match subcommand {
         "am" | "bisect" | "checkout-index" | "cherry-pick" | "filter-branch" | "filter-repo" | "lfs" | "merge"
@@ -54,7 +54,7 @@ pub(super) fn rewrites_repository(known: &[&str]) -> bool {
         "sparse-checkout" => names.first() != Some(&"list"),
         "stash" => !matches!(names.first(), Some(&("list" | "show" | "drop" | "clear" | "create" | "store"))),
         "submodule" => !matches!(names.first(), None | Some(&("status" | "summary" | "init" | "sync" | "set-url"))),
-        // Another branch by itself is taken back by going back to this one.
+        // Switching to another branch is undone by switching back.
         "checkout" | "switch" => {
             let forced = has_letter('f') || has(&["--force", "--discard-changes"]);
             forced || picks || has_pathspec(&names) || (subcommand == "switch" && has(&["--orphan"]))
@@ -65,23 +65,23 @@ pub(super) fn rewrites_repository(known: &[&str]) -> bool {
     }
 }
 
-/// Whether one of the paths is a pattern or begins elsewhere (`:/`), which git reads and not the shell.
+/// Returns true if one of the paths is a pattern or begins elsewhere (`:/`), which git interprets and not the shell.
 fn has_pathspec(names: &[&str]) -> bool {
     names.iter().any(|name| name.starts_with(':') || name.contains(['*', '?', '[']))
 }
 
-/// Whether `git clean` only says what it would remove.
+/// Returns true if `git clean` only prints what it would remove.
 pub(in super::super) fn is_clean_dry_run(rest: &[&str]) -> bool {
     let options: Vec<&str> = without_exclude_values(rest).into_iter().take_while(|word| *word != "--").collect();
     let dry = |word: &&str| match word.strip_prefix('-') {
-        // Behind `e` stands what is left alone.
+        // The value of `e` is a pattern that is kept.
         Some(letters) if !letters.starts_with('-') => letters.split('e').next().is_some_and(|own| own.contains('n')),
         _ => *word == "--dry-run",
     };
     options.iter().any(dry) && !options.iter().any(|word| word.starts_with("--no-"))
 }
 
-/// The words of `git clean` but for the values of `-e`.
+/// Returns the words of `git clean` but for the values of `-e`.
 fn without_exclude_values<'a>(rest: &[&'a str]) -> Vec<&'a str> {
     let excludes = |word: &str| match word.strip_prefix("--") {
         Some(long) => long.starts_with("ex") && !long.contains('='),

@@ -1,6 +1,6 @@
-//! Where archives and patches put files whose names stand in them.
+//! Destinations of archives and patches, whose file names stand in them and not in the command.
 
-/// The folder that what is unpacked comes to lie in; `None` where nothing is.
+/// Returns the folder that files are unpacked to; `None` where nothing is unpacked.
 pub(super) fn folder<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let is_cluster = |word: &&&str| word.starts_with('-') && !word.starts_with("--");
     let has_letter = |letters: &[char]| known.iter().filter(is_cluster).any(|word| word.contains(letters));
