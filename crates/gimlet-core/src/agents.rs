@@ -1,7 +1,7 @@
-//! Subagents: other conversations of the same session, each with its own prompt, tools, model and transcript.
+//! Subagents: further conversations of one session, each with its own prompt, tools, model and transcript.
 //!
-//! They run through the one loop and the one gate. What they leave behind is their report and their transcript; nothing
-//! that they did to their working directory or know of files reaches whoever sent them.
+//! They run through the shared loop and the shared gate. Their only results are a report and a transcript; no change
+//! of their working directory or of their knowledge of files reaches the sender.
 
 mod agent_run;
 mod agent_runtime;

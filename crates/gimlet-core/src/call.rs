@@ -1,4 +1,4 @@
-//! One call, from the block the model wrote to its one result.
+//! One tool call, from the block that the model wrote to its one result.
 
 mod call_hooks;
 
@@ -27,27 +27,27 @@ use crate::tool::{
 };
 use crate::write_barrier::DurableBarrier;
 
-/// How much of an unreadable input is told back.
+/// Limit on the bytes of an unparsable input that are quoted back to the model.
 const MAX_BAD_INPUT: usize = 8 * 1024;
-/// How long a cancelled call may take to notice.
+/// Time that a cancelled call gets to stop.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
-/// How long a call that must not be torn may take to finish.
+/// Time that a call which must not be interrupted midway gets to finish.
 const ATOMIC_GRACE: Duration = Duration::from_secs(5);
-/// How often a long call shows that it is alive.
+/// Interval between progress events of a long call.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 
-/// A call as it arrived.
+/// A tool call as it arrived from the model.
 #[derive(Clone)]
 pub(crate) struct ToolCall {
     pub(crate) id: ToolUseId,
     pub(crate) name: String,
-    /// As history has it.
+    /// Input as stored in history.
     pub(crate) input: Arc<RawValue>,
-    /// What the model wrote, when that was not a JSON object.
+    /// Text that the model wrote, if it was not a JSON object.
     pub(crate) bad_input: Option<String>,
 }
 
-/// What every call of a turn needs.
+/// State that every call of a turn needs.
 pub(crate) struct CallScope {
     pub(crate) services: Arc<SessionServices>,
     pub(crate) tools: ToolSet,
@@ -57,17 +57,17 @@ pub(crate) struct CallScope {
     /// The subagent whose calls these are; `None` in the main conversation.
     pub(crate) subagent: Option<Arc<AgentIdentity>>,
     pub(crate) model_selection: LiveModelSelection,
-    /// What sends further agents.
+    /// Runtime that launches further agents.
     pub(crate) agent_runtime: Arc<AgentRuntime>,
 }
 
 impl CallScope {
-    /// The model that answers this conversation at the moment.
+    /// Returns the model that currently answers this conversation.
     pub(crate) fn model(&self) -> String {
         self.model_selection.model(self.gate.mode_for(self))
     }
 
-    /// For what happens in the main conversation and belongs to no turn.
+    /// Returns a scope for work in the main conversation that belongs to no turn.
     pub(crate) fn for_session(
         services: &Arc<SessionServices>,
         gate: &Arc<Gate>,
@@ -86,30 +86,30 @@ impl CallScope {
         }
     }
 
-    /// What calls come into at this moment.
+    /// Returns the current state that calls are prepared against.
     pub(crate) fn call_site(&self) -> CallSite {
         CallSite { mode: self.gate.mode(), is_subagent: self.agent != AgentPath::default() }
     }
 }
 
-/// How a call begins.
+/// Facts about a call at its start.
 pub(crate) struct CallStart {
-    /// The reply has no other call.
+    /// True if the reply has no other call.
     pub(crate) alone: bool,
-    /// It had no effect so often that the user is asked first.
+    /// True if the call had no effect so often that the user is asked first.
     pub(crate) asks_first: bool,
     pub(crate) recorded: DurableBarrier,
 }
 
-/// Who wrote the input of a call.
+/// Author of a call's input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InputAuthor {
     Model,
-    /// A person, a program or a hook that answered a question about it.
+    /// A user, a program or a hook that answered a question about the call.
     Answer,
 }
 
-/// Stages 1 to 6: everything before hooks and permission. Does no I/O.
+/// Runs stages 1 to 6: everything before hooks and permission. Does no I/O.
 pub(crate) fn prepare_call(
     scope: &CallScope,
     incoming: &ToolCall,
@@ -167,14 +167,14 @@ fn unknown_tool_error(name: &str, tools: &ToolSet) -> ToolError {
     ToolError::new(ErrorClass::UnknownTool, format!("{what}. {hint}"))
 }
 
-/// The beginning of a text, whole characters of it.
+/// Returns the longest prefix of `text` within `limit` bytes that ends at a character boundary.
 pub(crate) fn truncate_to_bytes(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }
 
 pub(crate) use call_hooks::{has_pre_call_hooks, hook_subject};
 
-/// Stages 7 to 13: hooks, permission, the call itself, and its result. Never fails, never panics.
+/// Runs stages 7 to 13: hooks, permission, the call itself, and its result. Never fails, never panics.
 pub(crate) async fn run_call(
     scope: Arc<CallScope>,
     incoming: ToolCall,
@@ -221,12 +221,12 @@ async fn run_unguarded(
     let mut settled = run_cleared_call(&scope, &incoming, &tool, pass, say, recorded).await;
     settled.input = settled.input.or(input);
     settled.repeat_allowed = repeat_allowed;
-    // What hooks said before the call belongs to its result whatever came of it, and before what they said after it.
+    // Context from hooks before the call belongs to every result, ahead of context from hooks after the call.
     settled.new_messages.splice(0..0, contexts);
     settled
 }
 
-/// A call that hooks had no objection to.
+/// Runs a call that hooks did not stop.
 async fn run_cleared_call(
     scope: &Arc<CallScope>,
     incoming: &ToolCall,
@@ -274,7 +274,7 @@ async fn run_cleared_call(
     settled
 }
 
-/// A call that failed because it was confined, and may be run again without that if somebody says so.
+/// A call that failed because it was confined, and that may run again unconfined if the user approves.
 struct UnconfinedRetry<'a> {
     scope: &'a Arc<CallScope>,
     incoming: &'a ToolCall,
@@ -284,7 +284,8 @@ struct UnconfinedRetry<'a> {
 }
 
 impl UnconfinedRetry<'_> {
-    /// Goes through the gate again, as a question. Without a yes the failure stays, with the reason why it does.
+    /// Passes the call through the gate again, as a question. Without approval the original failure is returned, with
+    /// the reason.
     async fn retry_unconfined(self, input: &Value, mut failure: ToolError, confined: &ToolContext) -> CallResult {
         let Self { scope, incoming, tool, say, label } = self;
         let held_back = failure.confinement_denial.take();
@@ -311,7 +312,7 @@ impl UnconfinedRetry<'_> {
     }
 }
 
-/// Runs a tool that the model did not call: no hook and nobody at a screen hears of it.
+/// Runs a tool that the model did not call: no hook runs and no event is shown.
 pub(crate) async fn run_internal_call(
     scope: &Arc<CallScope>,
     incoming: &ToolCall,
@@ -323,7 +324,7 @@ pub(crate) async fn run_internal_call(
     finish_call(scope, tool.name(), result)
 }
 
-/// What a permitted call runs in.
+/// Builds the context that a permitted call runs in.
 fn build_tool_context(scope: &Arc<CallScope>, incoming: &ToolCall, name: &str, permit: &Permit) -> ToolContext {
     let cx = scope.services.tool_context(
         name,
@@ -338,7 +339,7 @@ fn build_tool_context(scope: &Arc<CallScope>, incoming: &ToolCall, name: &str, p
     ToolContext { scope: Some(scope.clone()), amended: permit.is_input_edited(), ..cx }
 }
 
-/// What a call came to, if it did not fail inside.
+/// Builds the result of a call that did not panic.
 fn finish_call(
     scope: &CallScope,
     name: &str,
@@ -353,7 +354,7 @@ fn finish_call(
     settled
 }
 
-/// The result of a call that panicked.
+/// Returns the result of a call that panicked.
 fn panicked_result(scope: &CallScope, name: &str, panicked: &CaughtPanic) -> CallResult {
     panicked.log(scope, name);
     CallResult::from_error(ToolError::new(
@@ -362,7 +363,7 @@ fn panicked_result(scope: &CallScope, name: &str, panicked: &CaughtPanic) -> Cal
     ))
 }
 
-/// Masks the file with all of a long output, too: it stays with the session.
+/// Masks credentials in the file that holds all of a long output; the file stays with the session.
 async fn mask_saved_output(scope: &CallScope, file: PathBuf) {
     let redactor = scope.services.redactor.clone();
     let masked = tokio::task::spawn_blocking(move || redactor.mask_file(&file).map_err(|error| (file, error))).await;
@@ -377,7 +378,8 @@ fn publish_phase(scope: &CallScope, cx: &ToolContext, label: &str, phase: ToolCa
     scope.services.publish(&scope.agent, EventBody::Tool(Box::new(view)));
 }
 
-/// Runs the call with a heartbeat (not inside subagents: their own work is shown), and gives up on it when it ignores its cancellation.
+/// Runs the call with a heartbeat (not inside subagents: their own work is shown), and abandons it when it ignores its
+/// cancellation.
 async fn supervise_call(
     tool: &dyn AnyTool,
     permit: Permit,

@@ -1,7 +1,8 @@
-//! The one choke point: a tool runs only with a [`Permit`], and only this module makes one.
+//! The only way to run a tool: a tool needs a [`Permit`], and only this module creates one.
 //!
-//! Deciding is `gimlet_policy`'s, a pure function; the gate finds out what paths really are, asks whoever can be
-//! asked, and turns every outcome into either a permit or a refusal. It fails closed: whatever goes wrong refuses.
+//! The decision is made in `gimlet_policy`, by a pure function; the gate resolves paths, asks the user, a hook or the
+//! reviewer where needed, and turns every outcome into either a permit or a refusal. It fails closed: every error
+//! refuses the call.
 
 mod ask_user;
 mod asks;
@@ -54,32 +55,32 @@ use ask_user::AskContext;
 use decision_log::{DecisionLog, FinalDecision};
 use refusal::DenialDetails;
 
-/// How often an answer may change the input of one call before the gate gives up.
+/// Number of times that answers may change the input of one call before the gate refuses it.
 const MAX_EDITS: u32 = 8;
 
-/// Leave to run one prepared call. It cannot be made outside the gate, copied, or used for another tool.
+/// Permission to run one prepared call. It cannot be created outside the gate, copied, or used for another tool.
 pub struct Permit {
     call: PreparedCall,
     found: GateFindings,
-    /// Changes of mode and rules since it was given.
+    /// Changes of mode and rules since the permit was issued.
     since: watch::Receiver<()>,
 }
 
-/// What the gate found out while it decided.
+/// Facts that the gate collected while it decided.
 struct GateFindings {
-    /// Each path of the call and what it really is.
+    /// Each path of the call with its resolved path.
     resolved: Vec<(PathBuf, PathBuf)>,
     closed: Option<Arc<DeniedFiles>>,
-    /// The walls that its commands run behind.
+    /// Sandbox that its commands run in.
     sandbox: Option<CallSandbox>,
-    /// What its commands are held to, when the call is allowed only because it seems to read.
+    /// Confinement of its commands, if the call is allowed only because it appears to be read-only.
     confinement: Option<Arc<Confinement>>,
-    /// Whoever was asked changed the input.
+    /// True if an answer changed the input.
     amended: bool,
 }
 
 impl Permit {
-    /// The typed input, if this permit is for the tool of that name.
+    /// Returns the typed input, or `None` if this permit is not for the tool with this name.
     pub(crate) fn into_input<I: 'static>(self, tool: &str) -> Option<I> {
         if self.call.tool != tool {
             return None;
@@ -87,37 +88,37 @@ impl Permit {
         self.call.typed.downcast::<I>().ok().map(|input| *input)
     }
 
-    /// Each path of the call and what it really is.
+    /// Returns each path of the call with its resolved path.
     pub(crate) fn resolved(&self) -> &[(PathBuf, PathBuf)] {
         &self.found.resolved
     }
 
-    /// Files that rules keep closed, if there are any.
+    /// Returns the files that rules deny, if there are any.
     pub(crate) fn denied_files(&self) -> Option<Arc<DeniedFiles>> {
         self.found.closed.clone()
     }
 
-    /// The walls that the call's commands run behind.
+    /// Returns the sandbox that the call's commands run in, if any.
     pub(crate) fn sandbox(&self) -> Option<CallSandbox> {
         self.found.sandbox.clone()
     }
 
-    /// What the call's commands are held to, when nobody was asked about it.
+    /// Returns the confinement of the call's commands, if it was allowed without a question.
     pub(crate) fn confinement(&self) -> Option<Arc<Confinement>> {
         self.found.confinement.clone()
     }
 
-    /// Whether whoever was asked about the call changed its input.
+    /// Returns true if an answer changed the call's input.
     pub(crate) fn is_input_edited(&self) -> bool {
         self.found.amended
     }
 
-    /// What the call would touch.
+    /// Returns the accesses that the call needs.
     pub(crate) fn needs(&self) -> &[AccessNeed] {
         &self.call.needs
     }
 
-    /// The input with paths expanded.
+    /// Returns the input with paths expanded.
     pub(crate) fn input(&self) -> &serde_json::Value {
         &self.call.input
     }
@@ -131,27 +132,27 @@ impl Permit {
     }
 }
 
-/// What came of a question.
+/// Outcome of a question.
 enum AskOutcome {
     Allowed(FinalDecision),
-    /// Do this instead, which is decided on again.
+    /// The call gets another input, which is decided on again.
     Edited {
         input: Box<RawValue>,
         by: Decider,
     },
-    /// Nobody has to answer any more: rules or mode changed while the question was open, and decide by themselves.
+    /// No answer is needed any more: rules or mode changed while the question was open, and they decide the call.
     Superseded,
 }
 
-/// A call on its way to its permit.
+/// A call before or after its permit was issued.
 pub(crate) enum Clearance {
     Undecided(Box<PreparedCall>),
-    /// Decided while the reply still streamed.
+    /// Permitted, possibly while the reply was still streaming.
     Granted(Box<Permit>),
 }
 
 impl Clearance {
-    /// The input with paths expanded, as far as it is decided on.
+    /// Returns the input with paths expanded; for a permitted call, the input that was decided on.
     pub(crate) fn input(&self) -> &serde_json::Value {
         match self {
             Clearance::Undecided(prepared) => &prepared.input,
@@ -160,47 +161,47 @@ impl Clearance {
     }
 }
 
-/// What a session's gate starts with.
+/// Initial configuration of a session's gate.
 #[derive(Default)]
 pub struct PermissionConfig {
     pub mode: PermissionMode,
-    /// The session may go over to bypassing permissions later.
+    /// True if the session may switch to bypassing permissions later.
     pub bypass_reachable: bool,
     pub rules: RuleSet,
-    /// How long questions of the model wait for an answer; `None` for ever.
+    /// Timeout of the model's questions; `None` for no limit.
     pub question_patience: Option<Duration>,
-    /// Where decisions are written down; `None` when nothing of the session is kept.
+    /// Ledger of decisions; `None` if nothing of the session is stored.
     pub decisions: Option<DecisionLedger>,
-    /// How auto mode reviews; `None` where it is not to be had.
+    /// Configuration of auto mode's reviewer; `None` if auto mode is not available.
     pub review: Option<ReviewConfig>,
-    /// Where the rules come from and go to.
+    /// Settings that rules are read from and saved to.
     pub settings: Option<Box<dyn SettingsSource>>,
-    /// Files that say what is allowed: no rule answers for writing them.
+    /// Files that define permissions: no rule allows writing them.
     pub governing_files: Vec<PathBuf>,
 }
 
-/// How auto mode reviews actions.
+/// Configuration of auto mode's reviewer.
 #[derive(Clone, Debug, Default)]
 pub struct ReviewConfig {
     pub model: String,
     pub rules: ReviewRules,
-    /// No rule spares a command the review.
+    /// True if no rule exempts a command from review.
     pub all_shell: bool,
-    /// Whether commands in plan mode are reviewed too; unless it is said, where planning began in auto mode.
+    /// True if commands in plan mode are reviewed too; `None` for only where planning began in auto mode.
     pub in_plan: Option<bool>,
 }
 
 /// Mode and rules, one shared value that every decision reads.
 struct ActivePermissions {
     mode: PermissionMode,
-    /// The mode to go back to when planning ends.
+    /// Mode to restore when planning ends.
     before_plan: PermissionMode,
     rules: Arc<RuleSet>,
-    /// Working directories that were added for this session alone.
+    /// Working directories that were added only for this session.
     added: Vec<PathBuf>,
-    /// What was taken from the rules of flags.
+    /// Changes that removed rules of flags.
     taken_from_flags: Vec<PermissionUpdate>,
-    /// How long questions of the model wait for an answer.
+    /// Timeout of the model's questions.
     question_patience: Option<Duration>,
 }
 
@@ -217,22 +218,22 @@ impl ActivePermissions {
 pub(crate) struct Gate {
     in_force: Mutex<ActivePermissions>,
     bypass_reachable: bool,
-    /// Modes that settings took away since the session began. Is locked after `in_force`, never before.
+    /// Modes that settings disabled since the session began. Locked after `in_force`, never before.
     taken_away: Mutex<Vec<PermissionMode>>,
-    /// `None` when nobody can be asked.
+    /// Channel for questions; `None` when there is no user to ask.
     asks: Option<mpsc::UnboundedSender<AskRequest>>,
     denials: Mutex<Vec<Denial>>,
     ledger: DecisionLog,
-    /// Answers questions in auto mode.
+    /// Reviewer that answers questions in auto mode.
     classifier: Option<AutoModeClassifier>,
-    /// In auto mode no rule spares a command the review.
+    /// True if no rule exempts a command from review in auto mode.
     review_all_shell: bool,
     review_in_plan: Option<bool>,
     live: Mutex<Option<Box<dyn SettingsSource>>>,
-    /// Changes of settings that are not taken up yet.
+    /// Changes of settings that are not applied yet.
     undecided: Arc<tokio::sync::Mutex<Vec<ChangedSettings>>>,
     governing: Vec<PathBuf>,
-    /// Tells open questions that mode or rules are others now.
+    /// Notifies open questions of changes of mode or rules.
     changes: watch::Sender<()>,
 }
 
@@ -267,7 +268,7 @@ impl Gate {
         }
     }
 
-    /// Whether someone can be asked.
+    /// Returns true if a user can be asked.
     pub(crate) fn is_attended(&self) -> bool {
         self.asks.is_some()
     }
@@ -276,7 +277,8 @@ impl Gate {
         lock(&self.in_force).mode
     }
 
-    /// The mode in which calls of this scope are decided: that of the session, or a subagent's own where it may have one.
+    /// Returns the mode in which calls of this scope are decided: that of the session, or a subagent's own where it
+    /// may have one.
     pub(crate) fn mode_for(&self, scope: &CallScope) -> PermissionMode {
         let session = self.mode();
         scope.subagent.as_ref().map_or(session, |who| who.effective_mode(session, &|mode| self.is_mode_available(mode)))
@@ -293,16 +295,17 @@ impl Gate {
         }
     }
 
-    /// Whether a reviewer answers for commands while a plan is made. Whoever never chose one is asked.
+    /// Returns true if the reviewer answers for commands while a plan is made: as configured, or else if planning
+    /// began in auto mode.
     fn reviews_plans(&self) -> bool {
         let in_force = lock(&self.in_force);
         let begun_in_auto = in_force.mode == PermissionMode::Plan && in_force.before_plan == PermissionMode::Auto;
         self.is_mode_available(PermissionMode::Auto) && self.review_in_plan.unwrap_or(begun_in_auto)
     }
 
-    /// Changes the mode; false when this session cannot have it.
+    /// Changes the mode; returns false if it is not available in this session.
     pub(crate) fn set_mode(&self, mode: PermissionMode) -> bool {
-        // Settings that take the mode away meanwhile wait for this, and then leave it.
+        // Settings that disable the mode concurrently wait for this lock, and then leave the mode.
         let mut in_force = lock(&self.in_force);
         let available = self.is_mode_available(mode);
         if available {
@@ -313,13 +316,13 @@ impl Gate {
         available
     }
 
-    /// Does what a tool wants of the mode; gives the new one if it changed.
+    /// Applies a tool's request to change the mode. Returns the new mode if it changed.
     pub(crate) fn apply_mode_request(&self, wish: ModeChangeRequest) -> Option<PermissionMode> {
         let mut in_force = lock(&self.in_force);
         let before = in_force.mode;
         match wish {
             ModeChangeRequest::BeginPlan => in_force.change_mode(PermissionMode::Plan),
-            // Whoever approved the plan may have chosen another mode with their yes.
+            // The user may have chosen another mode when approving the plan.
             ModeChangeRequest::EndPlan if before == PermissionMode::Plan => in_force.mode = in_force.before_plan,
             ModeChangeRequest::EndPlan => {}
         }
@@ -329,12 +332,12 @@ impl Gate {
         Some(now).filter(|mode| *mode != before)
     }
 
-    /// Whether rules take a tool away as a whole.
+    /// Returns true if rules deny a tool as a whole.
     pub(crate) fn denies_tool(&self, tool: &dyn AnyTool) -> bool {
         gimlet_policy::is_tool_removed(&self.rules(), tool.name(), tool.also_named())
     }
 
-    /// The kinds of subagents that rules leave.
+    /// Returns the kinds of subagents that rules do not deny.
     pub(crate) fn offered_agents(&self, roster: &AgentRoster) -> Vec<AgentSummary> {
         roster.offered_kinds(&self.rules())
     }
@@ -343,35 +346,36 @@ impl Gate {
         lock(&self.in_force).rules.clone()
     }
 
-    /// What was refused since the last time. Agents in the background are refused between turns, too.
+    /// Takes the refusals since the last call. Agents in the background are refused between turns, too.
     pub(crate) fn take_denials(&self) -> Vec<Denial> {
         std::mem::take(&mut *lock(&self.denials))
     }
 
-    /// What the person said, for whoever reviews actions in their place.
+    /// Records the user's prompt for the reviewer.
     pub(crate) fn note_user_prompt(&self, blocks: &[Block]) {
         if let Some(classifier) = &self.classifier {
             blocks.iter().filter_map(Block::as_text).for_each(|text| classifier.note_user_text(&text));
         }
     }
 
-    /// What a hook wants the same one to know.
+    /// Records a hook's context for the reviewer.
     pub(crate) fn note_hook_context(&self, text: &str) {
         if let Some(classifier) = &self.classifier {
             classifier.note_hook_context(text);
         }
     }
 
-    /// The reviewer's requests since the last time, to be counted.
+    /// Takes the reviewer's requests since the last call, to be counted.
     pub(crate) fn take_review_usage(&self) -> Vec<ReviewUsage> {
         self.classifier.as_ref().map(AutoModeClassifier::take_usage).unwrap_or_default()
     }
 
-    /// Grants a call at once if no question is needed; else leaves it undecided. Says which.
+    /// Issues a permit at once if no question is needed; otherwise leaves the call undecided. The flag is true if the
+    /// permit was issued.
     pub(crate) fn try_grant(&self, scope: &CallScope, call: &ToolUseId, pass: Clearance) -> (Clearance, bool) {
         match pass {
             Clearance::Granted(permit) => (Clearance::Granted(permit), true),
-            // Hooks look at it first, and they take their time.
+            // Hooks run first, and they may take time.
             Clearance::Undecided(prepared) if call::has_pre_call_hooks(scope, &prepared) => {
                 (Clearance::Undecided(prepared), false)
             }
@@ -385,7 +389,7 @@ impl Gate {
         }
     }
 
-    /// The permit for a call that needs no question; the call itself back otherwise.
+    /// Issues the permit for a call that needs no question; returns the call otherwise.
     pub(crate) fn grant_without_ask(
         &self,
         scope: &CallScope,
@@ -402,8 +406,8 @@ impl Gate {
         Ok(Permit { call: *prepared, found, since })
     }
 
-    /// Decides on a call, asking when it must. `hook` is what hooks said about it. Settings count as they are at this
-    /// moment, and again after everybody who was waited for.
+    /// Decides on a call, with a question if needed. `hook` is the decision of hooks on it. Current settings apply,
+    /// and they are checked again after every wait.
     pub(crate) async fn authorize_call(
         &self,
         scope: &CallScope,
@@ -414,7 +418,7 @@ impl Gate {
     ) -> Result<Permit, Refusal> {
         let mut prepared = match pass {
             Clearance::Granted(permit) => {
-                // The call may have waited for others since.
+                // The call may have waited for others since it was prepared.
                 self.refresh_settings_for_call(scope).await?;
                 if permit.since.has_changed().is_ok_and(|changed| !changed) {
                     return Ok(*permit);
@@ -427,11 +431,11 @@ impl Gate {
         if let Some(sandboxing) = scope.services.active_sandbox().current().filter(|_| runs) {
             sandboxing.rescan_if_partial().await;
         }
-        // The grounds of the questions that were answered with a yes: only others are asked about again.
+        // Reasons of the questions that were approved: only other reasons are asked about again.
         let mut answered: Vec<VerdictReason> = Vec::new();
         let mut answered_by = Decider::Person;
         let mut amended = false;
-        // The verdict that the first question was about.
+        // Verdict that the first question was about.
         let mut asked: Option<Verdict> = None;
         for _ in 0..MAX_EDITS {
             self.refresh_settings_for_call(scope).await?;
@@ -459,7 +463,7 @@ impl Gate {
             let (word, end) = match answer {
                 Ok(AskOutcome::Edited { input, by }) => {
                     let given = std::mem::replace(&mut prepared, prepare_edited_call(scope, incoming, input)?);
-                    // Many send the input back with every yes; only another one is a change.
+                    // Many programs return the input with every yes; only a different input is a change.
                     amended |= prepared.input != given.input;
                     answered_by = by;
                     answered.extend(verdict.reasons);
@@ -467,8 +471,8 @@ impl Gate {
                 }
                 Ok(AskOutcome::Superseded) => continue,
                 Ok(AskOutcome::Allowed(word)) if verdict.decision == Decision::Ask && !settled => {
-                    // A question can stay open for long. What rules, mode and files say by now counts, except for what
-                    // the yes was about.
+                    // A question can stay open for long. Current rules, mode and files apply, except for the reasons
+                    // that were approved.
                     answered_by = word.decider();
                     answered.extend(verdict.reasons.iter().cloned());
                     asked.get_or_insert(verdict);
@@ -489,7 +493,7 @@ impl Gate {
         Err(Refusal::ByPerson { message, stop_turn: false })
     }
 
-    /// Lets the reviewer see what runs.
+    /// Records a permitted call for the reviewer.
     fn show_to_reviewer(&self, prepared: &PreparedCall) {
         if let Some(classifier) = &self.classifier {
             classifier.note_action(prepared);
@@ -505,7 +509,7 @@ impl Gate {
         self.with_policy_input_in_mode(self.mode_for(scope), &scope.services, walls, judge)
     }
 
-    /// The same in a mode that need not be the session's.
+    /// Builds the policy input for a mode that may differ from the session's.
     fn with_policy_input_in_mode<T>(
         &self,
         mode: PermissionMode,
@@ -519,12 +523,12 @@ impl Gate {
             }
             (_, rules) => rules,
         };
-        // While only a plan is made, the plan is all that is written.
+        // In plan mode only the plan file may be written.
         let plan: Vec<PathBuf> = services.plan_file().map(PathBuf::from).into_iter().collect();
         let own = if mode == PermissionMode::Plan { &plan } else { services.own_paths() };
         judge(PolicyInput {
             mode,
-            // What the person could switch the session to says nothing about a mode that only a subagent is in.
+            // Modes that the user could switch the session to do not apply to a mode that only a subagent is in.
             bypass_reachable: self.is_mode_available(PermissionMode::BypassPermissions) && mode == self.mode(),
             rules: &rules,
             paths: &services.paths(),
@@ -557,8 +561,8 @@ impl Gate {
         (judgement.verdict, found)
     }
 
-    /// What the commands of a call are held to that is allowed only because they seem to read. Where they cannot be held,
-    /// or failed for it before, the verdict becomes a question.
+    /// Returns the confinement of a call's commands, if it is allowed only because they appear to be read-only. If
+    /// they cannot be confined, or failed because of it before, the verdict becomes a question.
     fn confine_call(
         &self,
         scope: &CallScope,
@@ -567,7 +571,7 @@ impl Gate {
         verdict: &mut Verdict,
     ) -> Option<Arc<Confinement>> {
         let runs = prepared.needs.iter().any(|need| matches!(need, AccessNeed::Run(_)));
-        // Behind walls they are held already.
+        // In the sandbox they are restricted already.
         if !runs || walls != SandboxPlacement::None || !verdict.is_by_analysis_alone() {
             return None;
         }
@@ -587,7 +591,7 @@ impl Gate {
     }
 }
 
-/// Where the commands of a call run.
+/// Returns the sandbox placement of a call's commands.
 fn sandbox_verdict(
     scope: &CallScope,
     prepared: &PreparedCall,
@@ -598,12 +602,12 @@ fn sandbox_verdict(
     })
 }
 
-/// Who let a call pass that nobody had to be asked about.
+/// Returns the decider of a call that needed no question.
 fn decider(verdict: &Verdict) -> Decider {
     if matches!(verdict.reasons.first(), Some(VerdictReason::Hook(_))) { Decider::Hook } else { Decider::Policy }
 }
 
-/// An edited input is prepared from the start; everything is decided again on it.
+/// Prepares an edited input from the start; everything is decided again for it.
 pub(crate) fn prepare_edited_call(
     scope: &CallScope,
     incoming: &ToolCall,
@@ -620,6 +624,6 @@ fn to_raw(value: &serde_json::Value) -> Arc<RawValue> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Only whole values are swapped under these locks; one that was poisoned still guards a whole value.
+    // Only whole values are swapped under these locks, so a poisoned lock still guards a whole value.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

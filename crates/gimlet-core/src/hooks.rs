@@ -1,9 +1,9 @@
-//! Hooks: what other programs want to know of, and have a say in, while a session works.
+//! Hooks: other programs that are notified of events in a session and can influence them.
 //!
-//! One registry and one way to fire an event; whoever runs a hook is a [`HookHandler`]. Call sites say what happened and
-//! act on the sum of the answers, so a new kind of handler touches none of them. A hook can forbid, ask, add and change;
-//! it never opens what a rule or a protected path closes (the gate sees to that). Where nobody listens, an event costs one
-//! look at a number.
+//! There is one registry and one way to fire an event; a hook is run by a [`HookHandler`]. Call sites describe the
+//! event and act on the combined output, so a new kind of handler touches none of them. A hook can forbid, ask, add
+//! and change; it never allows what a rule or a protected path denies (the gate ensures that). An event without
+//! listeners costs one atomic load.
 
 mod combined_output;
 mod driver_hooks;
@@ -38,22 +38,22 @@ use crate::call::CallScope;
 use hook_run::HookRun;
 pub(crate) use hook_run::spill_to_file;
 
-/// What hooks are told of every session, and where their long texts go.
+/// Facts of a session that are part of every hook input, and the folder for long texts.
 #[derive(Default)]
 pub(crate) struct HookContext {
     pub(crate) driver: Option<Arc<dyn Driver>>,
     pub(crate) transcript: Option<PathBuf>,
     pub(crate) files: Option<ResultFiles>,
-    /// How the session came to be; told before its first prompt.
+    /// Origin of the session; reported before its first prompt.
     pub(crate) source: Option<StartSource>,
-    /// What the main conversation runs as.
+    /// Agent that the main conversation runs as.
     pub(crate) agent: Option<String>,
 }
 
 /// The hooks of a session.
 #[derive(Default)]
 pub struct HookRegistry {
-    /// One bit for each event that somebody listens to.
+    /// One bit for each event that has a listener.
     listened: AtomicU32,
     now: Mutex<HookRegistryState>,
     driver: Option<Arc<dyn Driver>>,
@@ -64,10 +64,10 @@ pub struct HookRegistry {
 
 #[derive(Default)]
 struct HookRegistryState {
-    /// Hooks by who brought them, in the order in which they first came.
+    /// Hooks by their group, in the order in which the groups were first registered.
     groups: Vec<(&'static str, Vec<HookEntry>)>,
     prompt: Option<EntryId>,
-    /// Not told yet.
+    /// Not reported yet.
     source: Option<StartSource>,
 }
 
@@ -77,7 +77,7 @@ impl HookRegistryState {
     }
 }
 
-/// The driving program's hooks.
+/// Group of the driving program's hooks.
 const DRIVER: &str = "driver";
 
 impl HookRegistry {
@@ -87,7 +87,7 @@ impl HookRegistry {
         Self { listened: AtomicU32::new(0), now, driver, transcript, files, agent }
     }
 
-    /// Puts these hooks in place of all that the same group brought before.
+    /// Replaces all hooks of this group.
     pub fn replace(&self, group: &'static str, entries: Vec<HookEntry>) {
         let mut now = self.lock();
         match now.groups.iter_mut().find(|(known, _)| *known == group) {
@@ -98,8 +98,8 @@ impl HookRegistry {
         self.listened.store(listened, Ordering::Relaxed);
     }
 
-    /// Calls these hooks of the driving program from now on. If something is wrong with one of them nothing changes: a host
-    /// must not think that a hook watches which is not there.
+    /// Registers these hooks of the driving program. If one of them is invalid nothing changes: the program must not
+    /// assume that a hook is active which is not.
     pub(crate) fn set_driver_hooks(&self, hooks: &[DriverHook]) -> Result<(), String> {
         let Some(driver) = &self.driver else {
             return if hooks.is_empty() { Ok(()) } else { Err("nobody is there to run hooks".to_owned()) };
@@ -108,7 +108,7 @@ impl HookRegistry {
         Ok(())
     }
 
-    /// Every hook, in the order in which they are called.
+    /// Returns every hook, in the order in which they are called.
     pub(crate) fn list(&self) -> Vec<HookListing> {
         let listing = |entry: &HookEntry| HookListing {
             event: entry.event.name(),
@@ -122,40 +122,41 @@ impl HookRegistry {
         self.lock().entries().map(listing).collect()
     }
 
-    /// Whether any hook waits for this event.
+    /// Returns true if any hook listens for this event.
     pub(crate) fn has_listeners(&self, event: HookEvent) -> bool {
         self.listened.load(Ordering::Relaxed) & event.bit_mask() != 0
     }
 
-    /// Whether a hook waits for this very thing.
+    /// Returns true if a hook listens for this event with this subject.
     pub(crate) fn has_matching_hook(&self, event: HookEvent, subject: HookSubject<'_>) -> bool {
         self.has_listeners(event) && self.lock().entries().any(|entry| entry.matches(event, Some(subject)))
     }
 
-    /// How the session came to be, for whoever tells it first.
+    /// Takes the origin of the session, for the first caller.
     pub(crate) fn take_start_source(&self) -> Option<StartSource> {
         self.lock().source.take()
     }
 
-    /// Whether the first turn has begun.
+    /// Returns true if the first turn has begun.
     pub(crate) fn has_begun(&self) -> bool {
         self.lock().source.is_none()
     }
 
-    /// The prompt that everything is about from now on.
+    /// Records the current prompt.
     pub(crate) fn note_prompt(&self, prompt: &EntryId) {
         self.lock().prompt = Some(prompt.clone());
     }
 
-    /// The longest time that somebody chose for a hook of this event, zero if nobody did; `None` without any hook.
+    /// Returns the longest timeout that was configured for a hook of this event, zero if none was; `None` without any
+    /// hook.
     pub(crate) fn longest_timeout(&self, event: HookEvent) -> Option<Duration> {
         let now = self.lock();
         let entries = now.entries().filter(|entry| entry.event == event);
         entries.map(|entry| entry.timeout.unwrap_or_default()).max()
     }
 
-    /// Fires an event and waits for every hook that wants it. When the turn is cancelled meanwhile, the hooks are
-    /// withdrawn and nothing was said.
+    /// Fires an event and waits for every hook that matches. When the turn is cancelled meanwhile, the hooks are
+    /// cancelled and the output is empty.
     pub(crate) async fn fire(&self, scope: &CallScope, occasion: &HookPayload<'_>) -> CombinedHookOutput {
         let Some(round) = self.prepare_run(scope, occasion) else { return CombinedHookOutput::default() };
         tokio::select! {
@@ -165,7 +166,7 @@ impl HookRegistry {
         }
     }
 
-    /// Fires an event whose hooks nobody waits for.
+    /// Fires an event without waiting for its hooks.
     pub(crate) fn fire_detached(&self, scope: &CallScope, occasion: &HookPayload<'_>) {
         if let Some(round) = self.prepare_run(scope, occasion) {
             scope.services.spawn(async move {
@@ -174,7 +175,7 @@ impl HookRegistry {
         }
     }
 
-    /// The hooks that want this, ready to run; `None` when there are none.
+    /// Prepares a run of the hooks that match; `None` when there are none.
     fn prepare_run(
         &self,
         scope: &CallScope,
@@ -211,7 +212,7 @@ impl HookRegistry {
         self.lock().entries().filter(|entry| entry.matches(event, subject)).cloned().collect()
     }
 
-    /// What hooks are told.
+    /// Builds the input of hooks.
     fn build_input(&self, scope: &CallScope, occasion: &HookPayload<'_>) -> Map<String, Value> {
         let mut told = Map::new();
         let mut set = |name: &str, value: Value| {

@@ -1,4 +1,4 @@
-//! A subagent at work, from its first word to its report. However it ends, it is said to have ended, once.
+//! The run of a subagent, from its first prompt to its report. However it ends, its end is reported exactly once.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -19,7 +19,7 @@ use crate::tasks::Task;
 use crate::tool::{ErrorClass, ToolError};
 use crate::turn::{self, Turn};
 
-/// The standing of a subagent among the session's tasks. Dropping it ends that, whatever happened to the agent.
+/// Entry of a subagent among the session's tasks. Dropping it ends the task, no matter how the agent ended.
 pub(super) struct AgentTaskGuard {
     task: Arc<Task>,
     services: Weak<SessionServices>,
@@ -48,7 +48,8 @@ impl AgentTaskGuard {
         &self.task
     }
 
-    /// Notes how it ended. One that was stopped from outside stays stopped.
+    /// Records the end of the agent. One that was stopped from outside stays stopped. Returns true if the end was
+    /// recorded.
     fn record_end(&self, state: TaskState, summary: String) -> bool {
         let by_itself = self.task.record_end(state, None);
         self.task.set_summary(if by_itself { summary } else { format!("{} was stopped", self.task.description) });
@@ -67,7 +68,7 @@ impl Drop for AgentTaskGuard {
             let notice =
                 (lost && self.task.is_backgrounded()).then(|| format_notice(&self.task, "was lost inside gimlet", ""));
             services.publish_task_change(&self.task, notice);
-            // What was meant for it is still worth knowing.
+            // Messages that the agent did not read are still delivered.
             for said in unread {
                 services.send_to_agent(&AgentPath::default(), said);
             }
@@ -76,38 +77,38 @@ impl Drop for AgentTaskGuard {
     }
 }
 
-/// A subagent with what it is to do.
+/// A subagent with its prompt.
 pub(super) struct AgentRun {
     pub(super) conversation: Conversation,
     pub(super) turn: Turn,
     pub(super) said: SubmittedPrompt,
 }
 
-/// How an errand went.
+/// Outcome of a run.
 struct AgentRunOutcome {
     report: AgentReport,
     end: TurnEnd,
-    /// It was given up because nothing happened any more.
+    /// Time without activity, if the agent was abandoned for that.
     stalled: Option<Duration>,
-    /// Somebody stopped the agent itself, or whoever waited for it.
+    /// True if the agent itself, or the caller that waited for it, was stopped.
     stopped: bool,
 }
 
-/// An errand that is over.
+/// A run that is over.
 pub(super) struct FinishedRun {
     done: AgentRunOutcome,
     running: AgentTaskGuard,
-    /// Nobody else has said before how the agent ended.
+    /// True if no other end of the agent was recorded before.
     by_itself: bool,
 }
 
 impl FinishedRun {
-    /// For somebody who waited.
+    /// Returns the report for a caller that waited.
     pub(super) fn into_result(self) -> Result<AgentReport, ToolError> {
         self.done.into_result()
     }
 
-    /// For nobody: the report goes to whoever sent the agent, as a notice.
+    /// Sends the report to the agent's sender as a notice, for an agent that ran in the background.
     pub(super) fn notify_sender(self) {
         let FinishedRun { done, running, by_itself } = self;
         let Some(services) = running.services.upgrade().filter(|_| by_itself) else { return };
@@ -116,7 +117,7 @@ impl FinishedRun {
             Some(why) => format!("ended early: {why}"),
         };
         let notice = format_notice(&running.task, &how, &done.report.text);
-        // The end of the task is told first, when `running` is dropped.
+        // The end of the task is reported first, when `running` is dropped.
         let owner = running.task.owner.clone();
         drop(running);
         services.notify_task_owner(&owner, notice);
@@ -124,12 +125,12 @@ impl FinishedRun {
 }
 
 impl AgentRun {
-    /// What stops it.
+    /// Returns the token that stops the agent.
     pub(super) fn cancel_token(&self) -> &CancellationToken {
         &self.turn.scope.cancel
     }
 
-    /// Does it. Whether anybody waits for it may change meanwhile.
+    /// Runs the agent. It may be moved to the background meanwhile.
     pub(super) async fn run(mut self, running: AgentTaskGuard) -> FinishedRun {
         let done = self.run_to_end(&running).await;
         if !running.task.is_backgrounded() {
@@ -179,23 +180,23 @@ impl AgentRun {
     }
 }
 
-/// Ends the commands that an agent left in the background: whoever waited for it has its answer, and nobody would look at
-/// theirs.
+/// Stops the commands that an agent left in the background: its caller has the answer, and nothing would read their
+/// output.
 async fn stop_background_commands(scope: &CallScope) {
     let running = scope.services.tasks.running();
     let left = running.iter().filter(|task| task.owner == scope.agent && task.command.is_some());
-    // All at once: each may take its time to heed it, and somebody may have asked for everything to stop.
+    // All at once: each may take time to stop, and the user may have asked for everything to stop.
     join_all(left.map(|task| task.stop())).await;
 }
 
-/// The task, and whatever is said to the agent before it is through. What it answers to each is its report: a word of
-/// thanks that comes late must not take the place of the work.
+/// Runs the task, and answers all messages that arrive before it is done. The report contains the answer to each: a
+/// late message of thanks must not replace the result of the work.
 async fn run_conversation(
     conversation: &mut Conversation,
     turn: &mut Turn,
     first: SubmittedPrompt,
 ) -> (TurnEnd, String, TokenUsage) {
-    // One limit for all of it: what is said to an agent gives it no more room than it was sent with.
+    // One limit for all of it: messages to an agent do not add turns to those it was launched with.
     let most = turn.options.max_turns;
     let mut usage = TokenUsage::default();
     let mut texts: Vec<String> = Vec::new();
@@ -211,7 +212,8 @@ async fn run_conversation(
             (end, _) => end,
         };
         turn.options.max_turns = turn.options.max_turns.map(|left| left.saturating_sub(report.num_turns));
-        // Without a turn left, a letter would only make a failure of work that is done; it goes on to the main conversation.
+        // Without a turn left, a message would only turn completed work into a failure; it is passed on to the main
+        // conversation.
         let may_go_on = matches!(end, TurnEnd::Completed) && turn.options.max_turns != Some(0);
         let next = may_go_on.then(|| turn.scope.services.mailboxes().next_or_close(&turn.scope.agent)).flatten();
         match next {
@@ -221,17 +223,17 @@ async fn run_conversation(
     }
 }
 
-/// Waits until an agent that nobody waits for gets nowhere any more; whoever waits for one sees for themselves.
+/// Waits until an agent in the background has stalled; a foreground agent is left to the user who waits for it.
 async fn wait_for_agent_stall(scope: &CallScope, task: &Task) -> Duration {
     let limit = scope.agent_runtime.limits.stall;
     task.wait_backgrounded().await;
-    // While somebody waited, nothing was held against it.
+    // Time in the foreground does not count as a stall.
     scope.services.pulse.record_activity();
     scope.services.pulse.wait_for_stall(limit).await;
     limit
 }
 
-/// Writes a report to its file and gives what the model gets of it.
+/// Writes a report to its file and returns the part that the model receives.
 async fn save_report(scope: &CallScope, file: &std::path::Path, text: String) -> String {
     let (files, path): (_, PathBuf) = (scope.agent_runtime.result_files.clone(), file.to_owned());
     let whole = text.clone();
@@ -253,7 +255,7 @@ impl AgentRunOutcome {
         }
     }
 
-    /// What kept it from finishing.
+    /// Returns the reason why the run is incomplete, if it is.
     fn failure_reason(&self) -> Option<String> {
         match (&self.end, self.stalled) {
             (_, Some(limit)) => Some(match limit.as_secs() {
@@ -291,7 +293,7 @@ impl AgentRunOutcome {
                 let how = if stopped { "was stopped" } else { "was refused a call by the user and stopped" };
                 let text = format!("The agent {how} before it had finished.{last}");
                 let mut error = ToolError::new(ErrorClass::Interrupted, text);
-                // A person who stops an agent by their answer wants to be heard before anything goes on.
+                // A user who stops an agent by an answer wants to reply before anything continues.
                 error.stop_turn = !stopped;
                 Err(error)
             }
@@ -315,7 +317,7 @@ fn format_notice(task: &Task, how: &str, report: &str) -> String {
 }
 
 impl CallScope {
-    /// Tells that a subagent begins a call.
+    /// Publishes that a subagent begins a call.
     pub(crate) fn publish_agent_progress(&self, tool: &str, summary: &str) {
         let Some(who) = &self.subagent else { return };
         who.meter.count_tool_call();

@@ -1,4 +1,4 @@
-//! What a session needs to send subagents: the same for every one of them.
+//! Shared state for launching subagents in a session.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -15,41 +15,42 @@ use crate::tool::ToolError;
 use crate::turn::TurnOptions;
 use crate::usage_ledger::UsageLedger;
 
-/// A background agent that gets nowhere for so many milliseconds is given up, unless the person says otherwise.
+/// Milliseconds without activity after which a background agent is abandoned, unless the user configures another
+/// limit.
 const STALL_MS: u64 = 600_000;
 const MOST_OUTPUT: u64 = 160_000;
 
-/// Session-wide means of subagents.
+/// Session-wide state of subagents.
 pub(crate) struct AgentRuntime {
     pub(super) model: Arc<dyn Model>,
     pub(super) roster: AgentRoster,
-    /// The kinds that the main conversation may send.
+    /// Kinds that the main conversation may launch.
     for_main: AgentRoster,
     pub(super) options: TurnOptions,
     pub(super) items: Arc<AtomicU64>,
     pub(super) result_files: ResultFiles,
     pub(super) transcripts: AgentTranscripts,
     pub(crate) cache_ttl: Option<CacheTtl>,
-    /// Shares its purse with the main conversation's.
+    /// Ledger that shares its budget with the main conversation's.
     pub(super) ledger: UsageLedger,
     pub(super) limits: AgentLimits,
     slots: Arc<Semaphore>,
-    /// Held while an agent that has ended is set going again, so that no two conversations write one transcript.
+    /// Held while an ended agent is resumed, so that no two conversations write one transcript.
     pub(super) resuming: tokio::sync::Mutex<()>,
-    /// Whom each conversation has written to by name, so that a name cannot come to mean somebody else unnoticed.
+    /// Recipient of each name that a conversation has used, so that a name cannot change its meaning unnoticed.
     pub(super) addressed: Mutex<HashMap<(AgentPath, String), String>>,
 }
 
-/// How far subagents may go.
+/// Limits for subagents.
 pub(super) struct AgentLimits {
-    /// How many levels there may be below the main conversation.
+    /// Number of levels below the main conversation.
     pub(super) depth: u32,
-    /// How many may run at once.
+    /// Number of agents that may run at once.
     pub(super) at_once: usize,
-    /// Bytes of a report that the model gets.
+    /// Limit on the bytes of a report that the model receives.
     pub(super) output: usize,
     pub(super) stall: Duration,
-    /// Nothing may run in the background.
+    /// True if nothing may run in the background.
     pub(super) foreground_only: bool,
 }
 
@@ -66,11 +67,11 @@ impl AgentLimits {
     }
 }
 
-/// What a host is made of.
+/// Parts of an [`AgentRuntime`].
 pub(crate) struct AgentRuntimeParts<'a> {
     pub(crate) model: &'a Arc<dyn Model>,
     pub(crate) roster: AgentRoster,
-    /// The only kinds that the main conversation may send; `None` for all.
+    /// The only kinds that the main conversation may launch; `None` for all.
     pub(crate) main_launches: Option<Vec<String>>,
     pub(crate) env: &'a Env,
     pub(crate) options: &'a TurnOptions,
@@ -101,7 +102,7 @@ impl AgentRuntime {
         }
     }
 
-    /// What is known about a model of the session's.
+    /// Returns the facts about one of the session's models.
     pub(crate) fn model_facts(&self, model: &str) -> ModelFacts {
         self.model.facts(model)
     }
@@ -110,17 +111,18 @@ impl AgentRuntime {
         &self.roster
     }
 
-    /// The kinds that this sender may choose from: a subagent, or else the main conversation.
+    /// Returns the kinds that this sender may launch: a subagent, or else the main conversation.
     pub(crate) fn roster_for(&self, sender: Option<&AgentIdentity>) -> &AgentRoster {
         if sender.is_some() { &self.roster } else { &self.for_main }
     }
 
-    /// Whether the conversation of an agent can go on after its end: it is kept, and its kind is one that may.
+    /// Returns true if the conversation of an agent can be resumed after its end: it is stored, and its kind allows
+    /// it.
     pub(super) fn may_resume(&self, who: Option<&AgentIdentity>) -> bool {
         who.is_some_and(|who| !self.roster.is_one_shot(&who.kind) && self.transcripts.path(&who.id).is_some())
     }
 
-    /// A place among those that run, for as long as it is held.
+    /// Acquires a slot among the running agents, for as long as the permit is held. Fails if all are in use.
     pub(super) fn acquire_slot(&self) -> Result<OwnedSemaphorePermit, ToolError> {
         self.slots.clone().try_acquire_owned().map_err(|_| {
             ToolError::failed(format!(

@@ -1,4 +1,4 @@
-//! Who runs a conversation that is not the main one, and in which mode its calls are decided.
+//! Identity of a subagent's conversation, and the mode in which its calls are decided.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,22 +8,22 @@ use gimlet_proto::{PermissionMode, TaskProgress, TokenUsage};
 
 use super::roster::AgentSource;
 
-/// A subagent at work.
+/// A running subagent.
 pub(crate) struct AgentIdentity {
-    /// Unique in the session; also in the name of its transcript.
+    /// Id, unique in the session; also part of the transcript's name.
     pub(crate) id: String,
     pub(crate) kind: String,
-    /// 1 for one that the main conversation sent.
+    /// Level; 1 for an agent that the main conversation launched.
     pub(crate) depth: u32,
-    /// Nobody waits for it.
+    /// True if it runs in the background.
     pub(crate) in_background: AtomicBool,
     pub(crate) mode: RequestedMode,
-    /// Whoever sent it, when that was a subagent too: its mode is what this one's is held under.
+    /// Sender, if that is a subagent too: its mode limits this agent's mode.
     pub(crate) sender: Option<Arc<AgentIdentity>>,
     pub(crate) meter: AgentUsageMeter,
 }
 
-/// The mode that a definition asks for.
+/// Mode that a definition asks for.
 #[derive(Clone, Copy)]
 pub(crate) struct RequestedMode {
     pub(crate) mode: Option<PermissionMode>,
@@ -31,17 +31,17 @@ pub(crate) struct RequestedMode {
 }
 
 impl AgentIdentity {
-    /// Nobody waits for it.
+    /// Returns true if the agent runs in the background.
     pub(crate) fn is_in_background(&self) -> bool {
         self.in_background.load(Ordering::Relaxed)
     }
 
-    /// Somebody waits for it, and for whoever that is, up to the main conversation.
+    /// Returns true if the agent and all its senders up to the main conversation are waited for.
     pub(crate) fn is_awaited_by_main(&self) -> bool {
         !self.is_in_background() && self.sender.as_ref().is_none_or(|sender| sender.is_awaited_by_main())
     }
 
-    /// The mode that holds for its calls: that of the session as everyone on the way down narrowed it.
+    /// Returns the mode for its calls: that of the session, narrowed by every agent on the way down.
     pub(crate) fn effective_mode(
         &self,
         session: PermissionMode,
@@ -53,9 +53,9 @@ impl AgentIdentity {
 }
 
 impl RequestedMode {
-    /// The mode that holds. What the person chose for the session is never undone by a definition: its freer modes hold
-    /// for everyone, and so does looking without touching. Files that the person may not have read can only narrow, and
-    /// the built-in readers stay readers unless the person lifted every question.
+    /// Returns the effective mode. A definition never undoes the user's choice for the session: its more permissive
+    /// modes apply to all agents, and so does plan mode. Project files, which the user may not have read, can only
+    /// narrow the mode, and the built-in read-only agents stay read-only unless the user lifted every question.
     pub(crate) fn effective_under(
         self,
         session: PermissionMode,
@@ -83,7 +83,7 @@ fn is_narrower(mode: PermissionMode) -> bool {
     matches!(mode, PermissionMode::Plan | PermissionMode::DontAsk)
 }
 
-/// What a subagent has used and done so far.
+/// Usage and activity of a subagent so far.
 pub(crate) struct AgentUsageMeter {
     begun: Instant,
     tokens: AtomicU64,

@@ -1,4 +1,4 @@
-//! Sending a subagent: whether it may go, as what, and who waits for it.
+//! Launching a subagent: checks, choice of kind and model, and waiting for it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,49 +13,49 @@ use crate::call::CallScope;
 use crate::model_selection::{LiveModelSelection, ModelSelection};
 use crate::tool::{ToolContext, ToolError};
 
-/// What somebody wants done.
+/// A request to launch an agent.
 #[derive(Clone, Debug, Default)]
 pub struct AgentLaunch {
-    /// Which kind of agent; `None` for the general one.
+    /// Kind of agent; `None` for the general one.
     pub kind: Option<String>,
-    /// A few words for people.
+    /// Short description for the user.
     pub description: String,
     pub prompt: String,
     pub model: Option<String>,
     pub effort: Option<String>,
-    /// Whether anybody waits; `None` leaves it to the definition.
+    /// True for an agent in the background; `None` leaves it to the definition.
     pub background: Option<bool>,
-    /// What it can be called by when something is sent to it.
+    /// Name by which messages can be sent to it.
     pub name: Option<String>,
 }
 
-/// A subagent that was sent.
+/// Outcome of a launch.
 #[derive(Debug)]
 pub enum LaunchOutcome {
-    /// It is back.
+    /// The agent has ended.
     Finished(Box<AgentReport>),
-    /// It goes on by itself; its report comes as a notice.
+    /// The agent continues in the background; its report comes as a notice.
     InBackground {
         id: String,
         model: String,
         output_file: PathBuf,
-        /// A person did not want to wait for it any more.
+        /// True if the user moved it to the background.
         moved: bool,
     },
 }
 
-/// What a subagent brought back.
+/// Report of a subagent.
 #[derive(Debug)]
 pub struct AgentReport {
     pub id: String,
     pub kind: String,
     /// The model's id.
     pub model: String,
-    /// Its last words, cut to size and made harmless.
+    /// Its last message, truncated and neutralized.
     pub text: String,
-    /// Why they are not the end of its work, if they are not.
+    /// Reason why the work is incomplete, if it is.
     pub incomplete: Option<String>,
-    /// It can be spoken to again.
+    /// True if messages can resume it.
     pub resumable: bool,
     pub tool_uses: u64,
     pub duration_ms: u64,
@@ -64,7 +64,7 @@ pub struct AgentReport {
 }
 
 impl ToolContext {
-    /// Sends a subagent from this call and, unless it goes to the background, waits for its report.
+    /// Launches a subagent from this call and, unless it runs in the background, waits for its report.
     pub async fn launch_agent(&self, launch: AgentLaunch) -> Result<LaunchOutcome, ToolError> {
         let Some(scope) = &self.scope else {
             return Err(ToolError::failed("No agent can be launched outside a session."));
@@ -74,7 +74,7 @@ impl ToolContext {
 }
 
 impl ReadyAgent {
-    /// Lets the agent go and, unless that is the background, waits for it.
+    /// Starts the agent and, unless it runs in the background, waits for it.
     pub(super) async fn run_or_detach(self, cx: &ToolContext) -> Result<LaunchOutcome, ToolError> {
         let ReadyAgent { identity, model, errand, running } = self;
         let (task, cancel) = (running.task().clone(), errand.cancel_token().clone());
@@ -105,7 +105,7 @@ impl ReadyAgent {
     }
 }
 
-/// What is settled about an agent before anything of it is made. Holds its place among those that run.
+/// Decides everything about an agent before any of it is created. The plan holds its slot among the running agents.
 fn plan_spawn<'a>(
     scope: &'a Arc<CallScope>,
     cx: &ToolContext,
@@ -148,7 +148,7 @@ fn plan_spawn<'a>(
     })
 }
 
-/// A name must not be taken for anybody else.
+/// Checks that a name cannot be mistaken for another recipient.
 fn check_agent_name(name: &str) -> Result<(), ToolError> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name == super::messages::MAIN {
@@ -160,7 +160,7 @@ fn check_agent_name(name: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// A definition that wants its agents kept apart must not have them work on the files of everybody else instead.
+/// Refuses a definition that asks for isolation, so that its agents do not work on the shared files instead.
 pub(super) fn refuse_isolation(kind: &AgentKind) -> Result<(), ToolError> {
     let Some(isolation) = &kind.spec.isolation else { return Ok(()) };
     Err(ToolError::failed(format!(
@@ -169,7 +169,7 @@ pub(super) fn refuse_isolation(kind: &AgentKind) -> Result<(), ToolError> {
     )))
 }
 
-/// How deep an agent that is sent from here would be.
+/// Returns the depth of an agent launched from here. Fails if that is too deep.
 fn child_depth(scope: &CallScope) -> Result<u32, ToolError> {
     let depth = scope.subagent.as_ref().map_or(0, |who| who.depth) + 1;
     let deepest = scope.agent_runtime.limits.depth;
@@ -181,13 +181,13 @@ fn child_depth(scope: &CallScope) -> Result<u32, ToolError> {
     )))
 }
 
-/// A token that is not met twice in a session.
+/// Returns a token that is unique in a session.
 fn new_agent_id() -> String {
     let random = uuid::Uuid::new_v4().simple().to_string();
     format!("a{}", &random[..16])
 }
 
-/// Which model it is to be and how hard it thinks: the environment, the call, the definition, and else as whoever sends it.
+/// Selects the model and its effort: from the environment, the call, the definition, or else the sender.
 fn select_model(scope: &CallScope, kind: &AgentKind, launch: &AgentLaunch) -> Result<LiveModelSelection, ToolError> {
     let inherited = scope.model_selection.current();
     let named = |model: &&str| !model.trim().is_empty() && *model != "inherit";

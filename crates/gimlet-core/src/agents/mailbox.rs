@@ -1,4 +1,4 @@
-//! What is said to agents while they work: it waits in their own queue and joins between two rounds of tool calls.
+//! Messages to running agents: they wait in the agent's own queue and are read between two rounds of tool calls.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,11 +7,11 @@ use gimlet_proto::{AgentPath, SubmittedPrompt};
 
 use crate::steering::SteeringQueue;
 
-/// The queues of the agents that run.
+/// Queues of the running agents.
 #[derive(Default)]
 pub(crate) struct AgentMailboxes {
     open: Mutex<HashMap<AgentPath, SteeringQueue>>,
-    /// That of the main conversation, which is always there. Whoever writes to it also wakes it.
+    /// Queue of the main conversation, which always exists. Adding to it also wakes the session.
     main: SteeringQueue,
 }
 
@@ -20,12 +20,13 @@ impl AgentMailboxes {
         &self.main
     }
 
-    /// Opens the queue of an agent that begins.
+    /// Opens the queue of an agent that starts.
     pub(super) fn open(&self, agent: &AgentPath, steering: &SteeringQueue) {
         self.lock().insert(agent.clone(), steering.clone());
     }
 
-    /// Takes what waits for an agent whose turn is over, or closes its queue: whatever comes later goes elsewhere.
+    /// Takes the next message for an agent whose turn is over, or closes its queue: later messages are delivered
+    /// elsewhere.
     pub(super) fn next_or_close(&self, agent: &AgentPath) -> Option<SubmittedPrompt> {
         let mut open = self.lock();
         let next = open.get(agent).and_then(SteeringQueue::pop);
@@ -35,13 +36,13 @@ impl AgentMailboxes {
         next
     }
 
-    /// Closes the queue of an agent that ended; gives what nobody read.
+    /// Closes the queue of an agent that ended and returns the unread messages.
     pub(super) fn close(&self, agent: &AgentPath) -> Vec<SubmittedPrompt> {
         let steering = self.lock().remove(agent);
         steering.map(|steering| std::iter::from_fn(|| steering.pop()).collect()).unwrap_or_default()
     }
 
-    /// Delivers something to an agent; gives it back when nobody is there by that path.
+    /// Delivers a prompt to an agent; returns it if no agent has that path.
     pub(crate) fn deliver(&self, agent: &AgentPath, said: SubmittedPrompt) -> Option<SubmittedPrompt> {
         match self.lock().get(agent) {
             Some(steering) => {
@@ -52,7 +53,8 @@ impl AgentMailboxes {
         }
     }
 
-    /// Puts a letter into the queue of an agent that works; says whether there was room, or nothing when nobody is there.
+    /// Adds a message to the queue of a running agent. Returns false if the queue is full, `None` if the agent does
+    /// not run.
     pub(crate) fn post_message(&self, agent: &AgentPath, letter: SubmittedPrompt) -> Option<bool> {
         self.lock().get(agent).map(|steering| steering.post_message(letter))
     }

@@ -1,7 +1,7 @@
-//! What the agents of a session say to each other: who is meant, and how the words reach them.
+//! Messages between the agents of a session: finding the recipient and delivering the text.
 //!
-//! A letter is marked as an agent's. It never counts as the person's words: it approves nothing and changes no setting,
-//! and whatever its receiver does because of it is decided at the gate like everything else.
+//! A message is marked as an agent's. It never counts as the user's words: it approves nothing and changes no setting,
+//! and everything that its recipient does because of it is decided at the gate as usual.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -17,41 +17,41 @@ use crate::steering::{MOST_LETTERS, QueueAdmission};
 use crate::tasks::Task;
 use crate::tool::{ToolContext, ToolError};
 
-/// What the main conversation is called.
+/// Name of the main conversation.
 pub(super) const MAIN: &str = "main";
-/// How many agents an error lists.
+/// Limit on the agents that an error lists.
 const MOST_LISTED: usize = 20;
 
-/// Something that one agent of a session says to another.
+/// A message from one agent of a session to another.
 #[derive(Clone, Debug)]
 pub struct AgentMessage {
-    /// An id, a name, or `main`.
+    /// Recipient: an id, a name, or `main`.
     pub to: String,
     pub text: String,
 }
 
-/// What became of a letter.
+/// Outcome of sending a message.
 #[derive(Debug)]
 pub enum MessageDelivery {
-    /// The receiver works and reads it between two rounds of tool calls.
+    /// The recipient is running and reads it between two rounds of tool calls.
     Delivered { to: String },
-    /// The receiver had ended and goes on by itself; its report comes as a notice.
+    /// The recipient had ended and was resumed in the background; its report comes as a notice.
     Resumed { id: String, output_file: PathBuf },
-    /// The receiver had ended, went on while somebody waited, and is back.
+    /// The recipient had ended, was resumed in the foreground, and has ended again.
     Answered(Box<AgentReport>),
 }
 
-/// Whom a letter is for.
+/// Recipient of a message.
 pub(super) struct MessageRecipient {
-    /// What this run knows of it.
+    /// Task of the agent in this run, if any.
     pub(super) task: Option<Arc<Task>>,
-    /// What is on disk of it, and of the others; empty while it runs.
+    /// Stored records of the agent and of all others; empty while it runs.
     pub(super) kept: Option<KnownAgent>,
     pub(super) known: Vec<KnownAgent>,
 }
 
 impl ToolContext {
-    /// Sends a letter from this call. Somebody who has ended is set going again with it.
+    /// Sends a message from this call. A recipient that has ended is resumed with it.
     pub async fn send_message(&self, letter: AgentMessage) -> Result<MessageDelivery, ToolError> {
         let Some(scope) = &self.scope else {
             return Err(ToolError::failed("There are no agents outside a session."));
@@ -78,7 +78,7 @@ impl ToolContext {
     }
 }
 
-/// Hands a letter to an agent that works; nothing when it has ended meanwhile.
+/// Delivers a message to a running agent; returns `None` if it has ended meanwhile.
 pub(super) fn post_message(
     scope: &CallScope,
     id: &str,
@@ -100,7 +100,7 @@ fn queue_full_error(to: &str) -> ToolError {
     ))
 }
 
-/// The id and the path of a task that is an agent.
+/// Returns the id and the path of a task that is an agent.
 pub(super) fn agent_address(task: &Arc<Task>) -> Option<(&str, &AgentPath)> {
     Some((task.id.as_str(), &task.agent.as_ref()?.path))
 }
@@ -123,7 +123,7 @@ fn refuse_self_message(scope: &CallScope, to: &str) -> Result<(), ToolError> {
     if own { Err(ToolError::input(format!("`{to}` is you: there is nobody else by that name"))) } else { Ok(()) }
 }
 
-/// A name that has come to mean somebody else since it was last used from here is not understood silently.
+/// Refuses a name that means another agent than when it was last used from here.
 pub(super) fn refuse_reassigned_name(
     scope: &CallScope,
     to: &str,
@@ -144,7 +144,7 @@ pub(super) fn refuse_reassigned_name(
     )))
 }
 
-/// A letter as its receiver reads it.
+/// Formats a message for its recipient.
 fn format_message(from: &str, text: &str) -> SubmittedPrompt {
     let text = neutralize_tags(text.trim());
     let text = format!(
@@ -159,7 +159,7 @@ fn format_message(from: &str, text: &str) -> SubmittedPrompt {
     }
 }
 
-/// Finds whom a letter is for among those that have ended, or says who there is.
+/// Finds the recipient among the agents that have ended, or returns an error that lists the known agents.
 pub(super) async fn find_recipient(scope: &CallScope, to: &str) -> Result<MessageRecipient, ToolError> {
     let task = scope.services.tasks.find_by_name(to);
     if let Some(task) = task.as_ref().filter(|task| task.agent.is_none()) {
@@ -176,7 +176,7 @@ pub(super) async fn find_recipient(scope: &CallScope, to: &str) -> Result<Messag
     Ok(MessageRecipient { task, kept, known })
 }
 
-/// An error that lists whom one can write to.
+/// Returns an error that lists the possible recipients.
 fn unknown_recipient_error(scope: &CallScope, to: &str, known: &[KnownAgent]) -> ToolError {
     let running: Vec<Arc<Task>> =
         scope.services.tasks.running().into_iter().filter(|task| task.agent.is_some()).collect();

@@ -1,6 +1,7 @@
-//! An agent that has ended and is spoken to again: the same agent, with its own conversation, tools, mode and model.
+//! Resuming an agent that has ended: it keeps its conversation, tools, mode and model.
 //!
-//! Everything comes from its transcript and the description beside it, so that it does not matter which run sent it.
+//! Everything comes from its transcript and the description beside it, so that it does not matter which run launched
+//! it.
 
 use std::sync::Arc;
 
@@ -19,10 +20,10 @@ use crate::call::CallScope;
 use crate::model_selection::{LiveModelSelection, ModelSelection};
 use crate::tool::{AgentAvailability, ToolContext, ToolError, ToolSet};
 
-/// What rules call the tool that sends agents.
+/// Name in rules of the tool that launches agents.
 pub(crate) const LAUNCHER: &str = "Agent";
 
-/// Sets an agent going again with what is said to it. One of several letters does; the others find it at work.
+/// Resumes an agent with a message. Of several messages one resumes it; the others are delivered to the running agent.
 pub(super) async fn resume_agent(
     scope: &Arc<CallScope>,
     cx: &ToolContext,
@@ -45,7 +46,7 @@ pub(super) async fn resume_agent(
     check_relaunch_allowed(scope, lineage.kind)?;
     let outset = plan_resume(scope, agent, lineage, said, text).await?;
     let prepared = outset.prepare_agent(scope, cx);
-    // From here on it is found at work.
+    // From here on the agent is found running.
     drop(one_at_a_time);
     prepared.run_or_detach(cx).await.map(|launched| match launched {
         LaunchOutcome::Finished(report) => MessageDelivery::Answered(report),
@@ -53,7 +54,7 @@ pub(super) async fn resume_agent(
     })
 }
 
-/// Whether this agent may be set going again, and by whoever asks.
+/// Checks that this agent may be resumed by this sender.
 fn check_resumable<'a>(
     scope: &CallScope,
     to: &str,
@@ -97,8 +98,8 @@ fn check_resumable<'a>(
     Ok(agent)
 }
 
-/// Whoever wants to be asked before an agent of this kind is sent must not find it at work unasked. A letter cannot ask
-/// that question, but the call that sends a new one can. Nor does a letter send a kind that its writer may not choose.
+/// Refuses to resume an agent of a kind whose launch needs a question. A message cannot ask that question, but the
+/// call that launches a new agent can. Nor does a message resume a kind that its sender may not launch.
 fn check_relaunch_allowed(scope: &CallScope, kind: &AgentKind) -> Result<(), ToolError> {
     let rules = scope.gate.rules();
     let roster = scope.agent_runtime.roster_for(scope.subagent.as_deref());
@@ -106,7 +107,7 @@ fn check_relaunch_allowed(scope: &CallScope, kind: &AgentKind) -> Result<(), Too
     let launcher = scope.tools.iter().find(|tool| tool.agent_availability() == AgentAvailability::ToLaunchOthers);
     let input = Map::from_iter([("subagent_type".to_owned(), Value::from(kind.name.as_str()))]);
     let call = ProposedCall {
-        // Rules hold for whoever cannot call the tool as well.
+        // Rules also apply to a sender that cannot call the tool.
         tool: launcher.map_or(LAUNCHER, |tool| tool.name()),
         also_named: launcher.map_or(&[], |tool| tool.also_named()),
         input: Some(&input),
@@ -126,22 +127,22 @@ fn check_relaunch_allowed(scope: &CallScope, kind: &AgentKind) -> Result<(), Too
     }
 }
 
-/// The agents above one, the nearest first.
+/// Returns the ancestors of an agent, the nearest first.
 fn ancestors<'a>(agent: &'a KnownAgent, known: &'a [KnownAgent]) -> impl Iterator<Item = &'a KnownAgent> {
     let above = |agent: &&'a KnownAgent| {
         let parent = agent.meta.parent_agent_id.as_deref()?;
         known.iter().find(|other| other.id == parent)
     };
-    // Descriptions are files that anybody can write: a circle in them must not be followed for ever.
+    // Descriptions are files that any program can write: a cycle in them must not cause an endless loop.
     std::iter::successors(Some(agent), above).skip(1).take(known.len())
 }
 
-/// Everyone from the main conversation down to an agent, and what each of them makes of what comes from above.
+/// All agents from the main conversation down to one agent, with the limits that each adds.
 struct AgentLineage<'a> {
     kind: &'a AgentKind,
     path: AgentPath,
     sender: Option<Arc<AgentIdentity>>,
-    /// What is left of the tools for whoever sends the agent.
+    /// Tools that are left for the agent's sender.
     tools: ToolSet,
 }
 
@@ -160,7 +161,7 @@ impl<'a> AgentLineage<'a> {
         let (mut path, mut sender, mut tools) = (AgentPath::default(), None, scope.tools.clone());
         for one in above.into_iter().rev() {
             let kind = kind_of(&one.meta).map_err(ToolError::input)?;
-            // Tools that the sender of this call has already lost stay lost; the others are taken away here.
+            // Tools that the sender of this call already lacks stay unavailable; the others are removed here.
             let circumstances = ToolSelectionContext { background: false, may_launch: true };
             tools = tool_selection::select_tools(&kind.name, &kind.spec, &tools, circumstances)?;
             path.0.push(ToolUseId::new(one.meta.tool_use_id.as_str()));
@@ -181,7 +182,7 @@ impl<'a> AgentLineage<'a> {
     }
 }
 
-/// What is settled about the agent before it goes on.
+/// Decides everything about the agent before it continues.
 async fn plan_resume<'a>(
     scope: &'a CallScope,
     agent: &KnownAgent,
@@ -216,7 +217,7 @@ async fn plan_resume<'a>(
     })
 }
 
-/// It goes on with the model that it had.
+/// Returns the model selection that the agent had.
 fn resumed_model_selection(
     scope: &CallScope,
     kind: &AgentKind,

@@ -1,25 +1,25 @@
-//! The kinds of subagents that a session knows: gimlet's own and those that somebody defined, each with where it comes
-//! from. It only knows them; which tools they get and how they run is decided at every launch.
+//! The kinds of subagents in a session: built-in ones and defined ones, each with its source. The roster only lists
+//! them; their tools and settings are decided at every launch.
 
 use gimlet_policy::{RuleSet, is_agent_removed};
 use gimlet_proto::{AgentSpec, AgentSummary, Env, PermissionMode};
 
 use crate::tool::nearest_name;
 
-/// The kind that a call means when it names none.
+/// Kind used when a call names none.
 pub(super) const DEFAULT_KIND: &str = "general-purpose";
 
-/// The kind that elsewhere begins with the conversation of its sender.
+/// Kind that begins with its sender's conversation in other programs.
 const FORK: &str = "fork";
 
-/// Where a definition comes from. Of several with one name the last in this order counts.
+/// Source of a definition. Of several with one name the last in this order is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AgentSource {
     BuiltIn,
     Plugin,
-    /// The person's own files.
+    /// The user's own files.
     User,
-    /// Files of the project, which the person may never have read.
+    /// Files of the project, which the user may never have read.
     Project,
     /// The program that drives the session, or a flag.
     Caller,
@@ -35,18 +35,18 @@ pub(crate) struct AgentKind {
 }
 
 impl AgentKind {
-    /// One of the built-in kinds that look around, which can be left out.
+    /// Returns true for the built-in exploring kinds, which can be left out.
     fn is_explorer(&self) -> bool {
         self.source == AgentSource::BuiltIn && matches!(self.name.as_str(), "Explore" | "Plan")
     }
 }
 
-/// A kind of agent that the main conversation runs as. Its prompt and tools are the session's already.
+/// Kind of agent that the main conversation runs as. Its prompt and tools are already the session's.
 pub struct MainAgent {
     pub name: String,
-    /// Said before the first prompt.
+    /// Text added before the first prompt.
     pub initial_prompt: Option<String>,
-    /// The only kinds that it may send itself; `None` for all.
+    /// The only kinds that it may launch itself; `None` for all.
     pub may_launch: Option<Vec<String>>,
 }
 
@@ -57,7 +57,7 @@ pub struct AgentRoster {
 }
 
 impl AgentRoster {
-    /// gimlet's own kinds, as far as the environment wants them.
+    /// Returns the built-in kinds that the environment does not disable.
     pub fn built_in(env: &Env) -> Self {
         if env.flag("CLAUDE_AGENT_SDK_DISABLE_BUILTIN_AGENTS") {
             return Self::default();
@@ -70,7 +70,7 @@ impl AgentRoster {
         Self { kinds: kinds.collect() }
     }
 
-    /// Adds definitions. One that comes from further down than what is known by its name changes nothing.
+    /// Adds definitions. One from a lower source than the known definition with its name changes nothing.
     #[must_use]
     pub fn with(mut self, source: AgentSource, given: impl IntoIterator<Item = (String, AgentSpec)>) -> Self {
         for (name, spec) in given {
@@ -84,7 +84,7 @@ impl AgentRoster {
         self
     }
 
-    /// Those of these names alone, where any are given.
+    /// Keeps only the kinds with these names, if names are passed.
     #[must_use]
     pub fn restricted_to(mut self, names: Option<&[String]>) -> Self {
         if let Some(names) = names {
@@ -93,12 +93,12 @@ impl AgentRoster {
         self
     }
 
-    /// Whether agents of this kind work once and are not spoken to again: the built-in ones that look around.
+    /// Returns true if agents of this kind cannot be resumed: the built-in exploring ones.
     pub(super) fn is_one_shot(&self, name: &str) -> bool {
         self.kinds.iter().any(|kind| kind.name == name && kind.is_explorer())
     }
 
-    /// The kinds that no rule takes away.
+    /// Returns the kinds that no rule denies.
     pub fn offered_kinds(&self, rules: &RuleSet) -> Vec<AgentSummary> {
         let kept = self.kinds.iter().filter(|kind| !is_agent_removed(rules, &kind.name));
         let offer = |kind: &AgentKind| AgentSummary {
@@ -109,13 +109,13 @@ impl AgentRoster {
         kept.map(offer).collect()
     }
 
-    /// The definition by this name, or words about those there are.
+    /// Returns the definition with this name, or an error that lists the known ones.
     pub fn definition(&self, name: &str, rules: &RuleSet) -> Result<(&str, &AgentSpec), String> {
         self.find_kind(Some(name), rules).map(|kind| (kind.name.as_str(), &kind.spec))
     }
 
-    /// The kind by this name, or words for the model about the kinds there are. Case does not matter where only one kind
-    /// can be meant.
+    /// Returns the kind with this name, or an error for the model that lists the kinds. Case is ignored where only one
+    /// kind can be meant.
     pub(super) fn find_kind(&self, name: Option<&str>, rules: &RuleSet) -> Result<&AgentKind, String> {
         let offered: Vec<&AgentKind> = self.kinds.iter().filter(|kind| !is_agent_removed(rules, &kind.name)).collect();
         let wanted = name.map(str::trim).filter(|name| !name.is_empty()).unwrap_or(DEFAULT_KIND);
@@ -143,10 +143,10 @@ impl AgentRoster {
     }
 }
 
-/// gimlet's own kinds.
+/// Returns the built-in kinds.
 fn built_in_kinds() -> Vec<(&'static str, AgentSpec)> {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    // Commands are theirs too, and plan mode holds those to looking.
+    // They may run commands too; plan mode limits those to reading.
     let looking = || Some(names(&["Read", "Grep", "Glob", "Bash", "WebFetch", "WebSearch"]));
     vec![
         (

@@ -1,4 +1,4 @@
-//! The beginning of a subagent: from what was settled about it to a conversation that is ready to speak.
+//! Start of a subagent: from its plan to a conversation that is ready to run.
 
 use std::sync::Arc;
 
@@ -20,39 +20,39 @@ use crate::tasks::{AgentTask, NewTask, TaskStopFn};
 use crate::tool::{PromptContext, ToolContext, ToolSet};
 use crate::turn::{Turn, TurnOptions};
 
-/// What is settled about a subagent before anything of it exists.
+/// Decisions about a subagent before any of it exists.
 pub(super) struct SpawnPlan<'a> {
     pub(super) id: String,
     pub(super) kind: &'a AgentKind,
     pub(super) description: String,
-    /// What it is told first.
+    /// First prompt of the agent.
     pub(super) said: SubmittedPrompt,
-    /// The same in plain words, for people.
+    /// Plain text of the prompt, for display.
     pub(super) prompt: String,
     pub(super) name: Option<String>,
-    /// The calls that lead to it; the last one sent it.
+    /// The calls that lead to it; the last one launched it.
     pub(super) path: AgentPath,
-    /// The conversation that it goes on with; `None` for a new agent.
+    /// Conversation that it continues; `None` for a new agent.
     pub(super) past: Option<PriorConversation>,
     pub(super) depth: u32,
-    /// Nobody waits for it.
+    /// True if it runs in the background.
     pub(super) background: bool,
     pub(super) sender: Option<Arc<AgentIdentity>>,
     pub(super) tools: ToolSet,
     pub(super) dials: LiveModelSelection,
-    /// Its place among those that run.
+    /// Its slot among the running agents.
     pub(super) slot: OwnedSemaphorePermit,
 }
 
-/// A conversation that ended and goes on.
+/// An ended conversation that is continued.
 pub(super) struct PriorConversation {
     pub(super) transcript: Transcript,
     pub(super) history: Vec<Arc<Message>>,
-    /// What the calls in it gave back.
+    /// Outputs of the calls in it.
     pub(super) outputs: ToolOutputs,
 }
 
-/// A subagent that is about to go.
+/// A subagent that is ready to run.
 pub(super) struct ReadyAgent {
     pub(super) identity: Arc<AgentIdentity>,
     /// The model's id.
@@ -62,11 +62,12 @@ pub(super) struct ReadyAgent {
 }
 
 impl SpawnPlan<'_> {
-    /// Makes everything that the agent works with, and enters it among the session's tasks.
+    /// Creates everything that the agent works with, and registers it among the session's tasks.
     pub(super) fn prepare_agent(mut self, sender: &CallScope, cx: &ToolContext) -> ReadyAgent {
         let (past, said) = (self.past.take(), std::mem::take(&mut self.said));
         let identity = Arc::new(self.build_identity());
-        // Not a child of the call's: somebody may want it to go on after that. Whoever waits passes an interrupt on.
+        // Not a child of the call's token: the agent may have to outlive the call. A caller that waits passes an
+        // interrupt on.
         let cancel = CancellationToken::new();
         let known = past.as_ref().map(|past| PastCalls::new(past.history.clone(), past.outputs.clone()));
         let scope = Arc::new(self.build_scope(sender, cx, identity.clone(), cancel, known.unwrap_or_default()));
@@ -91,7 +92,7 @@ impl SpawnPlan<'_> {
         }
     }
 
-    /// What its calls come into.
+    /// Builds the scope of its calls.
     fn build_scope(
         &self,
         sender: &CallScope,
@@ -113,7 +114,7 @@ impl SpawnPlan<'_> {
         }
     }
 
-    /// Its conversation: a new one with a record of its own, or one that goes on.
+    /// Builds its conversation: a new one with its own transcript, or a continued one.
     fn build_conversation(&self, scope: &CallScope, model: &str, past: Option<PriorConversation>) -> Conversation {
         let host = &scope.agent_runtime;
         let (transcript, history) = match past {
@@ -145,7 +146,7 @@ impl SpawnPlan<'_> {
         transcript
     }
 
-    /// The id of the call that sent it.
+    /// Returns the id of the call that launched it.
     fn call_id(&self) -> &str {
         self.path.parent_tool_use().map_or("", ToolUseId::as_str)
     }
@@ -176,7 +177,7 @@ impl SpawnPlan<'_> {
         }
     }
 
-    /// Enters it among the session's tasks; from here on it is said to have begun.
+    /// Registers it among the session's tasks; its start is reported here.
     fn register_task(self, cx: &ToolContext, turn: &Turn) -> AgentTaskGuard {
         let ended = CancellationToken::new();
         let task = cx.services.tasks.add(NewTask {
@@ -209,7 +210,7 @@ fn task_stop_fn(cancel: CancellationToken, ended: CancellationToken) -> TaskStop
     })
 }
 
-/// The facts of this place, and what is different for an agent.
+/// Returns the description of the environment, with the differences for an agent.
 fn agent_environment(scope: &CallScope, model: &str) -> String {
     let facts = crate::context::environment_block(scope, model);
     format!(
@@ -218,7 +219,7 @@ fn agent_environment(scope: &CallScope, model: &str) -> String {
     )
 }
 
-/// A definition that asks for what gimlet does not have yet must not look as if it got it.
+/// Warns about fields of a definition that gimlet does not support yet.
 fn warn_unsupported_fields(scope: &CallScope, kind: &AgentKind) {
     let spec = &kind.spec;
     let missing: Vec<&str> = [

@@ -1,12 +1,11 @@
-//! When a conversation last got on with its work, so that one that has stalled can be told from one that waits for a
-//! person.
+//! Time of a conversation's last activity, to distinguish one that has stalled from one that waits for the user.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A conversation's sign of life. Work of its subagents counts as its own.
+/// Activity of a conversation. Activity of its subagents counts as its own.
 #[derive(Default)]
 pub(crate) struct ActivityClock {
     state: Mutex<ActivityState>,
@@ -16,28 +15,28 @@ pub(crate) struct ActivityClock {
 #[derive(Default)]
 struct ActivityState {
     last: Option<Instant>,
-    /// How many questions wait for a person.
+    /// Number of questions that wait for the user.
     asking: usize,
 }
 
 impl ActivityClock {
-    /// That of a subagent.
+    /// Returns a clock for a subagent.
     pub(crate) fn with_parent(above: &Arc<ActivityClock>) -> Self {
         Self { state: Mutex::default(), above: Some(above.clone()) }
     }
 
-    /// Something happened.
+    /// Records activity.
     pub(crate) fn record_activity(&self) {
         self.update_state(|state| state.last = Some(Instant::now()));
     }
 
-    /// A question is put to a person, who may take any time; until the guard is dropped nothing counts as stalled.
+    /// Pauses stall detection while the user is asked, who may take any time, until the guard is dropped.
     pub(crate) fn pause_for_ask(self: &Arc<Self>) -> StallPause {
         self.update_state(|state| state.asking += 1);
         StallPause(self.clone())
     }
 
-    /// Waits until nothing has happened for so long.
+    /// Waits until nothing has happened for this long.
     pub(crate) async fn wait_for_stall(&self, limit: Duration) {
         loop {
             let quiet = self.idle_time();
@@ -66,7 +65,7 @@ impl ActivityClock {
     }
 }
 
-/// A question that waits for a person.
+/// Guard for a question that waits for the user.
 pub(crate) struct StallPause(Arc<ActivityClock>);
 
 impl Drop for StallPause {

@@ -1,20 +1,20 @@
-//! Which tools a subagent gets: those of whoever sends it, as far as its definition wants them and they are fit for it.
+//! Selection of a subagent's tools: those of its sender, as far as its definition lists them and they are suitable.
 
 use gimlet_policy::{entry_allows, entry_may_disallow};
 use gimlet_proto::AgentSpec;
 
 use crate::tool::{AgentAvailability, ToolError, ToolRef, ToolSet};
 
-/// What narrows the choice beside the definition.
+/// Further limits on the selection beside the definition.
 #[derive(Clone, Copy)]
 pub(super) struct ToolSelectionContext {
-    /// Nobody waits for the agent.
+    /// True if the agent runs in the background.
     pub(super) background: bool,
-    /// It may launch others itself.
+    /// True if it may launch agents itself.
     pub(super) may_launch: bool,
 }
 
-/// The tools of a subagent, out of those its parent has.
+/// Selects the tools of a subagent from those of its parent.
 pub(super) fn select_tools(
     kind: &str,
     spec: &AgentSpec,
@@ -43,12 +43,12 @@ fn is_available_to_agent(tool: &ToolRef, circumstances: ToolSelectionContext) ->
     }
 }
 
-/// Whether an entry of `tools` means this tool: by name, by an older name, by server, or by a pattern.
+/// Returns true if an entry of `tools` means this tool: by name, by an older name, by server, or by a pattern.
 fn allow_entry_matches(entry: &str, tool: &ToolRef) -> bool {
     entry_allows(entry, tool.name(), tool.also_named()) || tool.aliases().contains(&entry.trim())
 }
 
-/// Whether an entry of `disallowedTools` may mean it.
+/// Returns true if an entry of `disallowedTools` may mean it.
 fn deny_entry_matches(entry: &str, tool: &ToolRef) -> bool {
     entry_may_disallow(entry, tool.name(), tool.also_named()) || tool.aliases().contains(&entry.trim())
 }

@@ -1,5 +1,6 @@
-//! Hooks around one call: before anybody decides on it, and after it ran. What they say before can only end the call,
-//! change its input or become an argument for the gate; what they say after is told to the model beside the result.
+//! Hooks around one call: before it is decided on, and after it ran. Output from before the call can only end the
+//! call, change its input or become an argument for the gate; output from after the call is added for the model beside
+//! the result.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,29 +17,29 @@ use crate::gate::{Clearance, Permit, Refusal, has_user_answer, prepare_edited_ca
 use crate::hooks::{CallFacts, CombinedHookOutput, HookEvent, HookPayload, HookPermission, HookSubject};
 use crate::tool::{ErrorClass, PreparedCall, ToolError, ToolRef};
 
-/// A call that hooks let go on.
+/// A call that hooks let continue.
 pub(super) struct HookClearedCall {
     pub(super) pass: Clearance,
-    /// What hooks said about its permission.
+    /// Decision of hooks on its permission.
     pub(super) say: Option<HookDecision>,
-    /// For the model, beside the result.
+    /// Context for the model, added beside the result.
     pub(super) contexts: Vec<String>,
 }
 
-/// Whether hooks want to look at a call before it is decided on.
+/// Returns true if a hook matches this call before it is decided on.
 pub(crate) fn has_pre_call_hooks(scope: &CallScope, prepared: &PreparedCall) -> bool {
     let hooks = scope.services.hooks();
     hooks.has_listeners(HookEvent::PreToolUse)
         && hooks.has_matching_hook(HookEvent::PreToolUse, hook_subject(scope, prepared))
 }
 
-/// The tool of a call as matchers know it.
+/// Returns the tool of a call as matchers see it.
 pub(crate) fn hook_subject<'a>(scope: &'a CallScope, prepared: &'a PreparedCall) -> HookSubject<'a> {
     let aliases = scope.tools.find(&prepared.tool).map_or(&[][..], |tool| tool.aliases());
     HookSubject { name: &prepared.tool, aliases, also_named: &prepared.also_named }
 }
 
-/// Lets hooks look at a call first.
+/// Runs the hooks that come before a call.
 pub(super) async fn run_pre_call_hooks(
     scope: &CallScope,
     incoming: &ToolCall,
@@ -63,7 +64,7 @@ pub(super) async fn run_pre_call_hooks(
     }
 }
 
-/// Acts on what hooks said about a call.
+/// Applies the output of pre-call hooks to a call.
 fn apply_pre_call_hooks(
     scope: &CallScope,
     incoming: &ToolCall,
@@ -123,7 +124,7 @@ fn invalid_input_result(refusal: Refusal, scope: &CallScope, incoming: &ToolCall
     Box::new(refusal.into_call_result(scope, incoming))
 }
 
-/// The turn ends, and the call waits without a result.
+/// Returns the result for a deferred call: the turn ends, and the call waits without a result.
 fn deferred_result(incoming: &ToolCall) -> Box<CallResult> {
     let mut settled = cancelled_result("a hook left this call for later");
     settled.ends_turn = Some(TurnEnd::Deferred {
@@ -134,15 +135,15 @@ fn deferred_result(incoming: &ToolCall) -> Box<CallResult> {
     Box::new(settled)
 }
 
-/// What hooks are told of a call after it ran, taken before it does.
+/// Facts for post-call hooks, collected before the call runs.
 pub(super) struct PostCallFacts {
     input: Value,
-    /// The files that it may write, links followed.
+    /// Files that the call may write, symlinks resolved.
     written: Vec<PathBuf>,
 }
 
 impl PostCallFacts {
-    /// `None` when nobody waits for the end of such a call.
+    /// Returns the facts, or `None` if no hook listens for the end of such a call.
     pub(super) fn for_call(scope: &CallScope, tool: &ToolRef, permit: &Permit) -> Option<Self> {
         let hooks = scope.services.hooks();
         let awaited = |event| hooks.has_matching_hook(event, HookSubject::for_tool(tool));
@@ -159,7 +160,7 @@ impl PostCallFacts {
         Some(Self { input: permit.input().clone(), written: written.collect() })
     }
 
-    /// Tells hooks how the call went and takes in what they say.
+    /// Runs the hooks that come after a call and adds their output to the result.
     pub(super) async fn run_post_call_hooks(
         self,
         scope: &CallScope,
@@ -173,7 +174,7 @@ impl PostCallFacts {
         let output = settled.output.clone();
         let fired = match settled.error {
             None => hooks.fire(scope, &HookPayload::PostToolUse { call, response: &output, elapsed_ms }).await,
-            // Whoever stopped the call knows that it failed.
+            // The party that stopped the call knows that it failed.
             Some(ErrorClass::Interrupted | ErrorClass::Cancelled) => return,
             Some(_) => {
                 let error = settled.content.to_text();
@@ -198,14 +199,15 @@ impl PostCallFacts {
         self.refresh_files(settled).await;
     }
 
-    /// A hook may have rewritten what the call wrote, as formatters do. That is no change behind the model's back.
+    /// Records the current state of files that the call wrote: a hook may have rewritten them, as formatters do, and
+    /// that is not an external change that the model must be warned of.
     async fn refresh_files(self, settled: &mut CallResult) {
         let written = self.written;
         if written.is_empty() || settled.error.is_some() {
             return;
         }
         let look = move || written.into_iter().filter_map(|path| Some((stamp_file(&path)?, path))).collect::<Vec<_>>();
-        // A thread that could not be had leaves everything as the call itself noted it.
+        // If no thread is available, the stamps stay as the call itself recorded them.
         let Ok(stamps) = tokio::task::spawn_blocking(look).await else { return };
         settled.changes.push(Box::new(move |state| {
             for (stamp, path) in stamps {
@@ -220,7 +222,7 @@ fn stamp_file(path: &std::path::Path) -> Option<FileStamp> {
     Some(FileStamp::from_bytes(&std::fs::read(path).ok()?, &metadata))
 }
 
-/// Puts a hook's output in place of the tool's, if it has the tool's form.
+/// Replaces the tool's output with a hook's, if that has the tool's format.
 fn replace_output(scope: &CallScope, tool: &ToolRef, settled: &mut CallResult, output: Box<RawValue>) {
     match tool.content_from_output(&output) {
         Some(content) => {

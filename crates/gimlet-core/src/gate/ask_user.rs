@@ -1,8 +1,8 @@
-//! Asking a person: what they are shown, how long is waited, and what their answer does.
+//! Asking the user: the question, its timeout, and the effect of the answer.
 //!
-//! A question is open only as long as the call needs one. When mode or rules change meanwhile, the call is judged again:
-//! if it is allowed or refused by now, the question is withdrawn, and an answer that comes later changes nothing. Nor does
-//! a yes that crosses a rule which refuses the call.
+//! A question is open only as long as the call needs one. When mode or rules change meanwhile, the call is decided
+//! again: if it is allowed or refused by then, the question is withdrawn, and a later answer changes nothing. Nor does
+//! a yes override a new rule that refuses the call.
 
 use std::time::Duration;
 
@@ -18,27 +18,28 @@ use super::{AskOutcome, AskRequest, Gate, lock, to_raw};
 use crate::call::{CallScope, ToolCall};
 use crate::tool::PreparedCall;
 
-/// How often settings files are looked at while a question is open, so that it does not stay open in vain.
+/// Interval at which settings files are checked while a question is open, so that it is withdrawn when no longer
+/// needed.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Why somebody is asked.
+/// Context of a question.
 pub(super) struct AskContext<'a> {
     pub(super) verdict: &'a Verdict,
-    /// What hooks said about the call before.
+    /// Decision of hooks on the call.
     pub(super) hook: Option<&'a HookDecision>,
-    /// Changes since the verdict.
+    /// Changes of mode and rules since the verdict.
     pub(super) changes: watch::Receiver<()>,
 }
 
-/// What ended the wait for an answer.
+/// End of the wait for an answer.
 pub(super) enum AnswerWaitEnd {
     Answer(AskAnswer),
-    /// The question is no question any more.
+    /// The question is not needed any more.
     Superseded,
 }
 
 impl Gate {
-    /// Who answers in the person's place comes first: the reviewer, then hooks.
+    /// Asks about a call. The reviewer is asked first, then hooks, then the user.
     pub(super) async fn ask_user(
         &self,
         scope: &CallScope,
@@ -110,7 +111,7 @@ impl Gate {
                 })
             }
             AskAnswer::No { message, interrupt } => {
-                // Nobody waits for a background agent: it loses this one call and finds another way.
+                // A background agent is not waited for: it loses this one call and can find another way.
                 let waited_for = scope.subagent.as_ref().is_none_or(|who| who.is_awaited_by_main());
                 let stop_turn = waited_for && (interrupt || message.trim().is_empty());
                 Err(Refusal::ByPerson { message, stop_turn })
@@ -120,7 +121,8 @@ impl Gate {
         }
     }
 
-    /// What a question of the model's goes on with once everybody has waited for long enough; never for other calls.
+    /// Waits for the timeout of a question of the model's, then returns the input to continue with; never returns for
+    /// other calls.
     async fn input_without_answer(&self, scope: &CallScope, prepared: &PreparedCall) -> Box<RawValue> {
         let patience = lock(&self.in_force).question_patience;
         let tool = scope.tools.find(&prepared.tool);
@@ -137,7 +139,7 @@ impl Gate {
         }
     }
 
-    /// Waits for the answer for as long as there is something to answer.
+    /// Waits for the answer as long as the question is needed.
     pub(super) async fn wait_for_answer(
         &self,
         scope: &CallScope,
@@ -168,7 +170,7 @@ impl Gate {
                 }
             }
         };
-        // No look is under way any more: two would wait for each other.
+        // No settings check runs any more: two would deadlock.
         if matches!(answer, AskAnswer::Yes(_)) {
             self.refresh_settings_for_call(scope).await?;
             if changes.has_changed().unwrap_or(true) && decision() == Decision::Deny {

@@ -1,4 +1,4 @@
-//! Questions that wait for a person: opened by the gate, answered through the session.
+//! Questions that wait for the user: opened by the gate, answered through the session.
 
 use std::collections::BTreeMap;
 use std::task::Poll;
@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::services::SessionServices;
 
-/// A question on its way from the gate to whoever answers.
+/// A question on its way from the gate to the session.
 pub(crate) struct AskRequest {
     pub(crate) agent: AgentPath,
     pub(crate) body: AskBody,
@@ -22,7 +22,7 @@ pub(crate) struct AskRegistry {
     open: BTreeMap<AskId, OpenAsk>,
 }
 
-/// A question that waits.
+/// An open question.
 struct OpenAsk {
     agent: AgentPath,
     reply: oneshot::Sender<AskAnswer>,
@@ -30,7 +30,7 @@ struct OpenAsk {
 
 impl AskRegistry {
     pub(crate) fn open(&mut self, asked: AskRequest, services: &SessionServices) {
-        // Overtaken on its way here.
+        // Withdrawn on its way here.
         if asked.reply.is_closed() {
             return;
         }
@@ -48,7 +48,7 @@ impl AskRegistry {
         services.publish(&asked.agent, EventBody::Ask(Box::new(view)));
     }
 
-    /// Passes an answer on; one for a question that is closed or unknown changes nothing.
+    /// Passes an answer on; an answer to a closed or unknown question changes nothing.
     pub(crate) fn answer(&mut self, id: AskId, answer: AskAnswer, services: &SessionServices) {
         if let Some(OpenAsk { reply, .. }) = self.open.remove(&id) {
             // A gate that stopped waiting was cancelled; the question is closed either way.
@@ -57,7 +57,7 @@ impl AskRegistry {
         }
     }
 
-    /// Waits until nobody waits for the answer to some question any more, because whoever asked was stopped.
+    /// Waits until the asker of some open question was stopped, so that its answer is not awaited any more.
     pub(crate) async fn wait_abandoned(&mut self) -> AskId {
         std::future::poll_fn(|cx| {
             let gone = self.open.iter_mut().find_map(|(id, open)| open.reply.poll_closed(cx).is_ready().then_some(*id));
@@ -66,12 +66,12 @@ impl AskRegistry {
         .await
     }
 
-    /// Closes the questions that nobody waits for any more.
+    /// Closes the questions whose answers are not awaited any more.
     pub(crate) fn close_abandoned(&mut self, services: &SessionServices) {
         self.close_matching(services, |open| open.reply.is_closed());
     }
 
-    /// Closes the questions of the main conversation and of its commands; subagents keep theirs.
+    /// Closes the questions of the main conversation and of its commands; those of subagents stay open.
     pub(crate) fn close_main(&mut self, services: &SessionServices) {
         self.close_matching(services, |open| open.agent == AgentPath::default());
     }

@@ -1,4 +1,4 @@
-//! Auto mode: what a reviewer says in place of a person.
+//! Auto mode: the reviewer's decision in place of the user's.
 
 use gimlet_policy::{Verdict, VerdictReason};
 use gimlet_proto::{EventBody, Notice, NoticeLevel, PermissionMode};
@@ -12,7 +12,7 @@ use crate::call::{CallScope, ToolCall};
 use crate::tool::PreparedCall;
 
 impl Gate {
-    /// In auto mode: what the reviewer says in place of a person; `None` when a person must be asked after all.
+    /// Returns the reviewer's decision in auto mode; `None` when the user must be asked after all.
     pub(super) async fn review_call(
         &self,
         scope: &CallScope,

@@ -1,8 +1,8 @@
-//! Auto mode's reviewer: one request to a small model in place of a question to a person.
+//! Auto mode's reviewer: one request to a small model in place of a question to the user.
 //!
-//! It sees what the person asked for, what was done so far and what hooks say about that, never what tools gave back:
-//! text from files and the network must not be able to talk it into anything. Whatever keeps it from answering leaves the
-//! question to a person, and so does a run of refusals: then the work and the reviewer do not understand each other.
+//! It sees the user's prompts, the actions so far and the context from hooks, never the output of tools: text from
+//! files and the network must not be able to influence it. If it fails to answer, the question goes to the user, and
+//! so it does after several refusals: then the reviewer and the work do not fit together.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -22,44 +22,44 @@ use super::lock;
 use crate::call::truncate_to_bytes;
 use crate::tool::PreparedCall;
 
-/// How long the reviewer may take before a person is asked instead.
+/// Timeout of the reviewer, after which the user is asked instead.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Refusals in a row, and in all, after which questions go to a person.
+/// Refusals in a row, and in total, after which questions go to the user.
 const MAX_IN_A_ROW: u32 = 3;
 const MAX_IN_ALL: u32 = 20;
-/// What is kept of the conversation for the reviewer.
+/// Limits on the part of the conversation that is kept for the reviewer.
 const MAX_ENTRIES: usize = 60;
 const ENTRY_BYTES: usize = 2_000;
 const HOOK_CHARS: usize = 2_000;
-/// The most that is shown of the call under review.
+/// Limit on the bytes shown of the call under review.
 const ACTION_BYTES: usize = 20_000;
 const MAX_TOKENS: u64 = 1_000;
 
-/// What a person's words begin with in the account.
+/// Prefix of the user's prompts in the history for the reviewer.
 const PERSON: &str = "person: ";
-/// What is said first while the agent only makes a plan.
+/// Text added first in plan mode.
 const PLANNING: &str = "The person wants a plan and nothing carried out yet: refuse whatever changes anything.\n\n";
 const TOOL: &str = "verdict";
 const SCHEMA: &str = r#"{"type":"object","properties":{"allow":{"type":"boolean","description":"true if the action may run without asking the person"},"reason":{"type":"string","description":"one short sentence"}},"required":["allow","reason"],"additionalProperties":false}"#;
 
-/// What people add to the reviewer's instructions.
+/// Additions of the user to the reviewer's instructions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReviewRules {
-    /// About the surroundings: trusted hosts, repositories, accounts.
+    /// Facts about the environment: trusted hosts, repositories, accounts.
     pub environment: Vec<String>,
-    /// What may always run.
+    /// Actions that may always run.
     pub allow: Vec<String>,
-    /// What needs a clear word of the person in the conversation.
+    /// Actions that need clear consent of the user in the conversation.
     pub soft_deny: Vec<String>,
-    /// What never runs.
+    /// Actions that never run.
     pub hard_deny: Vec<String>,
 }
 
 impl ReviewRules {
-    /// Where this stands in a list, the built-in entries stay.
+    /// List entry that stands for the built-in entries.
     pub const DEFAULTS: &str = "$defaults";
 
-    /// The rules as the reviewer gets them: the built-in ones in their places.
+    /// Returns the rules as the reviewer receives them: with the built-in ones in their places.
     pub fn expand_defaults(&self) -> Self {
         Self {
             environment: with_defaults(&self.environment, DEFAULT_ENVIRONMENT),
@@ -130,16 +130,16 @@ const DEFAULT_HARD: &[&str] = &[
     "Destroying the system, a home directory or a whole repository.",
 ];
 
-/// What came of a review.
+/// Outcome of a review.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReviewOutcome {
     Allow,
     Refuse(String),
-    /// A person must decide.
+    /// The user must decide.
     AskUser(&'static str),
 }
 
-/// A side request, to be counted.
+/// Usage of a side request, to be counted.
 pub(crate) struct ReviewUsage {
     pub(crate) facts: ModelFacts,
     pub(crate) usage: TokenUsage,
@@ -157,7 +157,7 @@ pub(crate) struct AutoModeClassifier {
 
 #[derive(Default)]
 struct ReviewHistory {
-    /// What the person said and what the agent did, the oldest first.
+    /// Prompts of the user and actions of the agent, the oldest first.
     entries: VecDeque<String>,
     refused_in_a_row: u32,
     refused: u32,
@@ -176,8 +176,8 @@ impl AutoModeClassifier {
         let tool = ToolDef {
             name: TOOL.to_owned(),
             description: "Says whether the action may run.".to_owned(),
-            // The text is a constant of this file; should it ever be no JSON, the provider refuses the request and a
-            // person is asked.
+            // The text is a constant of this file; if it were invalid JSON, the provider would refuse the request and
+            // the user would be asked.
             input_schema: RawValue::from_string(SCHEMA.to_owned()).unwrap_or_default(),
             eager_input: false,
             defer_loading: false,
@@ -185,12 +185,12 @@ impl AutoModeClassifier {
         Self { model, model_id, system: [rules.prompt()].into(), tools: [tool].into(), account: Mutex::default() }
     }
 
-    /// Takes note of what the person said.
+    /// Records a prompt of the user.
     pub(super) fn note_user_text(&self, text: &str) {
         self.push_entry(format!("{PERSON}{}", truncate_to_bytes(text, ENTRY_BYTES)));
     }
 
-    /// Takes note of an action that was let through.
+    /// Records an action that was allowed.
     pub(super) fn note_action(&self, prepared: &PreparedCall) {
         if !prepared.read_only {
             self.push_entry(format!(
@@ -201,16 +201,16 @@ impl AutoModeClassifier {
         }
     }
 
-    /// Takes note of what a hook says about what was done.
+    /// Records context from a hook.
     pub(super) fn note_hook_context(&self, text: &str) {
         let text: String = text.chars().take(HOOK_CHARS).collect();
-        // As one line in quotes, so that nothing in it passes for a line of the person's.
+        // As one quoted line, so that nothing in it passes for a line of the user's.
         self.push_entry(format!("hook: {}", serde_json::Value::from(text)));
     }
 
     fn push_entry(&self, entry: String) {
         let entries = &mut lock(&self.account).entries;
-        // A person's words, and the limits they set, outlast whatever is done after them.
+        // Prompts of the user, and the limits they set, are kept longer than the actions after them.
         if entries.len() >= MAX_ENTRIES
             && let Some(oldest) = entries.iter().position(|entry| !entry.starts_with(PERSON))
         {
@@ -223,7 +223,7 @@ impl AutoModeClassifier {
         std::mem::take(&mut lock(&self.account).spent)
     }
 
-    /// Reviews one action; `planning` says that nothing is to be carried out yet.
+    /// Reviews one action; `planning` is true if nothing may be carried out yet.
     pub(super) async fn review_action(
         &self,
         prepared: &PreparedCall,

@@ -1,4 +1,4 @@
-//! What the gate writes down about each decision, so that "why was this allowed?" has an answer later.
+//! The log of the gate's decisions, so that "why was this allowed?" can be answered later.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -15,12 +15,12 @@ use crate::redact::{Redactor, mask_tokens};
 use crate::services::SessionServices;
 use crate::tool::PreparedCall;
 
-/// Longer descriptions of a call add nothing to what the transcript has.
+/// Limit on the description of a call; a longer one adds nothing to the transcript.
 const SUMMARY_BYTES: usize = 500;
-/// What is looked through for secrets to get there: a mask is often shorter than what it covers.
+/// Limit on the text that is searched for secrets to build a summary: a mask is often shorter than the secret.
 const MASKED_BYTES: usize = 16 * SUMMARY_BYTES;
 
-/// The last word on a call.
+/// The final decision on a call.
 pub(super) struct FinalDecision {
     outcome: DecisionOutcome,
     by: Decider,
@@ -36,7 +36,7 @@ impl FinalDecision {
         Self { outcome: DecisionOutcome::Refused, by: Decider::Policy, note: None }
     }
 
-    /// Who said so.
+    /// Returns the decider.
     pub(super) fn decider(&self) -> Decider {
         self.by
     }
@@ -62,14 +62,14 @@ impl FinalDecision {
     }
 }
 
-/// The session's ledger; nothing is written for a session of which nothing is kept.
+/// The session's ledger; nothing is written for a session that is not stored.
 pub(super) struct DecisionLog {
     file: Option<Mutex<DecisionLogWriter>>,
 }
 
 struct DecisionLogWriter {
     ledger: DecisionLedger,
-    /// People were told that lines are missing.
+    /// True if the user was warned that lines are missing.
     told: bool,
 }
 
@@ -96,7 +96,7 @@ impl DecisionLog {
         self.write_line(&scope.services, mode, &subject, verdict, word);
     }
 
-    /// The same about something that the driving program wants by itself: what it is called, and in a few words.
+    /// Records a decision on a request of the driving program, with its name and a short description.
     pub(super) fn record_host_request(
         &self,
         services: &SessionServices,
@@ -145,8 +145,8 @@ impl DecisionLog {
     }
 }
 
-/// As much of a description as its summary can need; arguments may be megabytes. It ends between two words: half a secret is
-/// not known for one.
+/// Returns as much of a description as its summary can need; arguments may be megabytes. Cuts between two words: half
+/// a secret would not be recognized.
 fn summary_prefix(text: &str) -> &str {
     let head = truncate_to_bytes(text, MASKED_BYTES);
     if head.len() == text.len() {
@@ -156,18 +156,18 @@ fn summary_prefix(text: &str) -> &str {
     &head[..head.rfind(is_between).unwrap_or(0)]
 }
 
-/// A text as it is kept. The ledger outlives the session and explains it to whoever asks, so neither a credential that is
-/// known nor what only looks like one belongs there; the transcript has the call itself.
+/// Masks a text for the ledger. The ledger outlives the session and is shown on request, so it must contain neither
+/// known credentials nor text that resembles one; the transcript has the call itself.
 fn mask_text(redactor: &Redactor, text: &str) -> String {
     mask_tokens(&redactor.mask(text)).into_owned()
 }
 
-/// A folder as it is kept. Past decisions are taken again from there, so its name is not guessed at.
+/// Masks a folder for the ledger. Past decisions are replayed from there, so only known credentials are masked in it.
 fn mask_path(redactor: &Redactor, folder: &Path) -> String {
     redactor.mask(&folder.to_string_lossy()).into_owned()
 }
 
-/// A verdict as it is kept: its grounds quote commands, rules and what hooks said.
+/// Masks a verdict for the ledger: its reasons quote commands, rules and output of hooks.
 fn mask_verdict(redactor: &Redactor, verdict: &Verdict) -> Box<RawValue> {
     fn mask_texts(redactor: &Redactor, value: &mut Value) {
         match value {
@@ -182,9 +182,9 @@ fn mask_verdict(redactor: &Redactor, verdict: &Verdict) -> Box<RawValue> {
     to_raw_value(&kept).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// What a decision is about.
+/// Subject of a decision.
 struct DecisionSubject<'a> {
-    /// Empty where the transcript has no such call.
+    /// Id of the call; empty if the transcript has no such call.
     call: &'a str,
     agent: &'a AgentPath,
     tool: &'a str,

@@ -1,4 +1,4 @@
-//! What paths really are and what lies in folders: links followed, once, for everybody.
+//! Paths and folders as they are on disk: symlinks resolved once, for all checks.
 
 use std::fs::DirEntry;
 use std::io::ErrorKind;
@@ -44,7 +44,7 @@ fn to_listed_entry(entry: &DirEntry) -> ListedEntry {
     let kind = match entry.file_type() {
         Ok(kind) if kind.is_dir() => ListedKind::Folder,
         Ok(kind) if !kind.is_symlink() => ListedKind::Other,
-        // What nobody can say may be a link.
+        // An entry of unknown type may be a symlink.
         _ => ListedKind::Link,
     };
     ListedEntry { name: entry.file_name(), kind }
@@ -53,7 +53,7 @@ fn to_listed_entry(entry: &DirEntry) -> ListedEntry {
 fn inspect_path(path: &Path) -> PathStat {
     match std::fs::read_link(path) {
         Ok(target) => PathStat::Link(target),
-        // It is there and is no link.
+        // It exists and is not a symlink.
         Err(error) if error.kind() == ErrorKind::InvalidInput => PathStat::Plain,
         Err(error) if error.kind() == ErrorKind::NotFound => PathStat::Missing,
         Err(_) => PathStat::Unknown,

@@ -1,5 +1,5 @@
-//! Hooks at the gate: those that answer in a person's place, those that hear of refusals and questions, and what is
-//! written down when a hook refuses a call before anything was decided.
+//! Hooks at the gate: those that answer in place of the user, those that are notified of refusals and questions, and
+//! the record of a call that a hook refused before it was decided.
 
 use gimlet_policy::shell::ParseTrouble;
 use gimlet_policy::{Behavior, Decision, HookDecision, Verdict, VerdictReason};
@@ -14,11 +14,11 @@ use crate::call::{self, CallScope, ToolCall};
 use crate::hooks::{CallFacts, CombinedHookOutput, HookEvent, HookPayload, PermissionRequestAnswer};
 use crate::tool::{PreparedCall, ToolRef};
 
-/// Added to a refusal that a hook does not want to be the last word.
+/// Text added to a refusal that a hook allows to be retried.
 pub(super) const RETRY: &str = " A hook has looked at this refusal and lets you try the call again.";
 
 impl Gate {
-    /// Refuses a call because a hook said so.
+    /// Refuses a call because of a hook's decision.
     pub(crate) fn refuse_by_hook(
         &self,
         scope: &CallScope,
@@ -34,8 +34,8 @@ impl Gate {
         refusal
     }
 
-    /// What hooks answer in a person's place; `None` when the person is to be asked. A question that a rule asks for is
-    /// the person's alone.
+    /// Returns the answer of hooks in place of the user's; `None` when the user is to be asked. A question that a rule
+    /// requires goes only to the user.
     pub(super) async fn ask_hooks(
         &self,
         scope: &CallScope,
@@ -70,10 +70,11 @@ impl Gate {
         };
         match answer {
             PermissionRequestAnswer::Allow { input, changes } => {
-                // A hook can bring the answer that a tool wants from a person, but not stand in for the person.
+                // A hook can provide the answer that a tool wants from the user, but cannot replace the user
+                // otherwise.
                 let brought = |input: &RawValue| match prepare_edited_call(scope, incoming, input.to_owned()) {
                     Ok(changed) => tool.is_some_and(|tool| has_user_answer(tool, prepared, &changed)),
-                    // It fails when it is taken up, with words about what is wrong with it.
+                    // It fails when it is prepared again, with a message about the problem.
                     Err(_) => true,
                 };
                 let unanswered = prepared.requires_user_interaction && !input.as_deref().is_some_and(brought);
@@ -83,7 +84,7 @@ impl Gate {
                 if let Err(refusal) = self.refresh_settings_for_call(scope).await {
                     return Some(Err(refusal));
                 }
-                // What refuses the call by now refuses it with everything that was to come with it.
+                // If the call is refused by now, nothing that came with the answer applies.
                 if self.decide_call(scope, prepared, hook).0.decision == Decision::Deny {
                     return Some(Ok(AskOutcome::Superseded));
                 }
@@ -103,7 +104,7 @@ impl Gate {
         }
     }
 
-    /// Tells hooks that the reviewer refused a call; gives what they say about that.
+    /// Notifies hooks that the reviewer refused a call and returns their output.
     pub(super) async fn report_refusal_to_hooks(
         &self,
         scope: &CallScope,
@@ -115,7 +116,7 @@ impl Gate {
         scope.services.hooks().fire(scope, &HookPayload::PermissionDenied { call, reason: why }).await
     }
 
-    /// Tells hooks that a person is about to be asked.
+    /// Notifies hooks that the user is about to be asked.
     pub(super) fn notify_hooks_of_ask(&self, scope: &CallScope, prepared: &PreparedCall) {
         let hooks = scope.services.hooks();
         if hooks.has_listeners(HookEvent::Notification) {
@@ -135,8 +136,8 @@ fn call_facts<'a>(scope: &'a CallScope, incoming: &'a ToolCall, prepared: &'a Pr
     }
 }
 
-/// Grounds of a question that no hook's yes settles: what a rule may be about, what must not be lost or rewritten, and
-/// the way out of the sandbox.
+/// Returns true for reasons of a question that no hook can approve: rules, protected paths, critical removals, trust
+/// and settings, leaving the sandbox, and commands too long to parse.
 fn requires_user_answer(reason: &VerdictReason) -> bool {
     matches!(
         reason,
@@ -152,9 +153,9 @@ fn requires_user_answer(reason: &VerdictReason) -> bool {
     )
 }
 
-/// Whether the input that a hook gave holds the answer that a tool wants from a person. A tool with parameters for the
-/// answer says so itself; for others whatever differs from what the hook was told is the answer. Tools that are not
-/// gimlet's own always get the person.
+/// Returns true if the input from a hook holds the answer that a tool wants from the user. A tool with parameters for
+/// the answer checks that itself; for others any difference from the hook's input is the answer. External tools always
+/// need the user.
 pub(crate) fn has_user_answer(tool: &ToolRef, told: &PreparedCall, given: &PreparedCall) -> bool {
     match tool {
         ToolRef::BuiltIn(tool) if tool.reserved_parameters().is_empty() => given.input != told.input,

@@ -1,6 +1,6 @@
-//! Whether git, started somewhere, would run programs that the repository itself names, or show files that lie elsewhere: its
-//! configuration can have it run a monitor, a filter or a hook whenever somebody only looks at the status. Git is not asked,
-//! its files are read; what is not understood counts as a trap. The user's own configuration is not looked at.
+//! Detection of git traps: a repository whose own configuration makes git run programs, or show files that lie
+//! elsewhere. The configuration can make git run a monitor, a filter or a hook even for `git status`. Git is not run,
+//! its files are read; anything that cannot be parsed counts as a trap. The user's own configuration is not checked.
 
 mod git_config_keys;
 mod git_submodules;
@@ -14,22 +14,23 @@ use std::path::{Path, PathBuf};
 
 use memchr::memmem;
 
-/// Larger files of git's are not read.
+/// Size limit for git's files; larger ones are not read.
 const MAX_CONFIG_BYTES: u64 = 1024 * 1024;
 const MAX_INDEX_BYTES: u64 = 256 * 1024 * 1024;
-/// As much of a `HEAD` as git reads.
+/// Bytes of a `HEAD` that git reads.
 const MAX_HEAD_BYTES: u64 = 255;
-/// Repositories inside repositories.
+/// Nesting limit for repositories inside repositories.
 const MAX_DEPTH: usize = 4;
 
-/// The mode of an entry that is a repository of its own, as an index has it.
+/// Mode of an index entry that is a repository of its own.
 const REPOSITORY_MODE: [u8; 4] = [0, 0, 0xe0, 0];
-/// From the mode of an entry to its name, with object ids of 20 bytes.
+/// Distance from the mode of an index entry to its name, with object ids of 20 bytes.
 const MODE_TO_NAME: usize = 38;
 
-/// The file by which git, started in this folder, would run what the repository names or show what lies elsewhere.
+/// Returns the file that would make git, started in this folder, run a program that the repository names or show files
+/// that lie elsewhere.
 pub(super) fn find_git_trap(cwd: &Path) -> Option<PathBuf> {
-    // Git goes up from where the kernel says it is.
+    // Git walks up from the path that the kernel reports.
     let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
     match cwd.ancestors().find_map(find_repository)? {
         Ok(repository) => repository.find_trap(MAX_DEPTH),
@@ -37,8 +38,9 @@ pub(super) fn find_git_trap(cwd: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The repository that git finds in a folder before it looks in the parent, or the path that makes this unclear: whatever
-/// looks like a repository and is not a whole one is a trap, so that nobody has to know how far git would go on looking.
+/// Returns the repository that git finds in a folder before it checks the parent, or the path that makes this unclear:
+/// anything that resembles a repository but is incomplete is a trap, so that git's further search need not be
+/// modelled.
 fn find_repository(folder: &Path) -> Option<Result<GitRepository, PathBuf>> {
     let dot_git = folder.join(".git");
     let has = |name: &str| folder.join(name).symlink_metadata().is_ok();
@@ -52,19 +54,19 @@ fn find_repository(folder: &Path) -> Option<Result<GitRepository, PathBuf>> {
     Some(git_dir.and_then(|git_dir| GitRepository::open(folder, git_dir)).ok_or(dot_git))
 }
 
-/// The common directory of what git takes for a git directory; `None` for everything else.
+/// Returns the common directory of a path that git accepts as a git directory; `None` for everything else.
 fn find_common_dir(git_dir: &Path) -> Option<PathBuf> {
     let shared = git_dir.join("commondir");
     let common_dir = match shared.symlink_metadata() {
         Ok(_) => read_path_file(&shared, "", git_dir)?,
         Err(_) => git_dir.to_owned(),
     };
-    // Asking for what is inside also asks whether the folder may be entered, as git does.
+    // Checking a path inside also checks that the folder may be entered, as git does.
     let enters = |name: &str| common_dir.join(name).join(".").metadata().is_ok();
     (is_head_file(&git_dir.join("HEAD")) && enters("objects") && enters("refs")).then_some(common_dir)
 }
 
-/// Whether a file is what git takes for the head of a repository.
+/// Returns true if git accepts a file as the head of a repository.
 fn is_head_file(file: &Path) -> bool {
     if let Ok(target) = fs::read_link(file) {
         return target.as_os_str().as_bytes().starts_with(b"refs/");
@@ -83,10 +85,10 @@ fn is_head_file(file: &Path) -> bool {
 }
 
 struct GitRepository {
-    /// The top of the working tree.
+    /// Root of the working tree.
     root: PathBuf,
     git_dir: PathBuf,
-    /// What linked worktrees share.
+    /// Directory that linked worktrees share.
     common_dir: PathBuf,
 }
 
@@ -105,7 +107,7 @@ impl GitRepository {
             .map(|tree| tree.is_some_and(|tree| self.is_worktree_root(tree)))
             .peekable();
         let names_root = trees.peek().is_some();
-        // Git would show what lies there.
+        // Git would show the files there.
         if !trees.all(|is_root| is_root) {
             return Some(self.common_dir.join("config"));
         }
@@ -115,7 +117,7 @@ impl GitRepository {
         self.find_git_dir_trap().or_else(|| self.find_submodule_trap()).or_else(|| self.find_index_trap(&config, depth))
     }
 
-    /// The whole configuration, or the file of it by which git would run programs or read files elsewhere.
+    /// Returns the whole configuration, or the file of it that would make git run programs or read files elsewhere.
     fn read_config(&self) -> Result<String, PathBuf> {
         let mut config = String::new();
         for file in [self.common_dir.join("config"), self.git_dir.join("config.worktree")] {
@@ -134,8 +136,8 @@ impl GitRepository {
         self.git_dir.join(tree).canonicalize().is_ok_and(|tree| tree == self.root)
     }
 
-    /// Whether the git directory lies in the working tree, or says itself that this is its working tree: a pointer alone
-    /// can be made by anybody and lead to any repository.
+    /// Returns true if the git directory lies in the working tree, or itself names this working tree: a pointer alone
+    /// can be created by anyone and lead to any repository.
     fn owns_worktree(&self, names_root: bool) -> bool {
         let is_shared = self.common_dir != self.git_dir;
         let inside = |folder: &Path| folder.starts_with(&self.root);
@@ -145,7 +147,7 @@ impl GitRepository {
         inside(&self.git_dir) || (names_root && !is_shared) || self.is_linked_worktree()
     }
 
-    /// Whether the main repository knows this working tree by its `.git`.
+    /// Returns true if the main repository lists the `.git` of this working tree.
     fn is_linked_worktree(&self) -> bool {
         let back =
             read_path_file(&self.git_dir.join("gitdir"), "", &self.git_dir).and_then(|back| back.canonicalize().ok());
@@ -154,9 +156,9 @@ impl GitRepository {
             && parent.and_then(Path::parent).is_some_and(|main| main == self.common_dir)
     }
 
-    /// Hooks and symlinks of the git directory itself.
+    /// Returns the hook or symlink of the git directory itself that is a trap.
     fn find_git_dir_trap(&self) -> Option<PathBuf> {
-        // The one hook that looking sets off: the index is refreshed on the way.
+        // The one hook that read-only commands run: they refresh the index.
         let hook = self.common_dir.join("hooks").join("post-index-change");
         if hook.symlink_metadata().is_ok() {
             return Some(hook);
@@ -167,7 +169,7 @@ impl GitRepository {
         folders.find_map(|folder| git_symlinks::find_escaping_path(folder, &inside))
     }
 
-    /// Git looks into repositories that the index names, each with a configuration of its own.
+    /// Returns the trap in a repository that the index names, each of which has its own configuration.
     fn find_index_trap(&self, config: &str, depth: usize) -> Option<PathBuf> {
         let file = self.git_dir.join("index");
         let index = match read_bounded(&file, MAX_INDEX_BYTES) {
@@ -181,7 +183,7 @@ impl GitRepository {
         }
         let mut places = memmem::find_iter(&index, &REPOSITORY_MODE).peekable();
         places.peek()?;
-        // Only plain names can be followed.
+        // Only uncompressed names can be read.
         let plain = matches!(index.get(4..8), Some([0, 0, 0, 2]));
         if !plain || depth == 0 || config.to_ascii_lowercase().contains("objectformat") {
             return Some(file);
@@ -203,16 +205,16 @@ impl GitRepository {
     }
 }
 
-/// The path in a file of one line, from the folder that it is relative to.
+/// Reads the path in a file of one line, and joins it to the folder that it is relative to.
 fn read_path_file(file: &Path, prefix: &str, base: &Path) -> Option<PathBuf> {
     let bytes = read_bounded(file, MAX_CONFIG_BYTES).ok()??;
     let text = std::str::from_utf8(&bytes).ok()?.trim_end_matches(['\r', '\n']);
-    // Git takes blanks for a part of the path.
+    // Git treats whitespace as part of the path.
     let path = text.strip_prefix(prefix).filter(|path| !path.is_empty() && path.trim() == *path)?;
     Some(base.join(path))
 }
 
-/// The bytes of a regular file; nothing when there is none.
+/// Reads the bytes of a regular file; `None` when there is none.
 fn read_bounded(file: &Path, limit: u64) -> Result<Option<Vec<u8>>, ()> {
     match file.metadata() {
         Ok(metadata) if metadata.is_file() && metadata.len() <= limit => fs::read(file).map(Some).map_err(drop),

@@ -1,5 +1,5 @@
-//! What the driving program wants by itself, judged by the rules of the session. Nobody is asked: what would ask the
-//! model's calls is no, except where the program's own wish is the answer.
+//! Requests of the driving program itself, decided by the rules of the session. The user is not asked: a call that
+//! would need a question is refused, except where the program's own request is the answer.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,25 +24,26 @@ use crate::panics::catch_panic;
 use crate::services::SessionServices;
 use crate::tool::{PermissionVerdict, ServerRequestFacts};
 
-/// The tool whose rules speak of reading.
+/// Tool whose rules apply to reading.
 const READING: &str = "Read";
 
-/// Leave to fulfil one wish of the driving program. Like a [`Permit`](super::Permit), it cannot be made outside the gate
-/// or used twice.
+/// Permission for one request of the driving program. Like a [`Permit`](super::Permit), it cannot be created outside
+/// the gate or used twice.
 pub struct HostPermit {
     wish: ServerRequest,
 }
 
 impl HostPermit {
-    /// What it is for.
+    /// Returns the request that it permits.
     pub fn into_request(self) -> ServerRequest {
         self.wish
     }
 }
 
 impl Gate {
-    /// The link-free path of a file that may be read without a question, or why it may not. The mode does not count:
-    /// whoever bypasses questions of the model's has not given everything to the program.
+    /// Returns the path, without symlinks, of a file that may be read without a question, or the reason why it may
+    /// not. The mode does not count: a user who bypasses questions for the model has not opened everything to the
+    /// program.
     pub(crate) fn resolve_readable(&self, services: &SessionServices, path: &Path) -> Result<PathBuf, String> {
         self.refresh_settings_without_hooks(services);
         let path = services.paths().expand_path(path);
@@ -62,7 +63,7 @@ impl Gate {
         resolved.into_iter().next().map(|(_, real)| real).ok_or_else(|| format!("{} does not exist", path.display()))
     }
 
-    /// Whether calls of this scope may read a file without a question, in the mode that they are decided in.
+    /// Returns true if calls of this scope may read a file without a question, in the mode of the scope.
     pub(crate) fn may_read_unasked(&self, scope: &CallScope, path: &Path) -> bool {
         let needs = [AccessNeed::Read(path.to_owned())];
         let own = &PermissionVerdict::Passthrough;
@@ -71,7 +72,7 @@ impl Gate {
         self.judge_host_request(self.mode_for(scope), &scope.services, judged).verdict.decision == Decision::Allow
     }
 
-    /// Leave for what the program wants of a server, unless a rule or the server's configuration forbids it.
+    /// Permits a request of the program to a server, unless a rule or the server's configuration forbids it.
     pub(crate) fn permit_server_request(
         &self,
         services: &SessionServices,
@@ -87,8 +88,8 @@ impl Gate {
             ServerRequest::Read { server, uri } => {
                 (resource_rule_name(server), &nothing, uri.clone(), "The resource was not read")
             }
-            // Rules are about what the model or the program wants. This call is how the answer to a question is come
-            // by, and the answer is what is written down.
+            // Rules are about requests of the model or the program. This call obtains the answer to a question, and
+            // the answer is what is logged.
             ServerRequest::Decide { .. } => {
                 return match &sought.verdict {
                     PermissionVerdict::Deny(why) => Err(format!("The tool did not run: {why}")),
@@ -107,10 +108,10 @@ impl Gate {
         let mut verdict = self.judge_host_request(PermissionMode::BypassPermissions, services, judged).verdict;
         let word = match verdict.decision {
             Decision::Deny => FinalDecision::refused_by_policy(),
-            // The wish itself is the answer to whatever would ask.
+            // The request itself answers any question.
             Decision::Ask | Decision::Allow => FinalDecision::allowed_by(Decider::Host),
         };
-        // It was judged in a mode that need not be the session's; to name it as a ground would mislead.
+        // It was decided in a mode that may differ from the session's; to list that mode as a reason would mislead.
         verdict.reasons.retain(|reason| !matches!(reason, VerdictReason::Mode(_)));
         self.ledger.record_host_request(services, self.mode(), (&tool, &summary), &verdict, &word);
         match verdict.decision {
@@ -119,8 +120,8 @@ impl Gate {
         }
     }
 
-    /// Works in a further folder for the rest of the session. It must lie inside one that the session works in already,
-    /// so nothing comes within reach that was not before.
+    /// Adds a working directory for the rest of the session. It must lie inside an existing one, so nothing becomes
+    /// reachable that was not before.
     pub(crate) fn add_directory(&self, services: &SessionServices, directory: &Path) -> Result<PathBuf, String> {
         let paths = services.paths();
         let spelled = paths.expand_path(directory);
@@ -144,7 +145,7 @@ impl Gate {
         Ok(folder)
     }
 
-    /// Rules and folders as they are now.
+    /// Returns the current rules and folders.
     pub(crate) fn permissions_view(&self, services: &SessionServices) -> PermissionsView {
         self.refresh_settings_without_hooks(services);
         let rules = self.rules();
@@ -165,7 +166,8 @@ impl Gate {
         }
     }
 
-    /// What was said for this session alone, as changes that can be made elsewhere, and the mode before planning.
+    /// Returns the rules and folders of this session alone, as changes that can be applied elsewhere, and the mode
+    /// before planning.
     pub(crate) fn session_overrides(&self) -> (Vec<Arc<RawValue>>, PermissionMode) {
         let in_force = lock(&self.in_force);
         let destination = UpdateDestination::Session;
@@ -182,7 +184,7 @@ impl Gate {
         (changes.collect(), in_force.before_plan)
     }
 
-    /// Takes back what was allowed for this session by one of these names.
+    /// Removes the rules that were added for this session and allow one of these names.
     pub(crate) fn revoke_session_rules(&self, services: &SessionServices, names: &[String]) {
         let rules = self.rules();
         let of_session = rules.rules(Behavior::Allow).iter().filter(|rule| rule.source.scope == RuleScope::Session);
@@ -199,7 +201,7 @@ impl Gate {
         }
     }
 
-    /// Takes over what was said to the session before this one. What cannot be made is said.
+    /// Applies the overrides of the session before this one. Changes that fail are reported.
     pub(crate) fn adopt_overrides(&self, services: &SessionServices, standing: &SessionOverrides) {
         lock(&self.in_force).before_plan = standing.mode_before_plan;
         for change in &standing.changes {
@@ -230,19 +232,19 @@ impl Gate {
     }
 }
 
-/// The verdict where deciding itself failed.
+/// Returns the verdict for a decision that itself failed.
 pub(super) fn undecidable() -> Verdict {
     let reasons = vec![VerdictReason::Tool("deciding on it failed inside gimlet".to_owned())];
     Verdict { decision: Decision::Deny, reasons }
 }
 
-/// The name under which rules judge a look at a server's resource: no tool can have it, so only what is said about the
-/// whole server counts.
+/// Returns the name under which rules decide on reading a server's resource: no tool can have it, so only rules about
+/// the whole server apply.
 fn resource_rule_name(server: &str) -> String {
     format!("mcp__{}__resources/read", provider_safe_name(server))
 }
 
-/// The public name of where a rule comes from.
+/// Returns the public name of a rule's source.
 fn public_source_name(source: &RuleSource) -> &'static str {
     match source.scope {
         RuleScope::Managed => "policySettings",

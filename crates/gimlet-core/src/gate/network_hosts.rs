@@ -1,5 +1,5 @@
-//! Hosts that a command in the sandbox wants to reach and that are on no list: decided like a fetch from that host, by
-//! the same rules and mode, with the same question, and written down like every other decision.
+//! Hosts that a sandboxed command wants to reach and that are on no list: decided like a fetch from that host, by its
+//! rules and mode, with its question, and logged like every other decision.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Weak};
@@ -24,12 +24,12 @@ use crate::panics::catch_panic;
 use crate::services::SessionServices;
 use crate::tool::{PermissionVerdict, PreparedCall};
 
-/// What such a decision is called where calls of tools are listed.
+/// Name of such a decision in lists of tool calls.
 const NAME: &str = "SandboxNetworkAccess";
-/// The tool whose rules speak of hosts.
+/// Tool whose rules apply to hosts.
 const RULES_OF: &str = "WebFetch";
 
-/// Answers the proxy of a session's sandbox.
+/// Gate for the proxy of a session's sandbox.
 pub(crate) struct NetworkGate {
     gate: Arc<Gate>,
     /// Weak, because the services own the sandbox.
@@ -49,8 +49,8 @@ impl NetworkGate {
         Self { gate, services: Arc::downgrade(services), dials, host }
     }
 
-    /// No turn's own: a command in the background asks as well, and nobody knows which command it is. Whoever interrupts
-    /// the session closes all of these questions.
+    /// Returns a scope that belongs to no turn: a command in the background asks as well, and the command is not known
+    /// here. An interrupt of the session closes all of these questions.
     fn call_scope(&self) -> Option<CallScope> {
         Some(CallScope::for_session(&self.services.upgrade()?, &self.gate, &self.dials, &self.host))
     }
@@ -88,7 +88,7 @@ impl Gate {
                 Decision::Ask => {
                     let question = AskContext { verdict: &verdict, hook: None, changes };
                     match self.ask_about_host(scope, &incoming, &prepared, question).await {
-                        // Whoever it was has taken their time; a rule that refuses the host by now counts.
+                        // The answer took time; a rule that refuses the host by now applies.
                         Some((Ok(_), _)) if self.is_host_refused_now(scope, &prepared).await => continue,
                         Some(answer) => answer,
                         None => continue,
@@ -105,8 +105,8 @@ impl Gate {
         HostDecision { allow, lasts }
     }
 
-    /// The answer of the reviewer or of a person, and whether it holds for the rest of the session; `None` when
-    /// the question was overtaken.
+    /// Returns the answer of the reviewer or of the user, and true if it applies to the rest of the session; `None`
+    /// when the question was superseded.
     async fn ask_about_host(
         &self,
         scope: &CallScope,
@@ -120,7 +120,7 @@ impl Gate {
             Some(Ok(AskOutcome::Edited { .. } | AskOutcome::Superseded)) => {
                 return Some((Err(Refusal::Cancelled), false));
             }
-            // Another command may have a better reason to go there.
+            // Another command may have a better reason to reach it.
             Some(Err(refusal)) => return Some((Err(refusal), false)),
             None => {}
         }
@@ -144,7 +144,7 @@ impl Gate {
         let decision = || self.judge_host(scope, prepared).decision;
         Some(match self.wait_for_answer(scope, answer, changes, decision).await {
             Ok(AnswerWaitEnd::Superseded) => return None,
-            // There is only this host to say yes to.
+            // An answer can only approve this host.
             Ok(AnswerWaitEnd::Answer(AskAnswer::Yes(Approval { input: Some(input), .. })))
                 if !is_same_input(&input, &prepared.input) =>
             {
@@ -184,7 +184,7 @@ impl Gate {
         })
     }
 
-    /// The rule that would answer for good; rules about hosts know no other ports than the web's.
+    /// Returns the rule that would allow the host permanently; rules about hosts cover only the web's ports.
     fn host_suggestions(&self, scope: &CallScope, prepared: &PreparedCall) -> Vec<SuggestedChange> {
         let on_the_web = prepared.given.get("port").and_then(Value::as_u64);
         if !on_the_web.is_some_and(|port| WEB_PORTS.iter().any(|known| u64::from(*known) == port)) {
@@ -199,7 +199,7 @@ impl Gate {
     }
 }
 
-/// The wish of a command as a call that can be judged and shown.
+/// Builds a call from a command's request, to be decided and shown.
 fn host_request_call(host: &str, port: u16) -> PreparedCall {
     let given: Map<String, Value> =
         [("host".to_owned(), json!(host)), ("port".to_owned(), json!(port))].into_iter().collect();
@@ -222,7 +222,8 @@ fn host_request_call(host: &str, port: u16) -> PreparedCall {
     }
 }
 
-/// A rule that allows a host speaks of its web site; whatever else listens there is another matter.
+/// Returns the accesses that the request needs. A rule that allows a host covers its web site, not other services
+/// there.
 fn host_needs(host: &str, port: u16) -> Vec<AccessNeed> {
     let other = (!WEB_PORTS.contains(&port)).then_some(AccessNeed::Opaque);
     std::iter::once(AccessNeed::Fetch(format!("https://{host}/"))).chain(other).collect()
@@ -232,7 +233,7 @@ fn as_fetch_call(prepared: &PreparedCall) -> PolicyCall<'_> {
     PolicyCall { tool: RULES_OF, also_named: &[], ..PolicyCall::from(prepared) }
 }
 
-/// Programs give back what they were asked about.
+/// Returns true if the returned input equals the one in the question: programs send it back with their answer.
 fn is_same_input(given: &RawValue, asked: &Value) -> bool {
     serde_json::from_str::<Value>(given.get()).is_ok_and(|given| given == *asked)
 }

@@ -1,5 +1,5 @@
-//! From what a call needs to a verdict: paths are followed, the circumstances put together and the pure decision asked.
-//! The gate uses it for every call; whoever only wants to know what would be decided uses it without a session.
+//! From a call's needs to a verdict: resolves paths, collects the circumstances and calls the pure decision function.
+//! The gate uses it for every call; code that only explains a decision uses it without a session.
 
 use std::path::{Path, PathBuf};
 
@@ -13,33 +13,33 @@ use serde_json::{Map, Value};
 
 use crate::tool::{PathContext, PermissionVerdict, PreparedCall};
 
-/// What a verdict depends on besides the call.
+/// Circumstances that a verdict depends on besides the call.
 #[derive(Clone, Copy)]
 pub struct PolicyInput<'a> {
     pub mode: PermissionMode,
-    /// The session could go over to bypassing permissions.
+    /// True if the session could switch to bypassing permissions.
     pub bypass_reachable: bool,
     pub rules: &'a RuleSet,
     pub paths: &'a PathContext,
     /// Further folders that may always be read.
     pub readable: &'a [PathBuf],
-    /// Folders of the session's own, which it may always write.
+    /// The session's own folders, which it may always write.
     pub own: &'a [PathBuf],
-    /// Where the call's commands run.
+    /// Sandbox placement of the call's commands.
     pub sandbox_verdict: SandboxPlacement,
-    /// A reviewer looks at commands while only a plan is made.
+    /// True if the reviewer checks commands in plan mode.
     pub plan_reviewed: bool,
-    /// Files that say what is allowed; see [`World::governing`].
+    /// Files that define permissions; see [`DecisionContext::policy_files`].
     pub governing: &'a [PathBuf],
-    /// The session has a sandbox.
+    /// True if the session has a sandbox.
     pub has_sandbox: bool,
-    /// Commands are run by zsh.
+    /// True if commands are run by zsh.
     pub zsh: bool,
-    /// The files that the call would meet.
+    /// Files that the call would access.
     pub view: &'a dyn FileView,
 }
 
-/// What a call would touch and what it was given.
+/// Needs and input of a call.
 #[derive(Clone, Copy)]
 pub struct PolicyCall<'a> {
     pub tool: &'a str,
@@ -48,7 +48,7 @@ pub struct PolicyCall<'a> {
     pub needs: &'a [AccessNeed],
     pub input: Option<&'a Map<String, Value>>,
     pub needs_person: bool,
-    /// The tool's own say.
+    /// The tool's own verdict.
     pub own: &'a PermissionVerdict,
 }
 
@@ -65,27 +65,27 @@ impl<'a> From<&'a PreparedCall> for PolicyCall<'a> {
     }
 }
 
-/// A verdict with what was found out on the way to it.
+/// A verdict with the facts that were collected for it.
 pub(super) struct PolicyOutcome {
     pub(super) verdict: Verdict,
-    /// Each path of the call and what it really is.
+    /// Each path of the call with its resolved path.
     pub(super) resolved: Vec<(PathBuf, PathBuf)>,
     pub(super) closed: Option<DeniedFiles>,
 }
 
 impl PolicyInput<'_> {
-    /// What would be decided about a call. Runs nothing and asks nobody.
+    /// Returns the decision on a call. Runs nothing and asks no questions.
     pub fn verdict(&self, judged: PolicyCall<'_>) -> Verdict {
         self.judge(judged, None).verdict
     }
 
-    /// What would be decided about each part of the call's commands by itself.
+    /// Returns the decision on each part of the call's commands by itself.
     pub fn part_verdicts(&self, judged: PolicyCall<'_>) -> Vec<PartVerdict> {
         let (needs, world) = (self.need_facts(judged.needs), self.decision_context());
         gimlet_policy::decide_parts(&to_policy_call(judged, &needs), self.rules, &world, self.view)
     }
 
-    /// What "don't ask again" could save for a call that asks.
+    /// Returns the rules that "don't ask again" could save for a call that needs a question.
     pub fn suggestions(&self, judged: PolicyCall<'_>) -> Vec<PermissionSuggestion> {
         let (needs, world) = (self.need_facts(judged.needs), self.decision_context());
         let verdict = apply_tool_verdict(self.decide(judged, &needs, &world, None), judged.own);
@@ -99,19 +99,21 @@ impl PolicyInput<'_> {
         })
     }
 
-    /// What "don't ask again" could save for a call that is asked about only because it could not work confined.
+    /// Returns the rules that "don't ask again" could save for a call that needs a question only because it failed
+    /// under confinement.
     pub(super) fn suggestions_after_confinement(&self, judged: PolicyCall<'_>) -> Vec<PermissionSuggestion> {
         let (needs, world) = (self.need_facts(judged.needs), self.decision_context());
         let call = to_policy_call(judged, &needs);
         gimlet_policy::suggestions_to_run_unconfined(&call, self.rules, &world, self.view, &|to| self.rule_source(to))
     }
 
-    /// Generated patterns begin at the root of the file system, so their anchor does not matter.
+    /// Returns the source of a suggested rule. Generated patterns begin at the root of the file system, so their
+    /// anchor does not matter.
     fn rule_source(&self, destination: UpdateDestination) -> RuleSource {
         destination.rule_source(&self.paths.project_dir)
     }
 
-    /// `hook` is what hooks said about the call before.
+    /// Decides on a call. `hook` is the decision of hooks on it.
     pub(super) fn judge(&self, judged: PolicyCall<'_>, hook: Option<&HookDecision>) -> PolicyOutcome {
         let (needs, world) = (self.need_facts(judged.needs), self.decision_context());
         let verdict = apply_tool_verdict(self.decide(judged, &needs, &world, hook), judged.own);
@@ -136,7 +138,7 @@ impl PolicyInput<'_> {
         needs.iter().map(facts).collect()
     }
 
-    /// Relative paths begin at the working directory.
+    /// Resolves a path; relative ones begin at the working directory.
     fn follow_path(&self, path: &Path) -> Option<FollowedPath> {
         self.view.follow(&self.paths.cwd.join(path))
     }
@@ -162,8 +164,8 @@ impl PolicyInput<'_> {
         }
     }
 
-    /// The session's own folders as spelt and as they really are. Below the project only the project itself is followed:
-    /// a link that it brings along must not make another folder the session's own.
+    /// Returns the session's own folders as written and resolved. Below the project only the project itself is
+    /// resolved: a symlink in it must not make another folder the session's own.
     fn own_paths(&self) -> Vec<PathBuf> {
         let project = &self.paths.project_dir;
         let mut all = Vec::with_capacity(self.own.len() * 2);
@@ -178,7 +180,7 @@ impl PolicyInput<'_> {
         all
     }
 
-    /// Folders as spelt and as they really are.
+    /// Returns folders as written and resolved.
     fn with_resolved_paths(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
         let mut all: Vec<PathBuf> = Vec::with_capacity(folders.len() * 2);
         for folder in folders {
@@ -199,7 +201,7 @@ fn to_policy_call<'a>(judged: PolicyCall<'a>, needs: &'a [NeedFacts]) -> Propose
     }
 }
 
-/// The path that a need is about.
+/// Returns the path of a need, if it has one.
 fn need_path(need: &AccessNeed) -> Option<&PathBuf> {
     match need {
         AccessNeed::Read(path) | AccessNeed::Write(path) => Some(path),
@@ -207,7 +209,7 @@ fn need_path(need: &AccessNeed) -> Option<&PathBuf> {
     }
 }
 
-/// The tool's own check can only make the outcome stricter.
+/// Applies the tool's own check, which can only make the outcome stricter.
 fn apply_tool_verdict(verdict: Verdict, own: &PermissionVerdict) -> Verdict {
     let (decision, why) = match own {
         PermissionVerdict::Passthrough => return verdict,

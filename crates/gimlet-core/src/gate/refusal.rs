@@ -1,4 +1,4 @@
-//! Calls that may not run: why, what the model is told, and what the person would want to know.
+//! Refused calls: the reason, the message for the model, and the details for the user.
 
 use gimlet_policy::{Verdict, VerdictReason};
 use gimlet_proto::{Denial, EventBody, SuggestedChange, TurnEnd};
@@ -8,42 +8,42 @@ use crate::call::{CallScope, ToolCall};
 use crate::call_result::{CallResult, cancelled_result};
 use crate::tool::{ErrorClass, PreparedCall, ToolError};
 
-/// The origin of a refusal that a person could have turned into a yes.
+/// Origin of a refusal that the user could have approved.
 pub(super) const UNATTENDED: &str = "unattended";
 
-/// The origin of a refusal by auto mode's reviewer.
+/// Origin of a refusal by auto mode's reviewer.
 const REVIEWER: &str = "classifier";
 
-/// The origin of a refusal by a hook.
+/// Origin of a refusal by a hook.
 const HOOK: &str = "hook";
 
-/// Why a call may not run.
+/// Reason why a call may not run.
 pub(crate) enum Refusal {
-    /// By rule, mode or the lack of anyone to ask.
+    /// By a rule or mode, or because there is no user to ask.
     Denied(Box<DenialDetails>),
-    /// By a person.
+    /// By the user.
     ByPerson { message: String, stop_turn: bool },
-    /// By a hook: before anything was decided, or in a person's place.
+    /// By a hook: before the call was decided, or in place of the user.
     ByHook { denied: Box<DenialDetails>, at_once: bool, stop_turn: bool },
     /// The question was withdrawn.
     Cancelled,
-    /// An edited input did not fit.
+    /// An edited input was invalid.
     Invalid(ToolError),
 }
 
-/// A refusal without a person: what the model is told, and what the person would want to know.
+/// Details of a refusal that the user did not make: the message for the model and the facts for the user.
 pub(crate) struct DenialDetails {
     origin: &'static str,
     message: String,
     summary: String,
     reason: String,
     remedies: Vec<SuggestedChange>,
-    /// A hook that heard of it wants the turn to end.
+    /// True if a hook that was notified wants the turn to end.
     ends_turn: bool,
 }
 
 impl DenialDetails {
-    /// By a rule or a mode that was chosen on purpose, and is not to be argued away.
+    /// Builds the details of a refusal with this origin and message.
     pub(super) fn new(origin: &'static str, message: String, prepared: &PreparedCall, verdict: &Verdict) -> Box<Self> {
         let explained = verdict.explain();
         let reason = explained.split_once(": ").map_or(explained.as_str(), |(_, reason)| reason).to_owned();
@@ -54,7 +54,7 @@ impl DenialDetails {
         Self { origin, message, summary, reason, remedies: Vec::new(), ends_turn: false }
     }
 
-    /// For want of a person who could be asked; `suggested` is what would have answered the question.
+    /// Builds a refusal because there is no user to ask; `suggested` is what would have allowed the call.
     pub(super) fn unattended(
         message: String,
         prepared: &PreparedCall,
@@ -65,7 +65,7 @@ impl DenialDetails {
         Box::new(Self { remedies: suggested, ..*denied })
     }
 
-    /// Somebody was asked and failed to answer.
+    /// Builds a refusal because the program that answers for the user failed to answer.
     pub(super) fn unanswered(why: &str, prepared: &PreparedCall, verdict: &Verdict) -> Box<Self> {
         let message = format!(
             "{} was not run: the program that answers for the user failed to answer ({why}). Nobody has decided about this \
@@ -75,7 +75,7 @@ impl DenialDetails {
         Self::new(UNATTENDED, message, prepared, verdict)
     }
 
-    /// Somebody answers for the person, and could not even be asked.
+    /// Builds a refusal because the program that answers for the user could not be asked.
     pub(super) fn unasked(why: &str, prepared: &PreparedCall, verdict: &Verdict) -> Box<Self> {
         let message = format!("{} was not run: nobody could be asked about this call ({why}).", prepared.tool);
         Self::new(UNATTENDED, message, prepared, verdict)
@@ -92,7 +92,7 @@ impl DenialDetails {
         Box::new(Self::from_parts(HOOK, message, summary, reason))
     }
 
-    /// The same, as the last thing that happens in the turn.
+    /// Makes the refusal end the turn if `ends` is true.
     #[must_use]
     pub(super) fn ending_turn_if(mut self: Box<Self>, ends: bool) -> Box<Self> {
         self.ends_turn = ends;
@@ -107,14 +107,14 @@ impl DenialDetails {
         &self.reason
     }
 
-    /// It would have asked, and nobody was there.
+    /// Returns true if the call would have needed a question and there was no user to ask.
     pub(super) fn is_unattended(&self) -> bool {
         self.origin == UNATTENDED
     }
 }
 
 impl Refusal {
-    /// The result that the model gets in place of a run; every refusal is counted and shown.
+    /// Returns the result that the model receives instead of an output; every refusal is counted and shown.
     pub(crate) fn into_call_result(self, scope: &CallScope, incoming: &ToolCall) -> CallResult {
         let by_person =
             |message: String| DenialDetails::from_parts("user", message, String::new(), "a person refused".to_owned());
@@ -127,7 +127,7 @@ impl Refusal {
             Refusal::ByPerson { message, stop_turn } if message.trim().is_empty() => {
                 (by_person("The user refused this call. Wait for what they say next.".to_owned()), stop_turn)
             }
-            // Whoever answers words it: it may be a program's own explanation.
+            // The message comes from the answer: it may be a program's own explanation.
             Refusal::ByPerson { message, stop_turn } => (by_person(message), stop_turn),
         };
         let DenialDetails { origin, message, summary, reason, remedies, ends_turn } = denied;
@@ -153,7 +153,7 @@ impl Refusal {
     }
 }
 
-/// What kind of ground a refusal has.
+/// Returns the origin of a refusal with this verdict.
 pub(super) fn refusal_origin(verdict: &Verdict) -> &'static str {
     match verdict.reasons.first() {
         Some(VerdictReason::Rule { .. } | VerdictReason::MayMatchRule { .. }) => "rule",
@@ -163,7 +163,7 @@ pub(super) fn refusal_origin(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// The ground of a question, in the words that programs know.
+/// Returns the reason of a question as a public identifier.
 pub(super) fn reason_kind(verdict: &Verdict) -> &'static str {
     match verdict.reasons.first() {
         Some(VerdictReason::Rule { .. } | VerdictReason::MayMatchRule { .. }) => "rule",

@@ -1,4 +1,4 @@
-//! Asking whether a call that had no effect so often is to be made once more.
+//! Question about a call that had no effect so often that the user decides whether it is repeated.
 
 use gimlet_policy::Decision;
 use gimlet_proto::{AskAnswer, AskBody};
@@ -11,7 +11,8 @@ use crate::call::{CallScope, ToolCall};
 use crate::repeated_failures::ASKED_AT;
 
 impl Gate {
-    /// Asks the user; says whether they answered with a yes. Where nobody can be asked, nothing stands in the way.
+    /// Asks the user and returns true for a yes. Without a user to ask, returns false and the call is decided as
+    /// usual.
     pub(crate) async fn ask_to_repeat(
         &self,
         scope: &CallScope,
@@ -42,7 +43,7 @@ impl Gate {
         };
         self.notify_hooks_of_ask(scope, prepared);
         asks.send(AskRequest { agent: scope.agent.clone(), body, reply }).map_err(|_| Refusal::Cancelled)?;
-        // No rule or mode answers this one.
+        // No rule or mode answers this question.
         let heard = self.wait_for_answer(scope, answer, self.changes.subscribe(), || Decision::Ask).await?;
         match heard {
             AnswerWaitEnd::Answer(AskAnswer::Yes(_)) => Ok(true),

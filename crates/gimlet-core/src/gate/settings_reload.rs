@@ -1,7 +1,7 @@
-//! Settings while a session runs: files that change are taken up before a call is decided on and again when it was waited for, what a person
-//! allows for good is written down, and what a project's files say waits until the person trusts it.
+//! Settings while a session runs: changed files are applied before a call is decided and again after waiting for it,
+//! permanent approvals are saved, and settings of a project wait until the user trusts it.
 //!
-//! The files themselves are somebody else's; this is what the gate needs of whoever reads them.
+//! The files themselves are read elsewhere; this is the gate's interface to that code.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,25 +17,25 @@ use crate::hooks::{HookEvent, HookPayload};
 use crate::sandbox::SessionSandbox;
 use crate::services::SessionServices;
 
-/// What settings say about permissions at one moment.
+/// Permissions that settings define at one moment.
 #[derive(Default)]
 pub struct EffectivePermissions {
-    /// Those of flags and files together.
+    /// Rules of flags and files together.
     pub rules: RuleSet,
     /// Working directories beside the one the session started in.
     pub directories: Vec<PathBuf>,
-    /// The environment that commands get from now on, when it is another one.
+    /// New environment of commands, if it changed.
     pub env: Option<Env>,
-    /// How long questions of the model wait for an answer; `None` for ever.
+    /// Timeout of the model's questions; `None` for no limit.
     pub question_patience: Option<Duration>,
     pub sandbox: SandboxUpdate,
-    /// Modes that nobody may be in.
+    /// Modes that are not allowed.
     pub disabled_modes: Vec<PermissionMode>,
-    /// What people should know about it.
+    /// Warnings for the user.
     pub remarks: Vec<String>,
 }
 
-/// What became of the walls around commands. Those that run already keep theirs.
+/// Change of the sandbox for commands. Running commands keep theirs.
 #[derive(Default)]
 pub enum SandboxUpdate {
     #[default]
@@ -50,7 +50,7 @@ pub struct ChangedSettings {
     pub source: SettingsOrigin,
 }
 
-/// Whose settings they are.
+/// Owner of settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingsOrigin {
     User,
@@ -63,7 +63,7 @@ pub enum SettingsOrigin {
 }
 
 impl SettingsOrigin {
-    /// What hooks call it; those of the caller are not their business.
+    /// Returns the name in hook input; `None` for the caller's settings, which are not reported to hooks.
     fn name(self) -> Option<&'static str> {
         match self {
             SettingsOrigin::User => Some("user_settings"),
@@ -77,36 +77,35 @@ impl SettingsOrigin {
 
 /// Settings that can change while a session runs.
 pub trait SettingsSource: Send {
-    /// What changed since the last look. Cheap: it is asked before every call.
+    /// Returns the changes since the last call. Must be cheap: it is called before every tool call.
     fn poll_changes(&mut self) -> Vec<ChangedSettings>;
 
-    /// What holds now. The files of `held` go on saying what they said, until they change again.
+    /// Returns the current settings. The files in `held` keep their previous content until they change again.
     fn reload_settings(&mut self, held: &[PathBuf]) -> EffectivePermissions;
 
-    /// What holds now if those that run the session changed their own settings. Files that changed go on saying what
-    /// they said.
+    /// Returns the current settings if the caller changed its own. Changed files keep their previous content.
     fn reload_caller_settings(&mut self) -> Option<EffectivePermissions>;
 
-    /// What waits for the person's trust.
+    /// Returns the settings that wait for the user's trust, if any.
     fn trust_question(&mut self) -> Option<TrustQuestion>;
 
-    /// The person trusts what the question named.
+    /// Records that the user trusts the content of the question, and returns the settings that apply then.
     fn accept_trust(&mut self) -> EffectivePermissions;
 
-    /// What rules that hold for this session alone make of the walls around commands.
+    /// Returns the change of the sandbox that rules for this session alone cause, with warnings.
     fn apply_session_rules(&mut self, rules: &RuleSet) -> (SandboxUpdate, Vec<String>);
 
-    /// Whether this session reads the settings that a change is meant for.
+    /// Returns true if this session reads the settings that a change is meant for.
     fn reads_destination(&self, _destination: UpdateDestination) -> bool {
         true
     }
 
-    /// Writes a change to the settings file that it is meant for.
+    /// Writes a change to its settings file.
     fn save_update(&mut self, update: &PermissionUpdate) -> Result<(), String>;
 }
 
 impl ActivePermissions {
-    /// Goes on in the ordinary mode where settings took this one away; says which one that was.
+    /// Switches to the default mode if settings disabled the current one. Returns the mode that was left.
     fn leave_disabled_mode(&mut self, disabled: &[PermissionMode]) -> Option<PermissionMode> {
         if disabled.contains(&self.before_plan) {
             self.before_plan = PermissionMode::default();
@@ -114,7 +113,7 @@ impl ActivePermissions {
         disabled.contains(&self.mode).then(|| std::mem::take(&mut self.mode))
     }
 
-    /// Keeps in mind which folders only this session works in.
+    /// Records the folders that were added only for this session.
     fn note_directories(&mut self, update: &PermissionUpdate) {
         match update {
             PermissionUpdate::AddDirectories { directories, destination } if !destination.is_persistent() => {
@@ -129,7 +128,7 @@ impl ActivePermissions {
         }
     }
 
-    /// Keeps in mind which rules of flags do not hold any more: flags say the same again whenever files are read anew.
+    /// Records the rules of flags that were removed: flags define them again whenever files are reloaded.
     fn note_removed_flag_rules(&mut self, update: &PermissionUpdate) {
         let destination = UpdateDestination::CliArg;
         let taken = match update {
@@ -144,10 +143,10 @@ impl ActivePermissions {
 }
 
 impl Gate {
-    /// Takes up settings that changed since the last look, unless a hook objects. Until then the old ones hold. Whoever
-    /// stops waiting leaves the change to the next look.
+    /// Applies settings that changed since the last check, unless a hook objects. Until then the old ones apply. If
+    /// the caller stops waiting, the change is left to the next check.
     pub(crate) async fn refresh_settings(&self, scope: &CallScope) {
-        // One at a time: what one asks hooks about, another must not take up unasked.
+        // One at a time: a change that hooks are being asked about must not be applied by another caller.
         let mut undecided = self.undecided.clone().lock_owned().await;
         self.collect_changes(&mut undecided);
         if undecided.is_empty() {
@@ -165,7 +164,7 @@ impl Gate {
         run_blocking(move || gate.apply_pending_changes(&services, &mut undecided, &held)).await;
     }
 
-    /// The same for a call that somebody may stop meanwhile.
+    /// Applies changed settings for a call that may be cancelled meanwhile.
     pub(super) async fn refresh_settings_for_call(&self, scope: &CallScope) -> Result<(), Refusal> {
         tokio::select! {
             biased;
@@ -174,8 +173,7 @@ impl Gate {
         }
     }
 
-    /// Takes up what those that run the session changed in their own settings. No hook is asked about that, so it waits
-    /// for none.
+    /// Applies changes of the caller's own settings. No hook is asked about those, so this does not wait.
     pub(crate) fn reload_caller_settings(&self, services: &SessionServices) {
         let now = lock(&self.live).as_mut().and_then(|live| live.reload_caller_settings());
         if let Some(now) = now {
@@ -183,7 +181,7 @@ impl Gate {
         }
     }
 
-    /// The same for whoever cannot wait for hooks. Where a hook wants to be asked, the next call asks it.
+    /// Applies changed settings without waiting for hooks. If a hook must be asked, the next call asks it.
     pub(crate) fn refresh_settings_without_hooks(&self, services: &SessionServices) {
         if services.hooks().has_listeners(HookEvent::ConfigChange) {
             return;
@@ -196,7 +194,7 @@ impl Gate {
         }
     }
 
-    /// Notes what changed.
+    /// Collects new changes.
     fn collect_changes(&self, undecided: &mut Vec<ChangedSettings>) {
         let changed = lock(&self.live).as_mut().map(|live| live.poll_changes()).unwrap_or_default();
         for change in changed {
@@ -219,7 +217,7 @@ impl Gate {
         }
     }
 
-    /// What waits for trust, if there is someone who can give it.
+    /// Returns the settings that wait for trust, if there is a user who can be asked.
     pub(crate) fn trust_question(&self) -> Option<TrustQuestion> {
         self.asks.as_ref()?;
         lock(&self.live).as_mut()?.trust_question()
@@ -244,7 +242,7 @@ impl Gate {
             let mut in_force = lock(&self.in_force);
             let mut now = gimlet_policy::SessionPermissions { rules, ..gimlet_policy::SessionPermissions::default() };
             for taken in &in_force.taken_from_flags {
-                // Nothing is added, so nothing can be wrong with it.
+                // Nothing is added, so nothing can fail.
                 drop(now.apply(taken, |destination| destination.rule_source("/")));
             }
             now.rules.carry_over_session_rules(&in_force.rules);
@@ -252,7 +250,7 @@ impl Gate {
             in_force.question_patience = question_patience;
             left = in_force.leave_disabled_mode(&disabled_modes);
             *lock(&self.taken_away) = disabled_modes;
-            // What somebody added for this session stays, whatever files say.
+            // Folders that were added for this session stay, no matter what files contain.
             let added = in_force.added.iter().filter(|folder| !directories.contains(folder));
             let added: Vec<PathBuf> = added.cloned().collect();
             directories.extend(added);
@@ -271,7 +269,7 @@ impl Gate {
         }
     }
 
-    /// Makes the changes that a person chose with their yes. One that cannot be made is said and left out.
+    /// Applies the changes that the user chose with a yes. One that fails is reported and skipped.
     pub(super) fn apply_user_changes(&self, scope: &CallScope, updates: &[Arc<RawValue>]) {
         let before = self.mode();
         for update in updates {
@@ -291,8 +289,8 @@ impl Gate {
         self.apply_update(&scope.services, &update)
     }
 
-    /// Makes one change, or says why not. One that is meant for settings that this session does not read is made for
-    /// the session: whoever shut those files out wants nothing of them, but the person has answered.
+    /// Applies one change, or returns the reason why not. A change for settings that this session does not read is
+    /// applied to the session only: those files were excluded, but the user has answered.
     pub(super) fn apply_update(&self, services: &SessionServices, update: &PermissionUpdate) -> Result<(), String> {
         let destination = update.destination();
         let is_read = lock(&self.live).as_ref().is_none_or(|live| live.reads_destination(destination));
@@ -308,7 +306,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Names new rules that decide nothing, and others that decide nothing because of them.
+    /// Warns about new rules that have no effect, and about others that have none because of them.
     fn warn_unreachable_rules(&self, services: &SessionServices, update: &PermissionUpdate) {
         let Some((behavior, rules)) = update.added_rules() else { return };
         for remark in self.rules().find_newly_unreachable(behavior, &rules) {
@@ -349,7 +347,7 @@ impl Gate {
     }
 }
 
-/// Puts other walls around the commands that begin from now on, and says what is to be said about them.
+/// Replaces the sandbox for commands that start from now on, and publishes its warnings.
 fn replace_sandbox(services: &SessionServices, sandbox: SandboxUpdate, remarks: Vec<String>) {
     match sandbox {
         SandboxUpdate::Unchanged => {}
@@ -361,8 +359,8 @@ fn replace_sandbox(services: &SessionServices, sandbox: SandboxUpdate, remarks: 
     }
 }
 
-/// Files are read and walls tried out beside the threads that everything else runs on. It comes to its end even when
-/// nobody waits for it any more: what was read must be taken up.
+/// Runs work on a blocking thread: files are read and the sandbox is tested there. It completes even when the caller
+/// stops waiting: settings that were read must be applied.
 async fn run_blocking(work: impl FnOnce() + Send + 'static) {
     if let Err(error) = tokio::task::spawn_blocking(work).await
         && error.is_panic()
@@ -371,8 +369,8 @@ async fn run_blocking(work: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Whether a hook wants a change not to be taken up; `None` when the turn was stopped before they had said so. The
-/// administrator's word is not a hook's to stop.
+/// Returns true if a hook blocks a change; `None` when the turn was stopped before hooks answered. A hook cannot block
+/// the administrator's settings.
 async fn is_blocked_by_hook(scope: &CallScope, change: &ChangedSettings) -> Option<bool> {
     let hooks = scope.services.hooks();
     let Some(source) = change.source.name().filter(|_| hooks.has_listeners(HookEvent::ConfigChange)) else {

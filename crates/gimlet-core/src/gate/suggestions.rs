@@ -1,5 +1,5 @@
-//! What would answer a question for good, as changes that an answer can bring: for the person, who decides whether to
-//! make them.
+//! Suggested permanent answers to a question, as changes that an answer can contain: the user decides whether to apply
+//! them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::call::CallScope;
 use crate::tool::PreparedCall;
 
 impl Gate {
-    /// What would answer the question for good.
+    /// Returns the changes that would answer the question permanently.
     pub(super) fn suggestions(&self, scope: &CallScope, prepared: &PreparedCall) -> Vec<SuggestedChange> {
         let walls = sandbox_verdict(scope, prepared, scope.services.active_sandbox().current().as_deref());
         let found = self.with_policy_input(scope, walls, |judging| match prepared.confinement_denial {

@@ -1,43 +1,43 @@
-//! What all hooks of one firing say together. The strictest word wins; what several say in addition is kept in the order
-//! in which the hooks were registered.
+//! Combined output of all hooks of one event. The strictest decision wins; additions are kept in the order in which
+//! the hooks were registered.
 
 use serde_json::value::RawValue;
 
 use super::hook_output::{HookOutput, HookPermission, PermissionRequestAnswer};
 
-/// The sum of a firing. Empty when nobody listened, nobody had an opinion, or the hooks were withdrawn.
+/// Combined output. Empty if no hook listened, none had an opinion, or the hooks were cancelled.
 #[derive(Debug, Default)]
 pub(crate) struct CombinedHookOutput {
-    /// The turn is to end, and what people are told about it.
+    /// Message for the user if the turn is to end.
     pub(crate) stop: Option<String>,
-    /// What the event guards is not to happen, and why.
+    /// Reason if the guarded action is blocked.
     pub(crate) blocked: Option<String>,
-    /// What is said about a call; the reason is that of the first who said it.
+    /// Decision on a call; the reason is that of the first hook that made it.
     pub(crate) permission: Option<(HookPermission, Option<String>)>,
-    /// The call's input is to be this.
+    /// New input of the call.
     pub(crate) input: Option<Box<RawValue>>,
-    /// The call's output is to be this.
+    /// New output of the call.
     pub(crate) result: Option<Box<RawValue>>,
-    /// The same, if the tool is a server's.
+    /// New output of the call, if the tool belongs to a server.
     pub(crate) server_result: Option<Box<RawValue>>,
-    /// For the model, ready to be told.
+    /// Context for the model, already formatted.
     pub(crate) contexts: Vec<String>,
-    /// For whoever reviews calls in a person's place.
+    /// Context for the reviewer of auto mode.
     pub(crate) review_contexts: Vec<String>,
-    /// An answer in place of a person.
+    /// Answer in place of the user.
     pub(crate) answer: Option<PermissionRequestAnswer>,
-    /// The model may try a refused call again.
+    /// True if the model may retry a refused call.
     pub(crate) retry: bool,
-    /// A name for the session.
+    /// Name for the session.
     pub(crate) title: Option<String>,
-    /// Said to the model before the first prompt, as if a person had.
+    /// Message added before the first prompt, as if the user had sent it.
     pub(crate) first_prompt: Option<String>,
-    /// A blocked prompt is not to be repeated to people.
+    /// True if a blocked prompt must not be shown again.
     pub(crate) hides_prompt: bool,
 }
 
 impl CombinedHookOutput {
-    /// Takes in what one more hook said.
+    /// Merges the output of one more hook.
     pub(super) fn merge(&mut self, output: HookOutput) {
         if let Some(reason) = output.stop {
             self.stop.get_or_insert(reason);

@@ -1,4 +1,4 @@
-//! Hooks of the program that drives the session: each is a call back into it.
+//! Hooks of the program that drives the session: each is a callback into it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use super::{
     HookMatcherError,
 };
 
-/// How long a call may take unless the program says otherwise.
+/// Timeout of a callback unless the program sets another.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Whose hooks they are.
+/// Source of these hooks.
 const SOURCE: &str = "the driving program";
 
 struct DriverCallback {
@@ -40,14 +40,13 @@ impl HookHandler for DriverCallback {
     }
 }
 
-/// Whether every one of these hooks can be called as its matcher says.
+/// Checks the matchers of these hooks. Returns the first that is invalid as an error.
 pub fn check_driver_hooks(hooks: &[DriverHook]) -> Result<(), HookMatcherError> {
     let mut known = hooks.iter().filter_map(|hook| Some((HookEvent::from_name(&hook.event)?, hook)));
     known.try_for_each(|(event, hook)| HookMatcher::new(event, hook.matcher.as_deref()).map(drop))
 }
 
-/// The registry's entries for hooks that the program named, in its order. Events that nobody knows never happen and are
-/// left out.
+/// Returns registry entries for the program's hooks, in its order. Unknown events never happen and are left out.
 pub(super) fn driver_entries(
     driver: &Arc<dyn Driver>,
     hooks: &[DriverHook],

@@ -1,4 +1,4 @@
-//! What a hook is made of: when it is called, who runs it, how long that may take, and what trouble with it means.
+//! The parts of a hook: its trigger, its handler, its timeout, and its failure policy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,31 +8,31 @@ use serde_json::value::RawValue;
 
 use super::{HookEvent, HookMatcher, HookSubject};
 
-/// Whoever runs a hook. Dropping the future withdraws the call.
+/// Handler that runs a hook. Dropping the future cancels the call.
 pub trait HookHandler: Send + Sync {
-    /// Runs it once.
+    /// Runs the hook once.
     fn run(&self, call: HandlerCall) -> BoxFuture<'static, Result<HandlerReport, HandlerError>>;
 
-    /// What runs it, in one public word: `callback`, `command`, …
+    /// Returns the kind of the handler, as one public word: `callback`, `command`, …
     fn kind(&self) -> &'static str {
         "callback"
     }
 
-    /// What is run, for people who look at their hooks.
+    /// Returns the text of the hook for lists of hooks.
     fn text(&self) -> String {
         String::new()
     }
 
-    /// How long that may take unless somebody chose otherwise.
+    /// Returns the timeout for hooks without a configured one.
     fn default_timeout(&self, event: HookEvent) -> Duration;
 }
 
-/// Why a hook said nothing of use; one line each.
+/// Reason why a hook had no usable answer; one line each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HandlerError {
-    /// It could not be run or answered nonsense.
+    /// It could not be run, or its answer was invalid.
     Failed(String),
-    /// Whoever runs it is gone, so it will never answer.
+    /// Its runner is gone, so it will never answer.
     Gone(String),
 }
 
@@ -40,44 +40,44 @@ pub enum HandlerError {
 #[derive(Clone, Debug)]
 pub struct HandlerCall {
     pub event: HookEvent,
-    /// What the hook is told, an object.
+    /// Input of the hook, an object.
     pub input: Arc<RawValue>,
-    /// For events about a tool call.
+    /// Tool call that the event is about, if any.
     pub tool_use: Option<ToolUseId>,
 }
 
-/// What came of a call.
+/// Result of a handler call.
 #[derive(Debug)]
 pub struct HandlerReport {
     pub answer: HandlerAnswer,
-    /// What it wrote, for handlers that are processes.
+    /// Output of the process, for handlers that are processes.
     pub stdout: String,
     pub stderr: String,
     pub exit_code: Option<i32>,
 }
 
-/// What a hook says.
+/// Answer of a hook.
 #[derive(Debug)]
 pub enum HandlerAnswer {
-    /// The public form of a hook's output, an object.
+    /// The public format of a hook's output, an object.
     Json(Box<RawValue>),
-    /// Plain words.
+    /// Plain text.
     Text(String),
-    /// Block what the hook guards, for this reason.
+    /// Block the guarded action, for this reason.
     Block(String),
 }
 
 impl HandlerReport {
-    /// An answer without anything around it.
+    /// Returns a report with this answer and nothing else.
     pub fn from_json(answer: Box<RawValue>) -> Self {
         Self { answer: HandlerAnswer::Json(answer), stdout: String::new(), stderr: String::new(), exit_code: None }
     }
 }
 
-/// What trouble with a hook means for what it guards.
+/// Consequence of a failed hook for the action that it guards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookFailurePolicy {
-    /// It is reported, and work goes on.
+    /// The failure is reported, and work continues.
     Continue,
     Block,
 }
@@ -88,17 +88,17 @@ pub struct HookEntry {
     pub event: HookEvent,
     pub matcher: HookMatcher,
     pub handler: Arc<dyn HookHandler>,
-    /// How long it may take, where somebody chose that.
+    /// Configured timeout, if any.
     pub timeout: Option<Duration>,
     pub on_failure: HookFailurePolicy,
-    /// What it means that no answer came in time, or can come any more.
+    /// Consequence if no answer came in time, or none can come any more.
     pub on_silence: HookFailurePolicy,
-    /// Whose hook it is, in words for people: `the driving program`.
+    /// Display name of the hook's source: `the driving program`.
     pub source: Arc<str>,
 }
 
 impl HookEntry {
-    /// Whether it is to be called for this.
+    /// Returns true if the hook is to be called for this event and subject.
     pub(super) fn matches(&self, event: HookEvent, subject: Option<HookSubject<'_>>) -> bool {
         self.event == event && subject.is_none_or(|subject| subject.is_matched_by(&self.matcher))
     }

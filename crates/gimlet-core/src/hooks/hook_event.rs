@@ -1,6 +1,6 @@
-//! The moments at which hooks are called, by their public names.
+//! The events at which hooks are called, by their public names.
 
-/// A moment at which hooks are called.
+/// An event at which hooks are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookEvent {
     SessionStart,
@@ -48,12 +48,12 @@ const NAMES: [(HookEvent, &str); 19] = [
 ];
 
 impl HookEvent {
-    /// Every event that there is.
+    /// Returns every event.
     pub fn all() -> impl Iterator<Item = Self> {
         NAMES.iter().map(|(event, _)| *event)
     }
 
-    /// The event of that name, if it ever happens.
+    /// Returns the event with this name; `None` for an event that never happens.
     pub fn from_name(name: &str) -> Option<Self> {
         NAMES.iter().find(|(_, known)| *known == name).map(|(event, _)| *event)
     }
@@ -62,7 +62,7 @@ impl HookEvent {
         NAMES.iter().find(|(event, _)| *event == self).map_or("", |(_, name)| name)
     }
 
-    /// Whether it is about something that a matcher can name.
+    /// Returns true if the event has a subject that a matcher can name.
     pub fn has_subject(self) -> bool {
         !matches!(
             self,
@@ -75,17 +75,18 @@ impl HookEvent {
         )
     }
 
-    /// Whether somebody waits for leave, so that silence must not pass for a yes.
+    /// Returns true if the event asks for permission, so that a missing answer must not count as a yes.
     pub(super) fn requires_answer(self) -> bool {
         matches!(self, HookEvent::PreToolUse | HookEvent::UserPromptSubmit | HookEvent::PreModelSwitch)
     }
 
-    /// Whether a hook that fails may block. One that could keep an agent from ending may not: it would never end.
+    /// Returns true if a hook that fails may block. A hook that could keep an agent from ending may not: the agent
+    /// would never end.
     pub(super) fn may_fail_closed(self) -> bool {
         !matches!(self, HookEvent::Stop | HookEvent::SubagentStop)
     }
 
-    /// Whether there is something that a hook can stop here. The others only tell what has happened.
+    /// Returns true if a hook can stop something at this event. The others only report what has happened.
     pub(super) fn may_stop(self) -> bool {
         !matches!(
             self,
@@ -99,18 +100,18 @@ impl HookEvent {
         )
     }
 
-    /// Whether words that are no JSON are meant for the model.
+    /// Returns true if output that is not JSON is meant for the model.
     pub(super) fn takes_plain_text(self) -> bool {
         matches!(self, HookEvent::UserPromptSubmit | HookEvent::SessionStart)
     }
 
-    /// This event among those of a set of bits.
+    /// Returns the bit of this event in a bit set.
     pub(super) fn bit_mask(self) -> u32 {
         1 << self as u32
     }
 }
 
-/// How a session came to be.
+/// Origin of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StartSource {
     #[default]

@@ -1,5 +1,5 @@
-//! What a hook answers: the public form, read strictly where it decides something and leniently elsewhere. Members that
-//! nobody knows are no mistake; a decision that nobody knows is.
+//! Parsing of a hook's answer: strict where it decides something and lenient elsewhere. Unknown fields are ignored; an
+//! unknown decision is an error.
 
 use std::sync::Arc;
 
@@ -8,39 +8,39 @@ use serde_json::value::RawValue;
 
 use super::{HandlerAnswer, HookEvent};
 
-/// What a hook says about a call, from free to forbidden.
+/// Decision of a hook on a call, from most to least permissive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum HookPermission {
     Allow,
     Ask,
-    /// Not now: the turn ends, and the call waits.
+    /// The turn ends, and the call waits.
     Defer,
     Deny,
 }
 
-/// What a hook answers in place of a person.
+/// Answer of a hook in place of the user.
 #[derive(Debug)]
 pub(crate) enum PermissionRequestAnswer {
     Allow { input: Option<Box<RawValue>>, changes: Vec<Arc<RawValue>> },
     Deny { message: Option<String>, interrupt: bool },
 }
 
-/// One hook's answer, whatever kind of hook it was.
+/// Answer of one hook of any kind.
 #[derive(Debug, Default)]
 pub(super) struct HookOutput {
-    /// The turn is to end, and why.
+    /// Reason if the turn is to end.
     pub(super) stop: Option<String>,
-    /// For people.
+    /// Message for the user.
     pub(super) message: Option<String>,
     pub(super) block: Option<String>,
     pub(super) permission: Option<(HookPermission, Option<String>)>,
     pub(super) input: Option<Box<RawValue>>,
     pub(super) result: Option<Box<RawValue>>,
-    /// The same for tools of servers alone.
+    /// New output, for tools of servers only.
     pub(super) server_result: Option<Box<RawValue>>,
     pub(super) context: Option<String>,
-    /// For whoever reviews calls in a person's place.
+    /// Context for the reviewer of auto mode.
     pub(super) review_context: Option<String>,
     pub(super) answer: Option<PermissionRequestAnswer>,
     pub(super) retry: bool,
@@ -108,7 +108,7 @@ enum PermissionBehavior {
 }
 
 impl HookOutput {
-    /// Reads an answer; an error says in a line what is wrong with it.
+    /// Parses an answer; an error describes the problem in one line.
     pub(super) fn from_answer(event: HookEvent, answer: HandlerAnswer) -> Result<Self, String> {
         match answer {
             HandlerAnswer::Json(json) => Self::parse(event, json.get()),
@@ -120,7 +120,7 @@ impl HookOutput {
         }
     }
 
-    /// A word against whatever the event guards.
+    /// Returns an output that blocks the action that the event guards.
     pub(super) fn blocking(event: HookEvent, reason: Option<String>) -> Self {
         match event {
             HookEvent::PreToolUse | HookEvent::PreModelSwitch => {
@@ -194,7 +194,7 @@ impl PermissionRequestForm {
     }
 }
 
-/// A text with something in it.
+/// Returns the text unless it is empty or only whitespace.
 fn non_empty_text(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.trim().is_empty())
 }

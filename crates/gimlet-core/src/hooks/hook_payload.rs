@@ -1,4 +1,4 @@
-//! What a firing is about, and what hooks are told of it. Borrowed: nothing is built before somebody listens.
+//! The payload of an event and the hook input built from it. Borrowed: nothing is built unless a hook listens.
 
 use std::path::Path;
 
@@ -11,35 +11,35 @@ use super::{HookEvent, HookMatcher, StartSource};
 use crate::services::SessionServices;
 use crate::tool::ToolRef;
 
-/// The longest error that hooks are told, in bytes.
+/// Limit on the bytes of an error in hook input.
 const MAX_ERROR: usize = 10_000;
-/// The longest description of a background task, in characters.
+/// Limit on the characters of a background task's description.
 const MAX_DESCRIPTION: usize = 1_000;
 
-/// What matchers are held against.
+/// Subject that matchers are compared with.
 #[derive(Clone, Copy)]
 pub(crate) struct HookSubject<'a> {
-    /// The name that hooks are told.
+    /// Name used in hook input.
     pub(crate) name: &'a str,
     /// Older names of a tool, which matchers may still use.
     pub(crate) aliases: &'a [&'a str],
-    /// What rules may call it besides.
+    /// Other names that rules may use for it.
     pub(crate) also_named: &'a [String],
 }
 
 impl<'a> HookSubject<'a> {
-    /// Something that goes by one name.
+    /// Returns a subject with only this name.
     pub(crate) fn from_name(name: &'a str) -> Self {
         Self { name, aliases: &[], also_named: &[] }
     }
 
-    /// A tool by every name that it has.
+    /// Returns the subject for a tool, with all of its names.
     pub(crate) fn for_tool(tool: &'a ToolRef) -> Self {
         Self { name: tool.name(), aliases: tool.aliases(), also_named: tool.also_named() }
     }
 
-    /// Whether somebody who watches these watches it. Whoever would be heeded if they forbade it by a name watches it by
-    /// that name as well: servers choose what their tools are called, and not who guards them.
+    /// Returns true if the matcher matches one of the names. A name that would deny the tool in a rule also matches it
+    /// here: servers choose the names of their tools, but must not choose which hooks guard them.
     pub(super) fn is_matched_by(self, matcher: &HookMatcher) -> bool {
         self.aliases.iter().any(|name| matcher.matches(name))
             || gimlet_policy::matches_tool_name(self.name, self.also_named, |name| matcher.matches(name))
@@ -51,22 +51,22 @@ impl<'a> HookSubject<'a> {
 pub(crate) struct CallFacts<'a> {
     pub(crate) id: &'a ToolUseId,
     pub(crate) tool: HookSubject<'a>,
-    /// Whose tool it is, if it is a server's.
+    /// Server of the tool, if it belongs to one.
     pub(crate) server: Option<&'a ServerIdentity>,
     /// With paths expanded.
     pub(crate) input: &'a Value,
 }
 
-/// A call of a batch with its result as the model gets it.
+/// A call of a batch with its result as the model receives it.
 pub(crate) struct BatchCall {
     pub(crate) id: ToolUseId,
     pub(crate) tool: String,
-    /// As it was called; what the model wrote if it came to no call.
+    /// Input as it was called; the model's text if no call was made.
     pub(crate) input: Value,
     pub(crate) response: Value,
 }
 
-/// Something that happens.
+/// Payload of an event.
 pub(crate) enum HookPayload<'a> {
     SessionStart { source: StartSource, model: &'a str, title: Option<&'a str> },
     UserPromptSubmit { prompt: &'a str, title: Option<&'a str> },
@@ -89,19 +89,19 @@ pub(crate) enum HookPayload<'a> {
     SessionEnd { reason: &'static str },
 }
 
-/// A change of the model that somebody asked for.
+/// A requested change of the model.
 pub(crate) struct ModelSwitch {
     pub(crate) from: String,
     pub(crate) to: String,
-    /// As it was named; `None` for the one of the start.
+    /// Model as it was named; `None` for the initial one.
     pub(crate) requested: Option<String>,
-    /// What the new model has to read anew.
+    /// Tokens that the new model has to read again.
     pub(crate) context_tokens: u64,
-    /// Whether the old model would find the conversation in the provider's cache.
+    /// True if the provider's cache still holds the conversation for the old model.
     pub(crate) cache_warm: bool,
-    /// `None` where nothing is cached.
+    /// Cache lifetime; `None` if nothing is cached.
     pub(crate) cache_ttl: Option<CacheTtl>,
-    /// What the new model's cache costs to fill; `None` where nothing is cached, or no price known.
+    /// Cost of filling the new model's cache; `None` if nothing is cached, or no price is known.
     pub(crate) cache_write_usd: Option<f64>,
 }
 
@@ -141,12 +141,12 @@ impl<'a> HookPayload<'a> {
         }
     }
 
-    /// The call that it is about, for whoever runs the hook.
+    /// Returns the id of the call that the event is about, if any.
     pub(super) fn tool_use(&self) -> Option<&'a ToolUseId> {
         self.call().map(|call| call.id)
     }
 
-    /// What matchers are held against; an agent is matched by its kind.
+    /// Returns the subject that matchers are compared with; an agent is matched by its kind.
     pub(super) fn subject(&self, agent_type: Option<&'a str>) -> Option<HookSubject<'a>> {
         let name = match self {
             HookPayload::SessionStart { source, .. } => source.as_str(),
@@ -156,13 +156,13 @@ impl<'a> HookPayload<'a> {
             HookPayload::DirectoryAdded { source, .. } => source,
             HookPayload::SessionEnd { reason } => reason,
             HookPayload::SubagentStart | HookPayload::SubagentStop { .. } => agent_type?,
-            // Those that are about no call are about nothing that a matcher could name.
+            // Events about no call have no subject that a matcher could name.
             _ => return self.call().map(|call| call.tool),
         };
         Some(HookSubject::from_name(name))
     }
 
-    /// Whether the mode of permissions is part of what hooks are told.
+    /// Returns true if the permission mode is part of the hook input.
     pub(super) fn includes_mode(&self) -> bool {
         !matches!(
             self,
@@ -179,7 +179,7 @@ impl<'a> HookPayload<'a> {
         )
     }
 
-    /// Adds what this event tells beyond what every event does.
+    /// Adds the fields of this event to those that every event has.
     pub(super) fn write_fields(&self, told: &mut Map<String, Value>, services: &SessionServices) {
         let mut set = |name: &str, value: Value| {
             told.insert(name.to_owned(), value);
@@ -264,7 +264,7 @@ impl<'a> HookPayload<'a> {
                 }
                 if let Some(usd) = switch.cache_write_usd {
                     set("estimated_cache_write_usd", json!(usd));
-                    // All prices are those of the table of models.
+                    // All prices come from the model catalog.
                     set("pricing", json!("catalog"));
                 }
             }
@@ -286,7 +286,7 @@ fn parse_json(json: &RawValue) -> Value {
 
 fn background_tasks(services: &SessionServices) -> Value {
     let tasks = services.tasks.running();
-    // What somebody waits for is no background task, least of all the agent that is about to end.
+    // A task in the foreground is not a background task, least of all the agent that is about to end.
     let told = tasks.iter().filter(|task| task.is_backgrounded()).map(|task| {
         let status = match task.state().0 {
             TaskState::Running => "running",
@@ -308,7 +308,7 @@ fn background_tasks(services: &SessionServices) -> Value {
     told.collect()
 }
 
-/// The beginning of a text, and how much more there is.
+/// Truncates a text and appends how much was left out.
 fn truncate_with_note(text: &str) -> String {
     let more = text.chars().count().saturating_sub(MAX_DESCRIPTION);
     if more == 0 {

@@ -1,5 +1,5 @@
-//! One firing under way: all hooks run side by side, each within its time, and every trouble becomes what its entry says
-//! it means. Dropping a round withdraws every hook that has not answered.
+//! One run of an event's hooks: all run in parallel, each with its timeout, and every failure is handled by the policy
+//! of its entry. Dropping a run cancels every hook that has not answered.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use super::hook_output::HookOutput;
 use super::{CombinedHookOutput, HandlerCall, HandlerError, HandlerReport, HookEntry, HookFailurePolicy};
 use crate::services::SessionServices;
 
-/// The longest text that a hook may put before the model or people; longer ones go to a file.
+/// Limit on a hook's text for the model or the user; longer texts go to a file.
 const MAX_TEXT: usize = 10_000;
-/// What is kept of one that could not be written to a file.
+/// Limit on the part that is kept of a text that could not be written to a file.
 const KEPT: usize = 2_000;
 
-/// Everything a firing runs with.
+/// State of one run.
 pub(super) struct HookRun {
     pub(super) services: Arc<SessionServices>,
     pub(super) agent: AgentPath,
     pub(super) files: Option<ResultFiles>,
-    /// The event and its subject.
+    /// Name of the event and its subject.
     pub(super) name: Arc<str>,
     pub(super) call: HandlerCall,
 }
 
 impl HookRun {
-    /// Runs these hooks to their end and sums up what they say.
+    /// Runs these hooks to their end and combines their output.
     pub(super) async fn run_hooks(self, entries: Vec<HookEntry>) -> CombinedHookOutput {
         let outputs = join_all(entries.iter().map(|entry| self.run_hook(entry))).await;
         let mut fired = CombinedHookOutput::default();
@@ -92,18 +92,18 @@ impl HookRun {
         self.services.publish(&self.agent, EventBody::Notice(Notice { level, text }));
     }
 
-    /// What a hook tells the model.
+    /// Wraps a hook's text for the model.
     fn wrap_reminder(&self, text: String) -> String {
         enclose_in_tag("system-reminder", &format!("The hook {} says:\n{}", self.name, self.fit_text(text)))
     }
 
-    /// A text that is not too long; the whole of one that is goes to a file.
+    /// Returns a text within the limit; a longer one is written to a file and replaced with a preview.
     fn fit_text(&self, text: String) -> String {
         if text.chars().nth(MAX_TEXT).is_none() { text } else { spill_to_file(self.files.as_ref(), &text) }
     }
 }
 
-/// A preview of a text of hooks, the whole of which goes to a file.
+/// Writes a hook's text to a file and returns a preview.
 pub(crate) fn spill_to_file(files: Option<&ResultFiles>, text: &str) -> String {
     let id = ToolUseId::new(format!("hook-{}", uuid::Uuid::new_v4()));
     match files.map(|files| files.store_result(&id, text)) {
@@ -113,14 +113,14 @@ pub(crate) fn spill_to_file(files: Option<&ResultFiles>, text: &str) -> String {
     }
 }
 
-/// A hook that runs, as people and programs see it. One that is dropped before its end was withdrawn.
+/// Events about a running hook. If it is dropped before the hook's end, the hook is reported as cancelled.
 struct HookRunView<'a> {
     round: &'a HookRun,
     id: String,
     ended: bool,
 }
 
-/// What a handler reported, on its way to being shown.
+/// Report of a handler, to be published.
 struct HookRunReport<'a> {
     shown: HookRunView<'a>,
     output: String,

@@ -1,13 +1,13 @@
-//! Which subjects a hook is called for.
+//! Matchers: the subjects that a hook is called for.
 //!
-//! Patterns are meant to be those of JavaScript, look-around and back-references included. A matcher that is no pattern is
-//! an error that names it, and never a hook that is called for something else.
+//! Patterns follow JavaScript's syntax, look-around and back-references included. An invalid pattern is an error that
+//! names it, and never a hook that is called for something else.
 
 use fancy_regex::Regex;
 
 use super::HookEvent;
 
-/// A matcher that cannot be used.
+/// Error for an invalid matcher.
 #[derive(Debug, thiserror::Error)]
 #[error("the matcher `{text}` of a {} hook is no usable pattern: {source}", event.name())]
 pub struct HookMatcherError {
@@ -16,7 +16,7 @@ pub struct HookMatcherError {
     pub source: Box<fancy_regex::Error>,
 }
 
-/// What a hook wants to be called for.
+/// Matcher of the subjects that a hook is called for.
 #[derive(Clone, Debug)]
 pub struct HookMatcher(MatcherKind);
 
@@ -24,12 +24,13 @@ pub struct HookMatcher(MatcherKind);
 enum MatcherKind {
     All,
     Names(Vec<String>),
-    /// Found anywhere in the subject.
+    /// Matches anywhere in the subject.
     Pattern(Regex),
 }
 
 impl HookMatcher {
-    /// Reads a matcher: nothing, `*`, a list of names, or else a pattern. One of an event without a subject says nothing.
+    /// Parses a matcher: nothing, `*`, a list of names, or else a pattern. A matcher of an event without a subject is
+    /// ignored.
     pub fn new(event: HookEvent, text: Option<&str>) -> Result<Self, HookMatcherError> {
         let text = text.map(str::trim).unwrap_or_default();
         if text.is_empty() || text == "*" || !event.has_subject() {
@@ -55,12 +56,12 @@ impl HookMatcher {
         match &self.0 {
             MatcherKind::All => true,
             MatcherKind::Names(names) => names.iter().any(|name| name == subject),
-            // One that gives up over a subject is called for it: it may be there to forbid.
+            // If matching fails with an error the hook is called: it may be there to deny.
             MatcherKind::Pattern(pattern) => pattern.is_match(subject).unwrap_or(true),
         }
     }
 
-    /// The matcher as people would write it; empty when everything matches.
+    /// Returns the matcher as the user would write it; empty when everything matches.
     pub(super) fn text(&self) -> String {
         match &self.0 {
             MatcherKind::All => String::new(),

@@ -1,4 +1,4 @@
-//! Firing with handlers of any kind.
+//! Tests that run hooks with handlers of any kind.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl Model for UnusedModel {
     }
 }
 
-/// A handler that keeps what it was told.
+/// A handler that records its input.
 struct RecordingHandler {
     answer: fn() -> HandlerAnswer,
     told: Arc<Mutex<Vec<Value>>>,
@@ -147,7 +147,7 @@ async fn a_handler_may_block_or_speak_without_json() {
     assert!(
         matches!(&shown[1], HookPhase::Finished { stdout, stderr, exit_code: Some(2), .. } if stdout == "out" && stderr == "err")
     );
-    // Plain words are for the model at the beginning of something, and for nobody elsewhere.
+    // Plain text goes to the model at the beginning of something, and is ignored elsewhere.
     let words = || HandlerAnswer::Text("words".into());
     stage.listen(HookEvent::UserPromptSubmit, None, words);
     assert_eq!(stage.fire(&HookPayload::UserPromptSubmit { prompt: "p", title: None }).await.contexts.len(), 1);
@@ -166,7 +166,7 @@ async fn a_tool_is_found_by_its_older_names_too() {
     assert_eq!(stage.told.lock().unwrap()[0]["tool_name"], "Agent");
 }
 
-/// A guard of Edit is one of every tool that edits under another name.
+/// A hook that guards Edit also guards every tool that edits under another name.
 #[test]
 fn a_matcher_for_edit_also_matches_multi_edit() {
     let stage = hook_bench();
@@ -177,7 +177,7 @@ fn a_matcher_for_edit_also_matches_multi_edit() {
     assert!(watched("MultiEdit") && watched("Edit") && !watched("Read"));
 }
 
-/// A server that lists a twin of its tool gives it another name, and no way past its guard.
+/// A server that lists its tool again under another name must not bypass the hook that guards it.
 #[test]
 fn a_tool_of_a_server_is_watched_by_every_name_that_forbids_it() {
     let stage = hook_bench();

@@ -1,4 +1,5 @@
-//! The actor that owns one session. Nobody else changes it; everyone else sends operations and reads events.
+//! The actor that owns one session. Nothing else changes the session; everything else sends operations and reads
+//! events.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -21,7 +22,7 @@ use crate::structured_output::OutputSchema;
 use crate::tool::ToolSet;
 use crate::turn::{self, Turn, TurnOptions};
 
-/// A session's life. Opened next door.
+/// The running session. Opened in `open.rs`.
 pub(super) struct SessionActor {
     pub(super) desk: OpHandler,
     pub(super) inbox: mpsc::UnboundedReceiver<Op>,
@@ -29,9 +30,9 @@ pub(super) struct SessionActor {
     pub(super) conversation: Conversation,
     pub(super) model: Arc<dyn Model>,
     pub(super) api_key_source: String,
-    /// What is offered in this turn.
+    /// Tools offered in this turn.
     pub(super) tools: ToolSet,
-    /// What is always offered.
+    /// Tools that are always offered.
     pub(super) own_tools: (ToolSet, Arc<[ToolDef]>),
     pub(super) host: Arc<AgentRuntime>,
     pub(super) options: TurnOptions,
@@ -40,10 +41,10 @@ pub(super) struct SessionActor {
     pub(super) output: Option<Arc<OutputSchema>>,
     pub(super) snapshot: watch::Sender<Arc<SessionSnapshot>>,
     pub(super) wakes: bool,
-    /// What is wrong with what the session was opened with.
+    /// Warnings about the configuration that the session was opened with.
     pub(super) remarks: Vec<String>,
     pub(super) closing: bool,
-    /// The last turn was stopped before its end, or somebody wanted to go after it.
+    /// True if the last turn was interrupted, or a shutdown was requested after it.
     pub(super) interrupted: bool,
     pub(super) leaving: ExitSignal,
 }
@@ -53,7 +54,7 @@ impl SessionActor {
         let mut leaving = self.leaving.clone();
         let left = tokio::select! {
             biased;
-            // The turn stays where it is: before its commands are killed it must stop listening to them.
+            // The turn is kept: it must stop listening to its commands before they are killed.
             () = leaving.wait_for_request() => true,
             () = self.run_turns() => false,
         };
@@ -70,7 +71,7 @@ impl SessionActor {
         self.publish(EventBody::Closed);
     }
 
-    /// Turn after turn, until nobody wants another.
+    /// Runs turn after turn until the session closes.
     async fn run_turns(&mut self) {
         for text in std::mem::take(&mut self.remarks) {
             self.publish(EventBody::Notice(Notice { level: NoticeLevel::Warning, text }));
@@ -91,7 +92,8 @@ impl SessionActor {
         self.finish_background_work().await;
     }
 
-    /// Before anything else: may what this folder's files name be used? Until the answer is yes, nothing of it is.
+    /// Asks first whether the files of this folder are trusted. Until the answer is yes, nothing that they name is
+    /// used.
     async fn ask_for_trust(&mut self) {
         let Some(question) = self.desk.gate.trust_question() else { return };
         let (reply, mut answer) = oneshot::channel();
@@ -109,7 +111,7 @@ impl SessionActor {
                 }
                 op = inbox.recv() => match desk.handle_op(op) {
                     Some(TurnSignal::Prompt(said)) => desk.steering.push(said),
-                    // Whoever does not want to answer has not said yes.
+                    // An interrupt is not an approval.
                     Some(TurnSignal::Interrupt) => desk.asks.close_all(&desk.services),
                     Some(TurnSignal::Close) => {
                         *closing = true;
@@ -125,31 +127,31 @@ impl SessionActor {
         if self.wakes { self.desk.steering.pop() } else { self.desk.steering.pop_user_prompt() }
     }
 
-    /// With nobody there, the answer that was asked for is the last word: a notice waits for the next prompt instead of
-    /// beginning a turn of its own behind it.
+    /// Returns true if this prompt may begin a turn. In an unattended session the requested answer comes last: a
+    /// notice waits for the next prompt instead of beginning a turn of its own after it.
     fn may_begin_turn(&self, said: &SubmittedPrompt) -> bool {
         self.wakes || !said.synthetic
     }
 
-    /// Something to be known, without a turn.
+    /// Adds a note to the conversation without a turn.
     fn accept_note(&mut self, said: SubmittedPrompt) {
         let turn = self.build_turn(CancellationToken::new());
         turn::accept_note(&mut self.conversation, &turn, said);
     }
 
-    /// Idle: handles operations until something is said.
+    /// Handles one event while idle. Returns the prompt if the event was one, and `None` otherwise.
     async fn wait_for_prompt(&mut self) -> Option<SubmittedPrompt> {
         let Self { desk, inbox, asked, .. } = self;
         let model_changed = desk.switches.made.clone();
         let op = tokio::select! {
             biased;
-            // Before whatever its answer leads to.
+            // Before anything that its reply leads to.
             () = model_changed.notified() => {
                 self.publish_snapshot(false);
                 return None;
             }
             op = inbox.recv() => op,
-            // Agents in the background have questions too.
+            // Agents in the background ask questions too.
             Some(ask) = asked.recv() => {
                 desk.asks.open(ask, &desk.services);
                 return None;
@@ -161,7 +163,7 @@ impl SessionActor {
         };
         match self.desk.handle_op(op) {
             Some(TurnSignal::Prompt(said)) => return Some(said),
-            // Nothing runs, unless in the background: whoever closes the session next does not want to wait for that.
+            // Nothing runs except in the background, and a session that is closed next does not wait for that.
             Some(TurnSignal::Interrupt) => {
                 self.desk.asks.close_all(&self.desk.services);
                 self.interrupted = true;
@@ -172,10 +174,10 @@ impl SessionActor {
         None
     }
 
-    /// One turn, with the inbox open all along.
+    /// Runs one turn, handling operations meanwhile.
     async fn run_turn(&mut self, said: SubmittedPrompt) {
         let cancel = CancellationToken::new();
-        // From here on the session is at work, whatever it waits for first.
+        // The session is busy from here on, even while it waits for something first.
         self.publish_snapshot(true);
         self.refresh_external_tools(&cancel).await;
         self.publish(EventBody::TurnStarting(Arc::new(self.opened_event())));
@@ -188,12 +190,13 @@ impl SessionActor {
                 tokio::select! {
                     report = &mut running => break report,
                     Some(ask) = asked.recv() => desk.asks.open(ask, &desk.services),
-                    // Whatever was stopped has no questions any more; agents in the background may still have some.
+                    // Stopped work has no questions any more; agents in the background may still have some.
                     _ = desk.asks.wait_abandoned() => desk.asks.close_abandoned(&desk.services),
                     op = inbox.recv() => *closing |= desk.handle_op_during_turn(op, &cancel),
                 }
                 if cancel.is_cancelled() {
-                    // A command's question about a host does not know of the turn; nobody will wait for its answer.
+                    // A command's question about a host does not know of the turn, and its answer is not awaited any
+                    // more.
                     desk.asks.close_main(&desk.services);
                 }
             }
@@ -203,7 +206,8 @@ impl SessionActor {
         self.finish_turn(report);
     }
 
-    /// Finds out which guests there are. Whoever interrupts does not wait for them, nor does the turn that follows.
+    /// Refreshes the list of external tools. An interrupt ends the wait, and the turn that follows does not wait
+    /// either.
     async fn refresh_external_tools(&mut self, cancel: &CancellationToken) {
         let Some(source) = self.desk.guests.clone() else { return };
         let mut looking = source.tools();
@@ -212,18 +216,18 @@ impl SessionActor {
             tokio::select! {
                 guests = &mut looking => break guests,
                 () = cancel.cancelled() => return,
-                // Agents in the background go on meanwhile.
+                // Agents in the background continue meanwhile.
                 Some(ask) = asked.recv() => desk.asks.open(ask, &desk.services),
                 _ = desk.asks.wait_abandoned() => desk.asks.close_abandoned(&desk.services),
                 op = inbox.recv() => *closing |= desk.handle_op_during_turn(op, cancel),
             }
         };
         let (own, defs) = &self.own_tools;
-        // Two servers may come to one name: what is sent and what can be called must be the same list.
+        // Two servers may use one name: the tools that are sent and those that can be called must be one list.
         let guests = own.joinable_tools(guests.into_iter().filter(|guest| !self.desk.gate.denies_tool(&**guest)));
         self.tools = own.with_external_tools(&guests).with_absent(source.absent_tools());
         self.conversation.set_tools(crate::context::with_external_tools(defs, &guests));
-        // Who has nothing to offer has nothing to say.
+        // Instructions of a server without tools are left out.
         let is_here = |server: &str| guests.iter().any(|guest| guest.server().is_some_and(|of| of.name == server));
         for (server, said) in source.instructions().into_iter().filter(|(server, _)| is_here(server)) {
             let text = format!("The server '{server}' says this about using its tools:\n{said}");
@@ -231,7 +235,7 @@ impl SessionActor {
         }
     }
 
-    /// What there is to say about guests, and about those that did not come.
+    /// Publishes notices about external tools and servers, and revokes session rules for tools that changed.
     fn report_external_tools(&self) {
         let Some(source) = &self.desk.guests else { return };
         let news = source.take_news();
@@ -277,7 +281,7 @@ impl SessionActor {
         self.desk.services.publish(&AgentPath::default(), body);
     }
 
-    /// What a turn that begins now runs in.
+    /// Returns the setup of a turn that begins now.
     fn opened_event(&self) -> TurnSetup {
         TurnSetup {
             cwd: self.desk.services.paths().cwd,

@@ -1,5 +1,5 @@
-//! The session's front desk: takes operations, at any time, and keeps what waits. It never touches the conversation, so
-//! that it is open while a turn runs.
+//! Handler of operations, which are accepted at any time, and keeper of what is queued. It never touches the
+//! conversation, so that it works while a turn runs.
 
 use std::sync::Arc;
 
@@ -24,15 +24,15 @@ use crate::steering::SteeringQueue;
 use crate::tasks::Task;
 use crate::tool::ToolSource;
 
-/// What the desk cannot settle by itself.
+/// Result of an operation that the handler cannot complete by itself.
 pub(super) enum TurnSignal {
     Prompt(SubmittedPrompt),
-    /// Whatever runs is to stop.
+    /// Everything that runs is to stop.
     Interrupt,
     Close,
 }
 
-/// Everything that operations change.
+/// All state that operations change.
 pub(super) struct OpHandler {
     pub(super) services: Arc<SessionServices>,
     pub(super) gate: Arc<Gate>,
@@ -41,40 +41,40 @@ pub(super) struct OpHandler {
     pub(super) dials: LiveModelSelection,
     pub(super) gauge: ContextGauge,
     pub(super) model: Arc<dyn Model>,
-    /// What subagents are sent by.
+    /// Runtime that launches subagents.
     pub(super) host: Arc<AgentRuntime>,
-    /// Where tools come from that others run.
+    /// Source of external tools.
     pub(super) guests: Option<Arc<dyn ToolSource>>,
-    /// Where the records of subagents are.
+    /// Transcripts of subagents.
     pub(super) agents: AgentTranscripts,
     pub(super) switches: ModelSwitchQueue,
-    /// The session ends because the person wants an empty conversation.
+    /// True if the session ends because the user wants an empty conversation.
     pub(super) cleared: bool,
 }
 
-/// Changes of the model that wait for hooks.
+/// Model changes that wait for hooks.
 #[derive(Default)]
 pub(super) struct ModelSwitchQueue {
-    /// Cancelled when the last one that was asked for is over.
+    /// Cancelled when the most recently requested change is complete.
     last: Option<CancellationToken>,
-    /// Told of each that is over, so that the session can show what it runs on now.
+    /// Notified after each completed change, so that the session can publish its current model.
     pub(super) made: Arc<Notify>,
 }
 
 impl ModelSwitchQueue {
-    /// The one that another has to wait for.
+    /// Returns the token of the change that a new one has to wait for, if any.
     fn pending(&self) -> Option<CancellationToken> {
         self.last.clone().filter(|last| !last.is_cancelled())
     }
 }
 
-/// A wish for another model, with what is needed to fulfil it later.
+/// A request for another model, with the state needed to apply it later.
 struct ModelSwitchRequest {
     scope: CallScope,
     gauge: ContextGauge,
     model: Arc<dyn Model>,
     requested: Option<String>,
-    /// Hooks are asked for leave.
+    /// True if hooks are asked for permission.
     asks: bool,
 }
 
@@ -104,12 +104,13 @@ impl ModelSwitchRequest {
     }
 }
 
-/// Changes the model unless a hook objects; hooks hear of it, and the model of what they say to it.
+/// Changes the model unless a hook objects. Hooks are notified of the change, and their output goes to the model.
+/// Returns the reason as an error if a hook objects.
 async fn switch_model_with_hooks(scope: &CallScope, switch: &ModelSwitch) -> Result<(), String> {
     let hooks = scope.services.hooks();
     let asked = hooks.fire(scope, &HookPayload::PreModelSwitch(switch)).await;
     let objection = match asked.permission {
-        // Nobody is there who could be asked about this.
+        // There is no user who could be asked about this.
         Some((HookPermission::Allow, _)) | None => asked.stop,
         Some((_, reason)) => Some(reason.unwrap_or_default()),
     };
@@ -130,18 +131,18 @@ async fn switch_model_with_hooks(scope: &CallScope, switch: &ModelSwitch) -> Res
     Ok(())
 }
 
-/// Stops a task because a person wants it so, and keeps for later runs that they stopped an agent.
+/// Stops a task at the user's request, and records for later runs that an agent was stopped.
 async fn stop_task(task: &Task, transcripts: AgentTranscripts) {
     task.stop_for_user().await;
     if task.agent.is_some() {
         let id = task.id.clone();
-        // Where nothing can be written, this run still knows.
+        // If nothing can be written, only this run knows.
         drop(tokio::task::spawn_blocking(move || transcripts.mark_stopped(&id)).await);
     }
 }
 
 impl OpHandler {
-    /// The model of the moment.
+    /// Returns the name of the current model.
     pub(super) fn model_name(&self) -> String {
         self.dials.model(self.gate.mode())
     }
@@ -150,9 +151,9 @@ impl OpHandler {
         CallScope::for_session(&self.services, &self.gate, &self.dials, &self.host)
     }
 
-    /// Changes the model, with leave of the hooks that want to be asked. Whoever waits for no answer only passes on what
-    /// was decided in the session before. One wish waits for the one before it, so that the last counts, whichever hook is
-    /// quicker.
+    /// Changes the model, with permission of the hooks that listen for it. A request without a reply only passes on a
+    /// decision that the session made before. Each request waits for the previous one, so that the last one wins, no
+    /// matter which hook is faster.
     fn switch_model(&mut self, requested: Option<String>, reply: OpReply<()>) {
         let hooks = self.services.hooks();
         let listens = hooks.has_listeners(HookEvent::PreModelSwitch) || hooks.has_listeners(HookEvent::PostModelSwitch);
@@ -176,13 +177,14 @@ impl OpHandler {
             }
             let outcome = wish.execute().await;
             drop(over);
-            // First: whoever has the answer sees the new model.
+            // First, so that a client that has the reply sees the new model.
             made.notify_one();
             reply.send(outcome);
         });
     }
 
-    /// Settles an operation, or says what is left to do; `None` in place of an operation is the end of them.
+    /// Handles an operation and returns what is left to do, if anything; `None` in place of an operation means that
+    /// there will be no more.
     pub(super) fn handle_op(&mut self, op: Option<Op>) -> Option<TurnSignal> {
         match op {
             Some(Op::Submit(said)) => return Some(TurnSignal::Prompt(said)),
@@ -262,7 +264,7 @@ impl OpHandler {
         None
     }
 
-    /// Stops the agents that nobody waits for; those that somebody does end with the turn.
+    /// Stops the agents that run in the background; the others end with the turn.
     fn stop_background_agents(&self) {
         for task in self.services.tasks.running() {
             if task.agent.is_some() && task.is_backgrounded() {
@@ -272,7 +274,7 @@ impl OpHandler {
         }
     }
 
-    /// Settles an operation that comes while a turn runs or is about to; says whether the session is to close.
+    /// Handles an operation that comes while a turn runs or is about to. Returns true if the session is to close.
     pub(super) fn handle_op_during_turn(&mut self, op: Option<Op>, turn: &CancellationToken) -> bool {
         match self.handle_op(op) {
             Some(TurnSignal::Prompt(said)) => self.steering.push(said),
@@ -286,7 +288,7 @@ impl OpHandler {
         false
     }
 
-    /// Forgets what waits, tells whoever said it, and gives the ids.
+    /// Removes all queued prompts, notifies their senders, and returns the ids.
     pub(super) fn withdraw_all_prompts(&self) -> Vec<EntryId> {
         let withdrawn = self.steering.withdraw_all_prompts();
         withdrawn.iter().for_each(|prompt| self.publish_withdrawn(prompt));
@@ -298,7 +300,7 @@ impl OpHandler {
         self.services.publish(&AgentPath::default(), body);
     }
 
-    /// Changes the mode, or says why not.
+    /// Changes the mode, or returns the reason why it cannot be changed.
     fn set_mode(&self, mode: PermissionMode) -> Result<(), String> {
         let before = self.gate.mode();
         if !self.gate.set_mode(mode) {

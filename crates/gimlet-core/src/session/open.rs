@@ -1,4 +1,4 @@
-//! What a session is opened with, and how its parts come together.
+//! Configuration of a session, and the assembly of its parts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::structured_output::OutputSchema;
 use crate::tool::{CallHint, ToolSet, ToolSource};
 use crate::turn::TurnOptions;
 
-/// What a session is opened with. Everything is a value: the session reads no environment and no settings.
+/// Configuration of a session. Everything is a value: the session reads no environment and no settings.
 pub struct SessionConfig {
     pub id: SessionId,
     pub model: Arc<dyn Model>,
@@ -41,58 +41,58 @@ pub struct SessionConfig {
     pub effort: Option<String>,
     pub api_key_source: String,
     pub tools: ToolSet,
-    /// Further tools, which may come and go.
+    /// Further tools, which may appear and disappear.
     pub tool_source: Option<Arc<dyn ToolSource>>,
-    /// Kinds of subagents that the caller defined; they win over built-in ones of the same name.
+    /// Kinds of subagents that the caller defined; they override built-in ones with their names.
     pub agents: Vec<(String, AgentSpec)>,
-    /// Frozen for the segment.
+    /// System prompt; fixed for the segment.
     pub system: Arc<[String]>,
     pub tool_defs: Arc<[ToolDef]>,
     pub env: Env,
     pub home: Option<PathBuf>,
     pub state: SessionState,
     pub permissions: PermissionConfig,
-    /// Someone can be asked.
+    /// True if a user can be asked.
     pub attended: bool,
-    /// What ended in the background may begin a turn by itself; else it waits for the next prompt.
+    /// True if ended background work may begin a turn by itself; otherwise its notice waits for the next prompt.
     pub background_may_start_turn: bool,
-    /// A prompt is at hand: what calls will need can come up beside the rest of the start.
+    /// True if a prompt is already there: the resources that calls will need can be started in parallel with the rest.
     pub has_prompt: bool,
     pub options: TurnOptions,
     pub cache_ttl: Option<CacheTtl>,
     pub record: ConversationRecord,
     /// History of a resumed session.
     pub history: Vec<gimlet_proto::Message>,
-    /// What the model said behind it, when that is a call which a hook left for later: it runs when somebody speaks.
+    /// Assistant message after the history, if it is a call that a hook deferred: it runs with the next prompt.
     pub deferred: Option<gimlet_proto::Message>,
-    /// What the calls in it gave back.
+    /// Outputs of the calls in the history.
     pub outputs: ToolOutputs,
     pub result_files: ResultFiles,
     pub processes: ProcessAccess,
     /// gimlet's own credentials, kept out of history.
     pub redactor: Redactor,
-    /// The walls around commands.
+    /// Sandbox for commands.
     pub sandbox: Option<Arc<SessionSandbox>>,
-    /// Holds commands that nobody was asked about.
+    /// Confinement for commands that run without a question.
     pub confinement: Option<Arc<SessionConfinement>>,
     pub plan_config: PlanConfig,
-    /// Files and folders of the session's own, its plan among them: they may always be written, also by subagents.
+    /// Files and folders of the session itself, its plan among them: they may always be written, also by subagents.
     pub own: Vec<PathBuf>,
-    /// The form that answers have to have. Its tool is among `tools`.
+    /// Schema that answers must match. Its tool is among `tools`.
     pub output: Option<Arc<OutputSchema>>,
-    /// Where files are kept as they were before they changed; `None` when nobody will go back.
+    /// Store of files as they were before they changed; `None` if nothing can be restored.
     pub checkpoints: Option<SessionCheckpoints>,
     pub file_preferences: FilePreferences,
-    /// The program that drives the session, where there is one, and the hooks that it wants called at first.
+    /// Program that drives the session, if there is one, and the hooks that it registers first.
     pub driver: Option<Arc<dyn Driver>>,
     pub hooks: Vec<DriverHook>,
-    /// The agent that the main conversation runs as, if it does.
+    /// Agent that the main conversation runs as, if any.
     pub main_agent: Option<MainAgent>,
-    /// How the session came to be.
+    /// Origin of the session.
     pub source: StartSource,
 }
 
-/// Opens a session. The returned future is the session's life; the caller runs it.
+/// Opens a session. The returned future runs the session; the caller polls it.
 pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> + Send) {
     let (ops, inbox) = mpsc::unbounded_channel();
     let (ask_sender, asked) = mpsc::unbounded_channel();
@@ -208,7 +208,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         interrupted: false,
         leaving: handle.exit_signal(),
     };
-    // Whoever looks before the session's life begins sees where it will be.
+    // A snapshot that is read before the session runs already has the right state.
     actor.publish_snapshot(false);
     (handle, actor.run())
 }

@@ -1,6 +1,6 @@
-//! What the driving program wants beside the conversation: looks at files, tasks, rules and hooks, a folder more to
-//! work in, and what servers can do. Every look at a file and every call goes by the gate's rules; nothing here asks
-//! anybody or tells the model anything.
+//! Queries of the driving program beside the conversation: files, tasks, rules and hooks, an additional folder, and
+//! requests to servers. Every file access and every request follows the gate's rules; nothing here asks the user or
+//! adds to the conversation.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ use crate::redact::Redactor;
 use crate::services::SessionServices;
 use crate::tool::ToolSource;
 
-/// How much of the end of a task's output is given at once.
+/// Limit on the bytes returned from the end of a task's output.
 const TAIL: u64 = 8 * 1024;
-/// What is read before that, so that a credential that the cut goes through is known as one.
+/// Bytes read before the tail, so that a credential across the cut is recognized.
 const BEFORE: u64 = 8 * 1024;
-/// The kinds of tasks whose output file holds what a command printed.
+/// Kinds of tasks whose output file holds the output of a command.
 const PRINTING: [&str; 2] = ["local_bash", "monitor"];
 
-/// Answers, on the side where that takes the disk.
+/// Answers a query, in a separate task if that needs the disk.
 pub(super) fn answer_query(inquiry: SessionQuery, scope: &CallScope, guests: Option<&Arc<dyn ToolSource>>) {
     let CallScope { services, gate, model_selection: dials, .. } = scope;
     match inquiry {
@@ -99,7 +99,7 @@ pub(super) fn answer_query(inquiry: SessionQuery, scope: &CallScope, guests: Opt
     }
 }
 
-/// Has a server do something, if the gate gives leave.
+/// Sends a request to a server, if the gate permits it.
 async fn query_server(
     services: &SessionServices,
     gate: &Gate,
@@ -111,12 +111,12 @@ async fn query_server(
     guests.execute_request(gate.permit_server_request(services, wish, &sought)?).await
 }
 
-/// The beginning of a file that may be read without a question.
+/// Reads the beginning of a file that may be read without a question. Returns the reason as an error otherwise.
 fn read_file(gate: &Gate, services: &SessionServices, path: &Path, most: usize) -> Result<FilePrefix, String> {
     let (path, spelled) = (gate.resolve_readable(services, path)?, path);
     let trouble = |error: rustix::io::Errno| format!("{} cannot be read: {error}", spelled.display());
     let place = FileLocation::for_path(&path).map_err(trouble)?;
-    // Looking first keeps devices from being opened at all; looking again at the open file closes the gap between.
+    // Checking first keeps devices from being opened at all; checking the open file again closes the race.
     let seen = rustix::fs::statat(&place.folder, &place.name, AtFlags::SYMLINK_NOFOLLOW).map_err(trouble)?;
     let odd = || format!("{} is no regular file", spelled.display());
     if FileType::from_raw_mode(seen.st_mode) != FileType::RegularFile {
@@ -134,12 +134,12 @@ fn read_file(gate: &Gate, services: &SessionServices, path: &Path, most: usize) 
     Ok(FilePrefix { path, bytes, truncated })
 }
 
-/// The end of what a command has printed, without gimlet's own credentials.
+/// Reads the end of a command's output, without gimlet's own credentials.
 fn read_task_tail(file: &Path, services: &SessionServices) -> Result<TaskOutputTail, String> {
     let trouble = |error: std::io::Error| format!("the output {} cannot be read: {error}", file.display());
     let mut output = match open_output_file(file) {
         Ok(output) => output,
-        // One that has printed nothing yet, or whose output was cleared away.
+        // It has printed nothing yet, or its output was deleted.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Ok(TaskOutputTail { output: String::new(), total_bytes: 0, truncated: false });
         }
@@ -155,10 +155,10 @@ fn read_task_tail(file: &Path, services: &SessionServices) -> Result<TaskOutputT
     Ok(TaskOutputTail { output: masked_tail(&bytes, cut, &services.redactor), total_bytes, truncated: start > 0 })
 }
 
-/// What was printed behind a cut, without credentials, also without the rest of one that began before it.
+/// Returns the output after a cut with credentials masked, including the rest of one that began before the cut.
 fn masked_tail(bytes: &[u8], cut: usize, redactor: &Redactor) -> String {
     let cut = cut.min(bytes.len());
-    // A cut inside a character leaves the rest of it behind.
+    // A cut inside a character drops the rest of that character.
     let rest = &bytes[cut..];
     let whole = rest.iter().position(|byte| byte & 0xC0 != 0x80).filter(|_| cut > 0).unwrap_or(0);
     let (before, rest) = bytes.split_at(cut + whole);

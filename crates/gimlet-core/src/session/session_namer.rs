@@ -1,10 +1,10 @@
-//! The name of a session that nobody named: an approved plan says what it is about.
+//! The name of a session that the user did not name, taken from an approved plan.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gimlet_store::{SideWriter, derive_title};
 
-/// Names a session once. What a person calls it always counts for more.
+/// Names a session once. A name from the user always takes precedence.
 pub(crate) struct SessionNamer {
     transcript: SideWriter,
     named: AtomicBool,
@@ -15,7 +15,7 @@ impl SessionNamer {
         Self { transcript, named: AtomicBool::new(named) }
     }
 
-    /// Takes the name from a plan that was approved, unless the session has one.
+    /// Takes the name from an approved plan, unless the session has one.
     pub(crate) fn name_after_plan(&self, plan: &str) {
         if let Some(title) = derive_title(plan).filter(|_| !self.named.swap(true, Ordering::Relaxed)) {
             self.transcript.record_title(&title);

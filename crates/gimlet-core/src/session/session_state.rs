@@ -1,27 +1,27 @@
-//! What calls of one conversation see of each other.
+//! State that the calls of one conversation share.
 
 use std::path::PathBuf;
 
 use crate::files::FileStates;
 
-/// Session state that tools look at and change (through [`StateChange`](crate::tool::Change)s).
+/// Session state that tools read and change (through [`StateChange`](crate::tool::StateChange)s).
 #[derive(Clone, Debug)]
 pub struct SessionState {
-    /// Where commands run and relative paths begin.
+    /// Directory in which commands run and relative paths begin.
     pub cwd: PathBuf,
     pub project_dir: PathBuf,
     /// Working directories, the project first.
     pub roots: Vec<PathBuf>,
     pub files: FileStates,
-    /// What a call asked of the permission mode, until the gate has heard of it.
+    /// Change of the permission mode that a call requested, until the gate has handled it.
     pub mode_request: Option<ModeChangeRequest>,
 }
 
-/// What a tool may want of the permission mode. The gate keeps the mode and has the last word.
+/// Change of the permission mode that a tool may request. The gate keeps the mode and decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModeChangeRequest {
     BeginPlan,
-    /// Back to the mode before planning, unless the person chose another.
+    /// Return to the mode before planning, unless the user chose another.
     EndPlan,
 }
 

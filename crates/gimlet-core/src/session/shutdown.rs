@@ -1,4 +1,4 @@
-//! The end of a session: how long background work and hooks may still go on.
+//! The end of a session: time limits for background work and hooks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::actor::SessionActor;
 use crate::hooks::{HookEvent, HookPayload};
 use crate::tasks::Task;
 
-/// How long background work may go on after the last answer.
+/// Time that background work gets after the last answer.
 const TASK_GRACE: Duration = Duration::from_secs(5);
 
 const AGENT_GRACE: Duration = Duration::from_secs(600);
 
-/// How long hooks may take when the session ends, at least and at most; where gimlet has to go, never more than the least.
+/// Least and most time that hooks get when the session ends; never more than the least when gimlet must exit.
 const END_HOOKS: Duration = Duration::from_millis(1_500);
 const MAX_END_HOOKS: Duration = Duration::from_secs(60);
 
@@ -37,23 +37,23 @@ impl SessionActor {
             leaving.wait_for_request().await;
             tokio::time::sleep(END_HOOKS).await;
         };
-        // Hooks that are not done by then are withdrawn.
+        // Hooks that are not done by then are cancelled.
         tokio::select! {
             _ = tokio::time::timeout(budget, told) => {}
             () = hurry => {}
         }
     }
 
-    /// Background work gets a short grace.
+    /// Waits a short time for background work to end, and warns about work that still runs.
     pub(super) async fn finish_background_work(&mut self) {
         self.desk.withdraw_all_prompts();
         let (agents, commands): (Vec<_>, Vec<_>) =
             self.desk.services.tasks.running().into_iter().partition(|task| task.agent.is_some());
         let graces = async {
-            // Whoever interrupted the turn wants to go now.
+            // A user who interrupted the turn wants to leave now.
             if !self.interrupted {
                 wait_all_ended(&agents, agent_grace_period(&self.desk.services.env, self.wakes)).await;
-                // Running out of grace is the normal end of a server left in the background.
+                // A timeout is the normal end of a server left in the background.
                 wait_all_ended(&commands, TASK_GRACE).await;
             }
         };
@@ -71,8 +71,8 @@ impl SessionActor {
     }
 }
 
-/// How long agents in the background may go on after the last answer. Whoever could have waited for them and closed the
-/// session does not want them any more; with nobody there, their work is what the run was for.
+/// Returns the time that background agents get after the last answer. A user who closes the session instead of waiting
+/// does not want them any more; in an unattended run their work is the purpose, and the environment can set the time.
 fn agent_grace_period(env: &Env, wakes: bool) -> Duration {
     match env.integer("CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS") {
         _ if wakes => TASK_GRACE,
@@ -82,24 +82,25 @@ fn agent_grace_period(env: &Env, wakes: bool) -> Duration {
     }
 }
 
-/// Waits until these have ended, or for so long.
+/// Waits until these tasks have ended, or until the timeout.
 async fn wait_all_ended(tasks: &[Arc<Task>], patience: Duration) {
     let ends = async {
         for task in tasks {
             task.wait_finished().await;
         }
     };
-    // Either way the caller looks at what still runs.
+    // Either way the caller checks what still runs.
     drop(tokio::time::timeout(patience, ends).await);
 }
 
-/// How long hooks may look at the end of a session altogether: as long as the slowest of them asked for, within limits.
+/// Returns the time that all hooks together get at the end of a session: as set in the environment, or else the
+/// longest timeout among them, within limits.
 fn end_hook_budget(env: &Env, longest: Duration) -> Duration {
     let wanted = env.integer("CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS");
     wanted.map_or(longest.clamp(END_HOOKS, MAX_END_HOOKS), Duration::from_millis)
 }
 
-/// Waits for someone who does not want to wait any longer.
+/// Waits for an interrupt.
 async fn wait_for_interrupt(inbox: &mut mpsc::UnboundedReceiver<Op>) {
     loop {
         match inbox.recv().await {

@@ -1,19 +1,19 @@
-//! Which keys of a repository's configuration make read-only git commands run a program or read a file elsewhere.
+//! Keys of a repository's configuration that make read-only git commands run a program or read a file elsewhere.
 //!
-//! The read-only commands are `status`, `log`, `show`, `diff`, `blame`, `ls-files`, `rev-parse`, `describe`, `shortlog` and
-//! `branch` that lists. They have no terminal, edit nothing, and contact no server unless an object is missing in a partial
-//! clone.
+//! The read-only commands are `status`, `log`, `show`, `diff`, `blame`, `ls-files`, `rev-parse`, `describe`,
+//! `shortlog` and `branch` that lists. They have no terminal, edit nothing, and contact no server unless an object is
+//! missing in a partial clone.
 
 use std::path::{Component, Path};
 
-/// What a key means for a read-only command.
+/// Effect of a key on a read-only command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GitKeyEffect {
-    /// Git would run what it names, or run something because of it.
+    /// Git would run the program that it names, or run something because of it.
     Runs,
     /// Git would read the file that it names, and show parts of it or let its content be guessed.
     Reads,
-    /// Git would look for references where it says.
+    /// Git would read references from the place that it names.
     Stores,
     /// Read-only commands do not use it. Such rows record that the key was considered.
     Unused,
@@ -89,8 +89,8 @@ const KEYS: &[(&str, GitKeyEffect, &str)] = &[
     ("viewer", Unused, "man"),
 ];
 
-/// Whether a configuration has git run programs, or read files outside the folder that its paths are relative to. Sees a
-/// key also where git would not.
+/// Returns true if a configuration makes git run programs, or read files outside the folder that its paths are
+/// relative to. It may find a key where git would not.
 pub(super) fn is_risky_config(config: &str, root: &Path) -> bool {
     let lower = config.to_ascii_lowercase();
     if lower.contains("[include") || lower.contains("ext::") {
@@ -107,15 +107,16 @@ pub(super) fn is_risky_config(config: &str, root: &Path) -> bool {
     })
 }
 
-/// Every working tree that a configuration names; `None` for a value that is not plain text.
+/// Returns every working tree that a configuration names; an item is `None` if its value is not plain text.
 pub(super) fn configured_worktrees(config: &str) -> impl Iterator<Item = Option<&str>> {
     parse_settings(config)
         .filter(|(key, _)| key.eq_ignore_ascii_case("worktree"))
         .map(|(_, value)| value.and_then(plain_value))
 }
 
-/// Every word that git could take for a key, with the rest of the line if an equals sign follows. A value reaches to the
-/// end of its line, so a word behind an equals sign is a key only if that sign was part of a section's name.
+/// Parses every word that git could take for a key, with the rest of the line if an equals sign follows. A value
+/// reaches to the end of its line, so a word after an equals sign is a key only if that sign was part of a section's
+/// name.
 fn parse_settings(config: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     config.lines().flat_map(|line| {
         let value_starts = line.rfind(']').map_or(0, |at| at + 1);
@@ -131,7 +132,7 @@ fn parse_settings(config: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     })
 }
 
-/// The words of a line that stand where a key may stand, with their places.
+/// Returns the words of a line at positions where a key may stand, with their offsets.
 fn key_words(line: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let mut at = 0;
@@ -148,20 +149,20 @@ fn key_words(line: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// A value without quotes, escapes and comments.
+/// Returns the trimmed value, or `None` if it has quotes, escapes or comments.
 fn plain_value(value: &str) -> Option<&str> {
     let value = value.trim();
     (!value.contains(['"', '\\', '#', ';'])).then_some(value)
 }
 
-/// Whether a path of a configuration stays inside this folder, symlinks followed. An empty one names no file.
+/// Returns true if a path of a configuration stays inside this folder, symlinks resolved. An empty one names no file.
 fn is_path_inside(path: &str, root: &Path) -> bool {
     if path.starts_with(['~', '%', ':']) {
         return false;
     }
     match (root.join(path).canonicalize(), root.canonicalize()) {
         (Ok(file), Ok(root)) => file.starts_with(root),
-        // There is no such file now.
+        // The file does not exist now.
         _ => Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)),
     }
 }

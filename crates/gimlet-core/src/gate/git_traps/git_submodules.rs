@@ -1,5 +1,5 @@
-//! Repositories of submodules that git keeps below its own directory. History can name any of them, also when no folder of
-//! the working tree does, so all of them are looked at.
+//! Repositories of submodules that git keeps below its own directory. History can name any of them, even when no
+//! folder of the working tree does, so all of them are checked.
 
 use std::fs::{self, DirEntry};
 use std::io::ErrorKind;
@@ -7,13 +7,13 @@ use std::path::PathBuf;
 
 use super::GitRepository;
 
-/// Folders that are looked at; more count as a trap.
+/// Limit on the folders that are checked; more count as a trap.
 const MAX_FOLDERS: usize = 1024;
-/// Levels of folders, of names with slashes and of submodules in submodules.
+/// Limit on folder levels, for names with slashes and submodules in submodules.
 const MAX_LEVELS: usize = 16;
 
 impl GitRepository {
-    /// The file by which git would run what the repository of a submodule names.
+    /// Returns the file that would make git run a program that the repository of a submodule names.
     pub(super) fn find_submodule_trap(&self) -> Option<PathBuf> {
         let mut folders = vec![(self.git_dir.join("modules"), 0)];
         let mut seen = 0;
@@ -50,7 +50,8 @@ impl GitRepository {
         None
     }
 
-    /// Where its working tree is does not count: git enters it by the folder, which is looked at where it is there.
+    /// Returns the trap in a submodule's repository. The location of its working tree does not matter: git enters it
+    /// through the folder, which is checked separately if it exists.
     fn find_trap_as_submodule(&self) -> Option<PathBuf> {
         if !self.common_dir.starts_with(&self.git_dir) {
             return Some(self.git_dir.join("commondir"));
@@ -59,7 +60,7 @@ impl GitRepository {
     }
 }
 
-/// Whether an entry is a folder; `None` for what may lead elsewhere.
+/// Returns true if an entry is a folder; `None` for an entry that may lead elsewhere.
 fn is_folder(entry: &DirEntry) -> Option<bool> {
     let kind = entry.file_type().ok().filter(|kind| !kind.is_symlink())?;
     Some(kind.is_dir())

@@ -1,4 +1,4 @@
-//! Symlinks and alternates by which a git directory would have git read what lies outside of it.
+//! Symlinks and alternates in a git directory that would make git read files outside of it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -6,22 +6,24 @@ use std::path::{Path, PathBuf};
 
 use super::read_bounded;
 
-/// Entries of one git directory that are looked at.
+/// Limit on the entries of one git directory that are checked.
 const MAX_ENTRIES: usize = 2048;
-/// Levels of folders below `refs` and `logs`.
+/// Limit on folder levels below `refs` and `logs`.
 const MAX_LEVELS: usize = 6;
 const MAX_ALTERNATES_BYTES: u64 = 64 * 1024;
 
-/// How far a folder of a git directory is looked at.
+/// Extent to which a folder of a git directory is checked.
 #[derive(Clone, Copy)]
 struct FolderScanDepth {
     /// Levels of folders below it.
     levels: usize,
-    /// Whether everything has to be seen. Deep in `refs` and `logs`, git shows only what has the form of a reference.
+    /// True if every entry must be checked. Deep in `refs` and `logs`, git shows only files that have the format of a
+    /// reference.
     whole: bool,
 }
 
-/// The folders whose files read-only commands read. `hooks` is looked at where hooks are; objects are not walked.
+/// Returns the extent for folders whose files read-only commands read. `hooks` is checked elsewhere; objects are not
+/// walked.
 fn scan_depth_for(folder: &str) -> Option<FolderScanDepth> {
     match folder {
         "objects" => Some(FolderScanDepth { levels: 0, whole: true }),
@@ -34,7 +36,7 @@ fn scan_depth_for(folder: &str) -> Option<FolderScanDepth> {
     }
 }
 
-/// The first path in a git directory by which git would read something outside of these folders.
+/// Returns the first path in a git directory that would make git read something outside of these folders.
 pub(super) fn find_escaping_path(git_dir: &Path, inside: &[PathBuf]) -> Option<PathBuf> {
     let mut scan = GitDirScan { git_dir, inside, seen: 0 };
     scan.scan_git_dir().err().or_else(|| scan.find_outside_alternates())
@@ -47,7 +49,8 @@ struct GitDirScan<'a> {
 }
 
 impl GitDirScan<'_> {
-    /// Looks at the whole git directory. What need not be seen whole comes last, so that it takes nobody's share.
+    /// Checks the whole git directory. Folders that need not be checked completely come last, so that they do not use
+    /// up the budget of the others.
     fn scan_git_dir(&mut self) -> Result<(), PathBuf> {
         let mut folders: Vec<(PathBuf, FolderScanDepth)> = Vec::new();
         for folder in self.scan_entries(self.git_dir, true)? {
@@ -60,7 +63,7 @@ impl GitDirScan<'_> {
         folders.iter().try_for_each(|(folder, look)| self.scan_folder(folder, *look))
     }
 
-    /// Looks at a folder and those below it. Fails with the path that leads out or cannot be looked at.
+    /// Checks a folder and those below it. Fails with the path that leads outside or cannot be checked.
     fn scan_folder(&mut self, folder: &Path, look: FolderScanDepth) -> Result<(), PathBuf> {
         for inner in self.scan_entries(folder, look.whole)? {
             if let Some(levels) = look.levels.checked_sub(1) {
@@ -70,7 +73,7 @@ impl GitDirScan<'_> {
         Ok(())
     }
 
-    /// Looks at the entries of a folder and returns the folders among them.
+    /// Checks the entries of a folder and returns the folders among them.
     fn scan_entries(&mut self, folder: &Path, whole: bool) -> Result<Vec<PathBuf>, PathBuf> {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -113,7 +116,7 @@ impl GitDirScan<'_> {
         self.inside.iter().any(|folder| real.starts_with(folder))
     }
 
-    /// The file of alternates, if one of the folders of objects in it lies outside.
+    /// Returns the alternates file, if one of the object folders in it lies outside.
     fn find_outside_alternates(&self) -> Option<PathBuf> {
         let objects = self.git_dir.join("objects");
         let file = objects.join("info").join("alternates");

@@ -8,7 +8,7 @@ fn write_file(root: &Path, path: &str, content: impl AsRef<[u8]>) {
     fs::write(path, content).unwrap();
 }
 
-/// Makes a whole git directory with this configuration.
+/// Creates a complete git directory with this configuration.
 fn put_git_dir(root: &Path, path: &str, config: &str) {
     let git_dir = root.join(path);
     write_file(&git_dir, "HEAD", "ref: refs/heads/main\n");
@@ -18,7 +18,7 @@ fn put_git_dir(root: &Path, path: &str, config: &str) {
     }
 }
 
-/// An index with one entry that is a repository.
+/// Builds an index with one entry that is a repository.
 fn index_of(name: &str) -> Vec<u8> {
     let mut index = b"DIRC\0\0\0\x02\0\0\0\x01".to_vec();
     index.extend([1; 24]);
@@ -29,7 +29,7 @@ fn index_of(name: &str) -> Vec<u8> {
     index
 }
 
-/// What would run in a repository with this configuration.
+/// Returns true if a repository with this configuration has a trap.
 fn has_trap(config: &str) -> bool {
     let folder = tempfile::tempdir().unwrap();
     put_git_dir(folder.path(), ".git", config);
@@ -115,7 +115,7 @@ fn hooks_pointers_bare_folders_and_repositories_inside_are_looked_at_too() {
     assert_eq!(trap("outer"), None);
     put_git_dir(root, "outer/inner/.git", "[core]\nfsmonitor = evil\n");
     assert!(trap("outer").is_some());
-    // As git lays out a submodule.
+    // Git's own layout of a submodule.
     fs::remove_dir_all(root.join("outer/inner/.git")).unwrap();
     write_file(root, "outer/inner/.git", "gitdir: ../.git/modules/inner\n");
     put_git_dir(root, "outer/.git/modules/inner", "[core]\n\tbare = false\n\tworktree = ../../../inner\n");
@@ -142,7 +142,7 @@ fn a_git_directory_that_is_not_whole_is_a_trap_as_git_goes_on_looking() {
     ];
     for (what, spoil) in spoil {
         let temp = tempfile::tempdir().unwrap();
-        // The folder itself is a bare repository, which git takes when `.git` is not whole.
+        // The folder itself is a bare repository, which git uses when `.git` is incomplete.
         put_git_dir(temp.path(), "", "[core]\n\tbare = false\n");
         assert_eq!(find_git_trap(temp.path()), None, "{what}");
         put_git_dir(temp.path(), ".git", "");
