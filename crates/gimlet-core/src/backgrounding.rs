@@ -1,4 +1,4 @@
-//! Calls that somebody waits for and that could go on without: they can be asked to, one by one or all together.
+//! Foreground calls that can continue in the background on request, one by one or all together.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::tool::ToolContext;
 
-/// The calls of a session that can be moved to the background. Clones share them.
+/// Calls of a session that can be moved to the background. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct BackgroundableCalls {
     calls: Arc<Mutex<Vec<BackgroundableCall>>>,
@@ -16,7 +16,7 @@ pub(crate) struct BackgroundableCalls {
 }
 
 struct BackgroundableCall {
-    /// Ids of calls are not unique beyond their conversation.
+    /// Own number, as call ids are unique only within their conversation.
     number: u64,
     call: ToolUseId,
     agent: AgentPath,
@@ -24,8 +24,8 @@ struct BackgroundableCall {
 }
 
 impl BackgroundableCalls {
-    /// Asks this call to go on in the background, or all calls of the main conversation; what their subagents wait for
-    /// goes with them. Says whether there was any.
+    /// Requests that this call, or all calls of the main conversation, continue in the background, together with the
+    /// calls of their subagents. Returns true if there was any.
     pub(crate) fn request_background(&self, call: Option<&ToolUseId>) -> bool {
         let is_meant = |entry: &&BackgroundableCall| match call {
             Some(call) => entry.call == *call,
@@ -41,7 +41,7 @@ impl BackgroundableCalls {
     }
 }
 
-/// A call that can be moved, for as long as this is kept.
+/// Guard of a movable call; the call can be moved as long as the guard exists.
 pub struct BackgroundingGuard {
     number: u64,
     wish: CancellationToken,
@@ -49,7 +49,7 @@ pub struct BackgroundingGuard {
 }
 
 impl BackgroundingGuard {
-    /// Waits until a person wants the call to go on in the background.
+    /// Waits until the user moves the call to the background.
     pub async fn wait_for_request(&self) {
         self.wish.cancelled().await;
     }
@@ -62,7 +62,7 @@ impl Drop for BackgroundingGuard {
 }
 
 impl ToolContext {
-    /// Says that this call could go on in the background. Where nothing may run there, nobody will ask.
+    /// Registers this call as movable to the background. If background work is disabled, no request will come.
     pub fn allow_backgrounding(&self) -> BackgroundingGuard {
         let calls = self.services.backgroundable_calls().clone();
         let moving = BackgroundingGuard {

@@ -1,4 +1,4 @@
-//! From what a tool gave to what the model gets: empty, oversized and failed results each have their form.
+//! Converts a tool's result to the model's result: empty, oversized and failed results each have their form.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,19 @@ use serde_json::{Value, json};
 use crate::redact::Redactor;
 use crate::tool::{ErrorClass, ResultCap, StateChange, ToolError, ToolOutcome};
 
-/// A failure with more characters than this goes to a file, whatever results its tool may give.
+/// Number of characters above which an error goes to a file, regardless of the tool's result cap.
 const MAX_ERROR_TEXT: usize = 40_000;
-/// A batch may use this share of what is left of the context window.
+/// Divisor of the remaining context window that gives the share of a batch.
 const BATCH_SHARE: u64 = 4;
-/// What is kept in place of a result that could not be written to a file.
+/// Number of characters kept of a result that could not be written to a file.
 const INLINE_FALLBACK: usize = 2_000;
-/// Results shorter than this are never worth a file.
+/// Size below which results are never written to a file.
 const MIN_PERSISTED: usize = 4_000;
-/// What is kept of a text and of a list in the output of a result that went to a file.
+/// Length kept of each text and list in the output of a result that was written to a file.
 const LONGEST_MEMBER: usize = 2_000;
 const MOST_ITEMS: usize = 100;
 
-/// The output of a tool as servers take it: they refuse texts without a word in them, also beside images.
+/// Replaces blank text in a tool's output: servers refuse blank text, also beside images.
 pub(crate) fn replace_blank_text(tool: &str, content: ResultContent) -> ResultContent {
     match content {
         blank if blank.is_blank() => ResultContent::Text(format!("({tool} finished without output)")),
@@ -36,7 +36,7 @@ pub(crate) fn replace_blank_text(tool: &str, content: ResultContent) -> ResultCo
     }
 }
 
-/// A call that is over, before its block is rendered.
+/// Result of a finished call, before its block is rendered.
 pub(crate) struct CallResult {
     pub(crate) content: ResultContent,
     pub(crate) output: Arc<RawValue>,
@@ -45,18 +45,18 @@ pub(crate) struct CallResult {
     pub(crate) new_messages: Vec<String>,
     pub(crate) changes: Vec<StateChange>,
     pub(crate) stop_turn: bool,
-    /// A hook ends the turn here, like this.
+    /// End of the turn requested by a hook.
     pub(crate) ends_turn: Option<TurnEnd>,
-    /// The model gets a preview of it.
+    /// Set if the model gets only a preview.
     pub(crate) persisted: bool,
-    /// The user was asked about repeating it, and said yes.
+    /// Set if the user was asked about a repetition and allowed it.
     pub(crate) repeat_allowed: bool,
-    /// What was called in the end, where somebody wants to know: hooks and people may have changed what the model wrote.
+    /// Final input of the call, if it is needed: hooks and users may have changed the model's input.
     pub(crate) input: Option<Value>,
 }
 
 impl CallResult {
-    /// A result. Empty output is said, never sent as nothing.
+    /// Converts a tool's outcome. Empty output is replaced by a note, never sent as nothing.
     pub(crate) fn from_outcome(tool: &str, outcome: ToolOutcome) -> Self {
         Self {
             content: replace_blank_text(tool, outcome.content),
@@ -73,7 +73,7 @@ impl CallResult {
         }
     }
 
-    /// Words without a call behind them.
+    /// Creates a result from text, without a call.
     pub(crate) fn from_text(text: String) -> Self {
         Self {
             content: ResultContent::Text(text),
@@ -90,7 +90,7 @@ impl CallResult {
         }
     }
 
-    /// A failure, in words for the model and with its class for programs.
+    /// Converts an error: a text for the model, and its class for programs.
     pub(crate) fn from_error(error: ToolError) -> Self {
         let mut output = match error.output.map(|output| *output) {
             Some(Value::Object(fields)) => fields,
@@ -135,7 +135,7 @@ impl CallResult {
         }
     }
 
-    /// The file in this folder that has all of the output, when the call made one itself.
+    /// Returns the file in this directory that holds the complete output, if the call wrote one itself.
     pub(crate) fn saved_file_in(&self, dir: &Path) -> Option<PathBuf> {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -149,12 +149,12 @@ impl CallResult {
         saved.persisted_output_path.filter(|path| path.parent() == Some(dir))
     }
 
-    /// What people are told of a failure.
+    /// Returns the error text for the user.
     pub(crate) fn failure_text(&self) -> String {
         preview_text(&self.content.to_text(), MAX_ERROR_TEXT)
     }
 
-    /// Moves text over the tool's cap into a file and leaves a preview.
+    /// Moves text over the tool's cap to a file and leaves a preview.
     pub(crate) fn apply_cap(&mut self, call: &ToolUseId, cap: ResultCap, files: &ResultFiles) {
         let limit = match (cap, self.error) {
             (ResultCap::Chars(limit), None) => limit,
@@ -186,12 +186,13 @@ impl CallResult {
     }
 }
 
-/// Whether a content has more characters of text than these. Most have fewer bytes already.
+/// Returns true if the content has more characters of text than `limit`. Mostly the byte length already decides.
 fn is_longer(content: &ResultContent, limit: usize) -> bool {
     content.text_len() > limit && content.to_text().chars().nth(limit).is_some()
 }
 
-/// A tool's output without what is in the file now: every transcript and every program that reads along gets the ends.
+/// Returns a tool's output without the parts that are in the file: transcripts and programs get abridged texts and
+/// lists.
 fn abridge_output(output: &Arc<RawValue>, stored: Option<&Path>, size: usize) -> Arc<RawValue> {
     let Ok(mut value) = serde_json::from_str::<Value>(output.get()) else { return output.clone() };
     abridge_value(&mut value);
@@ -214,7 +215,7 @@ fn abridge_value(value: &mut Value) {
     }
 }
 
-/// How much of the context window the results of one reply may still take, in bytes.
+/// Share of the context window left for the results of one reply, in bytes.
 pub(crate) struct BatchBudget {
     left: usize,
 }
@@ -224,12 +225,12 @@ impl BatchBudget {
         Self { left: usize::try_from(tokens_left / BATCH_SHARE * 4).unwrap_or(usize::MAX) }
     }
 
-    /// Whether a result takes no more than its share, with so many others that have none yet.
+    /// Returns true if a result takes no more than its share, with this number of results still open.
     pub(crate) fn fits_share(&self, settled: &CallResult, others: usize) -> bool {
         settled.content.text_len() <= self.left / (others + 1)
     }
 
-    /// Shrinks the results of a group that would take too much: the largest go to files first.
+    /// Shrinks the results of a group that exceed the budget: the largest go to files first.
     pub(crate) fn shrink_to_fit(&mut self, batch: &mut [(ToolUseId, CallResult)], files: &ResultFiles) {
         let mut total: usize = batch.iter().map(|(_, settled)| settled.content.text_len()).sum();
         while total > self.left {
@@ -253,7 +254,7 @@ fn to_raw(value: &Value) -> Arc<RawValue> {
     Arc::from(serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned()))
 }
 
-/// The result of a call that never started because the turn stopped.
+/// Returns the result of a call that never started because the turn stopped.
 pub(crate) fn cancelled_result(reason: &str) -> CallResult {
     CallResult::from_error(ToolError::new(ErrorClass::Cancelled, format!("Not executed: {reason}")))
 }

@@ -1,8 +1,9 @@
-//! Going back: files as they were before the session changed them.
+//! File checkpoints: files as they were before the session changed them.
 //!
-//! Tools that change files say what a file was before its first change after a prompt; the store keeps it. Going back to a
-//! prompt puts every such file where it was then and leaves the conversation alone. Links are never followed or
-//! replaced, folders never removed, and a file that cannot be kept is changed nevertheless: the person is told.
+//! Tools that change files record a file's state before its first change after a prompt; the store keeps it. A rewind
+//! to a prompt restores every such file and leaves the conversation unchanged. Symlinks are never followed or
+//! replaced, folders never removed, and a file that cannot be stored is changed nevertheless, with a warning to the
+//! user.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,10 +17,10 @@ use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
 
 use crate::services::SessionServices;
 
-/// How long counting the lines of one file may take before it gets rough.
+/// Time limit for counting the changed lines of one file exactly.
 const COUNTING: Duration = Duration::from_millis(200);
 
-/// The checkpoints of a running session.
+/// Checkpoints of a running session.
 pub(crate) struct FileCheckpoints {
     kept: Mutex<SessionCheckpoints>,
 }
@@ -30,13 +31,13 @@ impl FileCheckpoints {
     }
 
     fn lock(&self) -> MutexGuard<'_, SessionCheckpoints> {
-        // A poisoned lock guards a journal that at worst lacks its last line.
+        // After a poisoned lock the journal at worst lacks its last line.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl SessionServices {
-    /// A prompt that one can go back to.
+    /// Starts a checkpoint at a prompt, to which files can be rewound.
     pub(crate) fn begin_checkpoint(&self, prompt: &EntryId) {
         let Some(checkpoints) = self.checkpoints() else { return };
         if let Err(error) = checkpoints.lock().begin_prompt(prompt) {
@@ -44,11 +45,11 @@ impl SessionServices {
         }
     }
 
-    /// Keeps what a file was before a call changes it: its content and mode, or nothing where there was none. To be
-    /// called on a thread that may block, with the path's links followed.
+    /// Stores a file's state before a call changes it: its content and mode, or `None` if it did not exist. Must be
+    /// called on a thread that may block, with symlinks resolved in `path`.
     pub fn checkpoint_before_change(&self, path: &Path, was: Option<(&[u8], u32)>) {
         let Some(checkpoints) = self.checkpoints() else { return };
-        // A plan is the session's own and no part of the work that is taken back.
+        // The plan belongs to the session and is not rewound.
         if self.own_paths().iter().any(|own| path.starts_with(own)) {
             return;
         }
@@ -63,7 +64,7 @@ impl SessionServices {
     }
 }
 
-/// Puts every file that was changed since a prompt back as it was then; a dry run only says what that would change.
+/// Restores every file changed since a prompt; a dry run only reports the changes.
 pub(crate) async fn rewind_files(
     services: Arc<SessionServices>,
     prompt: EntryId,
@@ -77,7 +78,7 @@ pub(crate) async fn rewind_files(
     let mut rewound = RewindOutcome::default();
     let mut failed = Vec::new();
     for (path, was) in files {
-        // No call may be writing the file while it goes back.
+        // No call may write the file while it is restored.
         let held = services.path_lock(&path).lock_owned().await;
         let (of, folder, of_session) = (path.clone(), folder.clone(), services.clone());
         let job = tokio::task::spawn_blocking(move || {
@@ -104,7 +105,7 @@ pub(crate) async fn rewind_files(
     Err(format!("{done} files were brought back, but not these: {}", failed.join("; ")))
 }
 
-/// What became of one file.
+/// Outcome for one file.
 enum FileRestoreOutcome {
     Unchanged,
     SkippedSymlink,
@@ -136,7 +137,7 @@ fn restore_file(
     Ok(FileRestoreOutcome::Changed { insertions, deletions })
 }
 
-/// How many lines come and go.
+/// Counts the added and removed lines.
 fn count_changed_lines(old: &[u8], new: &[u8]) -> (u64, u64) {
     let lines = |bytes| -> Vec<&[u8]> { <[u8]>::split_inclusive(bytes, |byte| *byte == b'\n').collect() };
     let (old, new) = (lines(old), lines(new));
@@ -151,8 +152,8 @@ fn count_changed_lines(old: &[u8], new: &[u8]) -> (u64, u64) {
     (insertions, deletions)
 }
 
-/// Takes a host's word that a file was read when it had this time, so that it may be edited. A file that changed since
-/// stays unread.
+/// Records a client's statement that a file was read when it had this modification time, so that it may be edited. A
+/// file that changed since stays unread.
 pub(crate) async fn record_external_read(
     services: Arc<SessionServices>,
     path: PathBuf,

@@ -1,7 +1,7 @@
-//! Confinement of commands that nobody was asked about: which rules hold for them, built when the first one needs them and
-//! again when the working directories are others.
+//! Confinement of commands that run without approval: its rules are built for the first such command, and again when
+//! the working directories change.
 //!
-//! Which commands are confined is the gate's to say; how they are held is `gimlet_exec`'s.
+//! The gate decides which commands are confined; `gimlet_exec` enforces the confinement.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use gimlet_exec::{Confinement, ConfinementSpec};
 use gimlet_proto::Env;
 
-/// What a session confines commands with.
+/// Confinement configuration of a session.
 #[derive(Debug)]
 pub struct SessionConfinement {
-    /// The folder that holds gimlet's own configuration.
+    /// Folder of gimlet's own configuration.
     config_home: PathBuf,
-    /// A folder that confined commands may write; made with the first of them.
+    /// Folder that confined commands may write; created for the first of them.
     temp_dir: PathBuf,
-    /// Places that settings and rules close.
+    /// Paths that settings and rules deny.
     closed: Vec<PathBuf>,
     built: Mutex<Option<BuiltConfinement>>,
 }
@@ -28,11 +28,11 @@ struct BuiltConfinement {
     confinement: Arc<Confinement>,
 }
 
-/// What depends on where the session is.
+/// Paths that depend on the session's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConfinedReach {
     pub(crate) roots: Vec<PathBuf>,
-    /// The session's own files that commands may read.
+    /// Session files that commands may read.
     pub(crate) readable: Vec<PathBuf>,
     pub(crate) home: Option<PathBuf>,
 }
@@ -42,10 +42,10 @@ impl SessionConfinement {
         Self { config_home, temp_dir, closed, built: Mutex::default() }
     }
 
-    /// Returns the rules for commands that work in these folders. Fails when they cannot be built; then no command can be
-    /// confined.
+    /// Returns the rules for commands that work in these folders. Fails if they cannot be built; then no command can
+    /// be confined.
     pub(crate) fn confinement_for(&self, reach: ConfinedReach, env: &Env) -> io::Result<Arc<Confinement>> {
-        // Whole values are swapped under this lock; one that was poisoned still guards a whole value.
+        // Values under this lock are replaced as a whole, so a poisoned lock still holds a complete value.
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(built) = &*built
             && built.reach == reach

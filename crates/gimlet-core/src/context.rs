@@ -1,7 +1,7 @@
-//! What the model is told beside the conversation: the system prompt, the tool list, and the facts of this place.
+//! Model input beside the conversation: the system prompt, the tool list, and the environment facts.
 //!
-//! System prompt and tool list are rendered once per segment and never change; whatever may change between sessions
-//! (folder, date, branch) goes into the first user message instead, so the cached prefix is the same everywhere.
+//! System prompt and tool list are rendered once per segment and never change; facts that may change between sessions
+//! (directory, date, branch) go into the first user message instead, so the cached prefix is identical everywhere.
 
 mod tool_list_json;
 
@@ -21,16 +21,16 @@ use crate::tool::{AnyTool, PromptContext, ToolRef, ToolSet};
 
 const SYSTEM: &str = include_str!("context/system.md");
 
-/// How the caller wants the system prompt changed.
+/// Changes to the system prompt requested by the caller.
 #[derive(Clone, Debug, Default)]
 pub struct SystemPrompt {
-    /// In place of gimlet's own.
+    /// Replacement for gimlet's own prompt.
     pub replace: Option<String>,
-    /// After it.
+    /// Text after it.
     pub append: Option<String>,
 }
 
-/// The system prompt's text blocks.
+/// Returns the text blocks of the system prompt.
 pub fn system_blocks(prompt: &SystemPrompt) -> Arc<[String]> {
     let base = prompt.replace.clone().unwrap_or_else(|| SYSTEM.trim_end().to_owned());
     [Some(base), prompt.append.clone()]
@@ -41,7 +41,7 @@ pub fn system_blocks(prompt: &SystemPrompt) -> Arc<[String]> {
         .into()
 }
 
-/// The tool list as the model sees it.
+/// Returns the tool list for the model.
 pub fn tool_defs(tools: &ToolSet, cx: &PromptContext) -> Arc<[ToolDef]> {
     tools
         .offered()
@@ -49,7 +49,7 @@ pub fn tool_defs(tools: &ToolSet, cx: &PromptContext) -> Arc<[ToolDef]> {
             Some(ToolDef {
                 name: tool.name().to_owned(),
                 description: tool.prompt(cx).trim_end().to_owned(),
-                // A schema is plain JSON already; it cannot fail to render.
+                // A schema is plain JSON, so rendering cannot fail.
                 input_schema: to_raw_value(&offered_schema(&**tool, cx)).ok()?,
                 eager_input: tool.eager_input(),
                 defer_loading: false,
@@ -59,19 +59,19 @@ pub fn tool_defs(tools: &ToolSet, cx: &PromptContext) -> Arc<[ToolDef]> {
         .into()
 }
 
-/// The list with guests behind the tools that are always there.
+/// Returns the tool list with external tools after the built-in ones.
 pub(crate) fn with_external_tools(own: &Arc<[ToolDef]>, guests: &[ToolRef]) -> Arc<[ToolDef]> {
     if guests.is_empty() {
         return own.clone();
     }
-    // What a guest says of itself does not depend on its surroundings.
+    // The description of an external tool does not depend on the context.
     let nowhere =
         PromptContext { env: Env::default(), tools: Vec::new(), background: false, sandbox: None, agents: Vec::new() };
     let guests = tool_defs(&ToolSet::new(guests.iter().cloned()), &nowhere);
     own.iter().chain(guests.iter()).cloned().collect()
 }
 
-/// A tool's schema as the model sees it here: without what makes no sense here.
+/// Returns a tool's schema for the model, without the parameters hidden in this context.
 pub fn offered_schema<'a>(tool: &'a dyn AnyTool, cx: &PromptContext) -> Cow<'a, Value> {
     let hidden = tool.hidden_parameters(cx);
     if hidden.is_empty() {
@@ -84,7 +84,7 @@ pub fn offered_schema<'a>(tool: &'a dyn AnyTool, cx: &PromptContext) -> Cow<'a, 
     Cow::Owned(schema)
 }
 
-/// Takes one parameter out of a schema; `a[].b` is the parameter `b` of what the list `a` holds.
+/// Removes one parameter from a schema; `a[].b` is the parameter `b` of the items of the list `a`.
 fn hide_parameter(schema: &mut Value, path: &str) {
     let (name, inner) = path.split_once('.').map_or((path, None), |(name, inner)| (name, Some(inner)));
     let (name, is_list) = name.strip_suffix("[]").map_or((name, false), |name| (name, true));
@@ -103,7 +103,7 @@ fn hide_parameter(schema: &mut Value, path: &str) {
     }
 }
 
-/// The facts of this place, as the first thing in the conversation.
+/// Returns the environment facts that start a conversation.
 pub(crate) fn environment_block(scope: &CallScope, model: &str) -> String {
     let paths = scope.services.paths();
     let mut text = String::new();
@@ -131,7 +131,8 @@ pub(crate) fn environment_block(scope: &CallScope, model: &str) -> String {
     enclose_in_tag("environment", text.trim_end())
 }
 
-/// The checked-out branch (or commit) of the repository around `dir`, read from its files; no process is started.
+/// Returns the checked-out branch (or commit) of the repository around `dir`, read from its files; no process is
+/// started.
 pub fn git_branch(dir: &Path) -> Option<String> {
     let git = dir.ancestors().map(|ancestor| ancestor.join(".git")).find(|git| git.exists())?;
     let git = if git.is_file() {
@@ -142,7 +143,7 @@ pub fn git_branch(dir: &Path) -> Option<String> {
         git
     };
     let head = gimlet_store::read_small_file(&git.join("HEAD")).ok()?;
-    // The rest, and what git would never write there, is somebody's message to whoever reads on.
+    // Further lines, and content that git never writes, could be a prompt injection.
     let head = head.lines().next().unwrap_or_default().trim();
     Some(match head.strip_prefix("ref: refs/heads/") {
         Some(branch) if is_branch_name(branch) => branch.to_owned(),
@@ -153,7 +154,7 @@ pub fn git_branch(dir: &Path) -> Option<String> {
     })
 }
 
-/// What git takes for the name of a branch, as far as it can do harm, and not longer than anybody calls one.
+/// Returns true if the name is a valid branch name, as far as that matters for safety, and of a reasonable length.
 fn is_branch_name(name: &str) -> bool {
     let is_odd = |c: char| c.is_whitespace() || c.is_control() || "~^:?*[\\".contains(c);
     !name.is_empty() && name.len() <= 200 && !name.contains(is_odd) && !name.contains("..") && !name.contains("@{")

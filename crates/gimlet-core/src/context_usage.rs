@@ -1,5 +1,5 @@
-//! How full the context window is: sizes are noted as the conversation grows, so that the question can be answered at any
-//! time, also while a turn runs, without looking at the history.
+//! Fill level of the context window. Sizes are recorded as the conversation grows, so that the usage is available at
+//! any time, also during a turn, without reading the history.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,41 +9,41 @@ use gimlet_proto::{
     TokenUsage, ToolDef,
 };
 
-/// What an image counts for, in bytes of text: its own bytes say nothing about its tokens.
+/// Weight of an image in bytes of text: its own size is unrelated to its tokens.
 const IMAGE: u64 = 6_000;
-/// How many bytes of a document's file make about one byte of its text.
+/// Approximate number of bytes of a document file per byte of its text.
 const PACKED: u64 = 16;
-/// What a tool of a server begins with.
+/// Name prefix of server tools.
 const SERVER_TOOL: &str = "mcp__";
 
-/// The sizes of one conversation. Clones share them.
+/// Sizes of one conversation. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct ContextGauge(Arc<Mutex<ContextSizes>>);
 
 #[derive(Default)]
 struct ContextSizes {
     system: u64,
-    /// Name and bytes of each.
+    /// Name and size in bytes of each tool.
     tools: Vec<(String, u64)>,
-    /// In bytes.
+    /// Sizes of the messages in bytes.
     messages: ContextMessages,
     counted: Option<CountedUsage>,
     cached: Option<CachedRequest>,
 }
 
-/// The last request that the provider's cache had a part in.
+/// Last request that used the provider's cache.
 struct CachedRequest {
     model: String,
     at: Instant,
 }
 
-/// What the provider counted, and how many bytes that was.
+/// Token count from the provider, with the number of bytes it covers.
 #[derive(Clone, Copy)]
 struct CountedUsage {
     usage: TokenUsage,
     tokens: u64,
     bytes: u64,
-    /// The reply is counted but not yet part of the conversation.
+    /// Set if the reply is counted but not yet part of the conversation.
     awaits_reply: bool,
 }
 
@@ -54,7 +54,7 @@ impl ContextSizes {
         self.system + tools + user + assistant + tool_calls + tool_results
     }
 
-    /// Tokens of everything: the last count, and an estimate of what came since.
+    /// Returns the total tokens: the last count, plus an estimate for later additions.
     fn tokens(&self, facts: &ModelFacts) -> u64 {
         let bytes = self.bytes();
         match self.counted {
@@ -73,12 +73,12 @@ impl ContextGauge {
         })))
     }
 
-    /// Notes that other tools are offered. The next count is of these.
+    /// Records a new tool list. The next count applies to it.
     pub(crate) fn set_tools(&self, tools: &[ToolDef]) {
         self.lock().tools = tool_sizes(tools);
     }
 
-    /// Notes what entered the conversation.
+    /// Records blocks added to the conversation.
     pub(crate) fn add_blocks(&self, role: Role, blocks: &[Block]) {
         let mut sizes = self.lock();
         let before = sizes.bytes();
@@ -100,7 +100,7 @@ impl ContextGauge {
         }
     }
 
-    /// Notes what the provider counted for a request and its reply. Some servers count nothing, which says nothing.
+    /// Records the provider's token count of a request and its reply. Servers that report no counts are ignored.
     pub(crate) fn record_usage(&self, model: &str, usage: &TokenUsage) {
         if usage.prompt_tokens() == 0 {
             return;
@@ -113,17 +113,17 @@ impl ContextGauge {
         sizes.counted = Some(CountedUsage { usage: *usage, tokens, bytes, awaits_reply: true });
     }
 
-    /// Tokens of everything that is there.
+    /// Returns the total tokens of the conversation.
     pub(crate) fn tokens(&self, facts: &ModelFacts) -> u64 {
         self.lock().tokens(facts)
     }
 
-    /// About how many tokens some blocks have.
+    /// Estimates the tokens of blocks.
     pub(crate) fn estimate_tokens(blocks: &[Block], facts: &ModelFacts) -> u64 {
         estimate_from_bytes(blocks.iter().map(block_weight).sum::<u64>(), facts)
     }
 
-    /// Forgets the messages, and what was counted of them.
+    /// Clears the messages and their counts.
     pub(crate) fn clear_messages(&self) {
         let mut sizes = self.lock();
         sizes.messages = ContextMessages::default();
@@ -131,13 +131,13 @@ impl ContextGauge {
         sizes.cached = None;
     }
 
-    /// Whether this model would find the conversation in the provider's cache, where entries live for so long after
-    /// they were last used.
+    /// Returns true if the conversation is still in the provider's cache for this model, given the lifetime of
+    /// entries since their last use.
     pub(crate) fn is_cache_warm(&self, model: &str, life: Duration) -> bool {
         self.lock().cached.as_ref().is_some_and(|cached| cached.model == model && cached.at.elapsed() < life)
     }
 
-    /// The figures of this moment.
+    /// Returns the current usage.
     pub(crate) fn current_usage(&self, facts: ModelFacts) -> ContextUsage {
         let sizes = self.lock();
         let (bytes, total) = (sizes.bytes().max(1), sizes.tokens(&facts));
@@ -155,7 +155,7 @@ impl ContextGauge {
         let (system, own, server) = (scaled(sizes.system), sum(false), sum(true));
         let used = |name, tokens| ContextCategory { name, kind: ContextKind::Used, tokens };
         let mut categories = vec![used("System prompt", system), used("System tools", own), used("MCP tools", server)];
-        // What rounding leaves belongs to the part that is largest in a long conversation.
+        // The rounding remainder goes to the part that is largest in a long conversation.
         categories.push(used("Messages", total.saturating_sub(system + own + server)));
         categories.retain(|category| category.tokens > 0);
         let free = facts.context_window.saturating_sub(total);
@@ -178,28 +178,28 @@ impl ContextGauge {
     }
 
     fn lock(&self) -> MutexGuard<'_, ContextSizes> {
-        // Sums only: whatever a poisoned lock guards is at worst a little off.
+        // Sums only: after a poisoned lock they are at worst slightly off.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How many tokens so many bytes are likely to be.
+/// Estimates the tokens of a number of bytes.
 fn estimate_from_bytes(bytes: u64, facts: &ModelFacts) -> u64 {
     (bytes as f64 / facts.bytes_per_token) as u64
 }
 
-/// What a block counts for, in bytes of text.
+/// Returns the weight of a block in bytes of text.
 fn block_weight(block: &Block) -> u64 {
     let bytes = block.json().len() as u64;
     match block.kind() {
         BlockKind::Image => IMAGE,
-        // Most of it is a file in base64, whose pages count and not its bytes.
+        // Mostly a file in base64, whose pages count rather than its bytes.
         BlockKind::Document if block.json().contains("\"base64\"") => bytes / PACKED,
         _ => bytes,
     }
 }
 
-/// Name and bytes of each.
+/// Returns the name and size in bytes of each tool.
 fn tool_sizes(tools: &[ToolDef]) -> Vec<(String, u64)> {
     let size = |tool: &ToolDef| (tool.name.len() + tool.description.len() + tool.input_schema.get().len()) as u64;
     tools.iter().map(|tool| (tool.name.clone(), size(tool))).collect()

@@ -1,4 +1,4 @@
-//! One conversation: its history in memory, its record on disk, and the parts of the prompt that stay frozen.
+//! One conversation: its history in memory, its record on disk, and the frozen parts of the prompt.
 
 mod cache_watch;
 mod image_limit;
@@ -23,43 +23,44 @@ use image_limit::ImageLimitView;
 pub(crate) use payload_budget::PayloadBudget;
 use payload_budget::PayloadOverflow;
 
-/// Of the window, what a prompt must at least take to be called too long: a short one is not what filled it.
+/// Divisor of the context window: a prompt is too long only if it takes at least this share, since a short one did
+/// not fill the window.
 const LONG_PROMPT: u64 = 20;
 
-/// The main conversation or a subagent's. Only its turn changes it.
+/// Main conversation or that of a subagent. Only its turn changes it.
 pub(crate) struct Conversation {
     pub(crate) record: ConversationRecord,
     pub(crate) ledger: UsageLedger,
-    /// Sent with every request, unchanged for the whole segment.
+    /// System prompt, sent with every request and unchanged for the whole segment.
     pub(crate) system: Arc<[String]>,
     pub(crate) tools: Arc<[ToolDef]>,
     messages: Vec<Arc<Message>>,
-    /// The ids of all calls in history: a second call by the same id would make it unusable.
+    /// Ids of all calls in history: a duplicate id would make the history unusable.
     call_ids: HashSet<Box<str>>,
-    /// How many messages the last request of this run carried; the cache reaches that far.
+    /// Number of messages in the last request of this run; the cache reaches that far.
     cached: Option<usize>,
-    /// How many messages went out as they are, in this run or an earlier one. Nothing joins them.
+    /// Number of messages that were sent as they are, in this run or an earlier one. Nothing is merged into them.
     sent: usize,
     /// Prompt size of the last request, for budgets.
     pub(crate) context_tokens: u64,
     pub(crate) cache_ttl: Option<CacheTtl>,
-    /// The model was last told that it plans.
+    /// Set if the model's last notice on planning was that plan mode is on.
     pub(crate) told_planning: bool,
-    /// The wall that the model may be running into.
+    /// Calls repeated without effect.
     pub(crate) repeats: RepeatedFailures,
-    /// How full the context is.
+    /// Fill level of the context window.
     pub(crate) gauge: ContextGauge,
-    /// What the messages carry that servers set limits on.
+    /// Payload of the messages on which servers set limits.
     room: PayloadBudget,
-    /// What goes to models that take few images.
+    /// View of the messages for models that accept few images.
     few_images: ImageLimitView,
     cache_watch: CacheWatch,
-    /// What hooks and servers want said before the next prompt, and a prompt of theirs.
+    /// Texts from hooks and servers to send before the next prompt, and a prompt of theirs.
     pub(crate) opening: Vec<String>,
-    /// What is said once and was.
+    /// Texts that are sent once and have been sent.
     said_once: HashSet<String>,
     pub(crate) opening_prompt: Option<String>,
-    /// The call that a hook left for later; the conversation ends with it, and it has no result.
+    /// Call deferred by a hook; the conversation ends with it, and it has no result.
     pub(crate) deferred: Option<ToolCall>,
 }
 
@@ -100,7 +101,7 @@ impl Conversation {
         }
     }
 
-    /// Changes the list of tools, if it is another one: the cached prefix ends with it.
+    /// Replaces the list of tools if it differs, which ends the cached prefix.
     pub(crate) fn set_tools(&mut self, tools: Arc<[ToolDef]>) {
         if self.tools != tools {
             self.gauge.set_tools(&tools);
@@ -108,7 +109,7 @@ impl Conversation {
         }
     }
 
-    /// Has this said before the next prompt, unless the model was told so before, also in an earlier run.
+    /// Adds a text before the next prompt, unless the model got it before, also in an earlier run.
     pub(crate) fn add_opening_once(&mut self, text: String) {
         if self.said_once.contains(&text) {
             return;
@@ -121,7 +122,7 @@ impl Conversation {
         self.said_once.insert(text);
     }
 
-    /// Counts into the purse of another conversation.
+    /// Shares the usage ledger of another conversation.
     pub(crate) fn with_ledger(mut self, ledger: UsageLedger) -> Self {
         self.ledger = ledger;
         self
@@ -135,8 +136,8 @@ impl Conversation {
         self.messages.is_empty()
     }
 
-    /// Adds what the user side says. Joins the last message only if that was not sent yet: what the model has seen
-    /// never changes. Results stay in front of text, as the wire demands.
+    /// Appends blocks to the user side. They are merged into the last message only if it was not sent yet: sent
+    /// messages never change. Results stay in front of text, as the API requires.
     pub(crate) fn push_user(&mut self, blocks: Vec<Block>) {
         if blocks.is_empty() {
             return;
@@ -159,12 +160,12 @@ impl Conversation {
         }
     }
 
-    /// What the messages carry at this moment, for whoever is about to add to it for a model with this window.
+    /// Returns the current payload of the messages, for adding to it for a model with this window.
     pub(crate) fn payload_budget(&self, window: u64) -> PayloadBudget {
         self.room.for_window(window)
     }
 
-    /// How a turn ends whose prompt cannot be sent with what is there already; `None` for one that fits.
+    /// Returns the end of a turn whose prompt cannot be sent with the existing history; `None` if it fits.
     pub(crate) fn prompt_rejection(&self, prompt: &[Block], facts: &ModelFacts) -> Option<TurnEnd> {
         if let Some(result) = prompt.iter().find(|block| block.kind() == BlockKind::ToolResult) {
             let call = result.id().unwrap_or_default();
@@ -176,7 +177,8 @@ impl Conversation {
         self.prompt_overflow(prompt, facts)
     }
 
-    /// The same for one that has nothing in the wrong place.
+    /// Returns the end of a turn whose prompt does not fit, for a prompt without misplaced content; `None` if it
+    /// fits.
     pub(crate) fn prompt_overflow(&self, prompt: &[Block], facts: &ModelFacts) -> Option<TurnEnd> {
         if let Err(full) = self.payload_budget(facts.context_window).check_fits(prompt) {
             let reason = format!("The prompt was not taken up: {}.", full.explanation());
@@ -195,7 +197,7 @@ impl Conversation {
         Some(TurnEnd::PromptUnusable { reason, because: PromptDefect::Length })
     }
 
-    /// The conversation as it is before a prompt.
+    /// Marks the state of the conversation before a prompt.
     pub(crate) fn mark_prompt(&mut self) -> PromptMark {
         PromptMark {
             messages: self.messages.len(),
@@ -205,7 +207,7 @@ impl Conversation {
         }
     }
 
-    /// Takes back what was said since, unless the model has answered.
+    /// Removes everything added since the mark, unless the model has answered. Returns true if it was removed.
     pub(crate) fn withdraw_prompt(&mut self, mark: PromptMark) -> bool {
         let since = self.messages.get(mark.messages..).unwrap_or_default();
         if since.iter().any(|message| message.role == Role::Assistant) {
@@ -223,7 +225,7 @@ impl Conversation {
         true
     }
 
-    /// Counts again what the messages carry, after some of it is gone.
+    /// Recounts the payload of the messages after a removal.
     fn recount_payload(&mut self) {
         self.room = PayloadBudget::from_messages(&self.messages);
         self.few_images = ImageLimitView::default();
@@ -231,13 +233,14 @@ impl Conversation {
         self.messages.iter().for_each(|message| self.gauge.add_blocks(message.role, &message.blocks));
     }
 
-    /// Puts notes in the place of the images and documents that no answer shows the server to take, except for those of
-    /// this prompt while it waits for its answer. Says how many blocks that changed.
+    /// Replaces images and documents that no answer has shown to be accepted by notes, except for those of this
+    /// prompt while it is unanswered. Returns the number of changed blocks.
     pub(crate) fn drop_unanswered_attachments(&mut self, prompt: &PromptMark, why: &str) -> usize {
         self.drop_attachments(self.first_unanswered(), self.unanswered_prompt_start(prompt), why)
     }
 
-    /// The same with those that the model has answered, or that came before this prompt while it waits for its answer.
+    /// Replaces images and documents that the model has answered, or that precede this prompt while it is unanswered.
+    /// Returns the number of changed blocks.
     pub(crate) fn drop_seen_attachments(&mut self, prompt: &PromptMark, why: &str) -> usize {
         self.drop_attachments(
             0,
@@ -246,7 +249,7 @@ impl Conversation {
         )
     }
 
-    /// Leaves out blocks whose type nobody here knows and a refusal names; a note stands in their place. Says how many.
+    /// Replaces blocks of an unknown type that a refusal names by notes. Returns their number.
     pub(crate) fn drop_unknown_blocks(&mut self, refusal: &str) -> usize {
         let mut shed = 0;
         for message in &mut self.messages {
@@ -269,7 +272,7 @@ impl Conversation {
         shed
     }
 
-    /// The same with every image and document.
+    /// Replaces every image and document by a note. Returns the number of changed blocks.
     pub(crate) fn drop_all_attachments(&mut self, why: &str) -> usize {
         self.drop_attachments(0, None, why)
     }
@@ -297,55 +300,55 @@ impl Conversation {
         shed
     }
 
-    /// Whether the person shows something with this very prompt, and it waits for its answer.
+    /// Returns true if the user attached content to this prompt and it is unanswered.
     pub(crate) fn has_prompt_attachments(&self, prompt: &PromptMark) -> bool {
         let Some((message, block)) = self.unanswered_prompt_start(prompt) else { return false };
         let blocks = self.messages.iter().skip(message).flat_map(|message| &message.blocks).skip(block);
         blocks.into_iter().any(|block| matches!(block.kind(), BlockKind::Image | BlockKind::Document))
     }
 
-    /// The message and the block where a prompt begins, as long as the model has not answered it.
+    /// Returns the message and the block where a prompt begins, or `None` once the model has answered it.
     fn unanswered_prompt_start(&self, prompt: &PromptMark) -> Option<(usize, usize)> {
         (self.first_unanswered() <= prompt.messages).then(|| (prompt.messages.saturating_sub(1), prompt.blocks))
     }
 
-    /// Where what the model has not answered yet begins.
+    /// Returns the index of the first message that the model has not answered.
     fn first_unanswered(&self) -> usize {
         self.messages.iter().rposition(|message| message.role == Role::Assistant).map_or(0, |at| at + 1)
     }
 
-    /// Whether a call of the reply under way may have this id. Some servers count their calls from the start again with
-    /// every reply, or give no ids at all.
+    /// Returns true if a call of the current reply may have this id. Some servers restart their call ids with every
+    /// reply, or send none at all.
     pub(crate) fn is_free_call_id(&self, id: &str, reply: &[Block]) -> bool {
         let well_formed =
             !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
         well_formed && !self.call_ids.contains(id) && call_ids(reply).all(|taken| *taken != *id)
     }
 
-    /// Where this request's cache breakpoints go; notes that the history was sent. What every turn of a session shares
-    /// ends with the facts of its place; a subagent has too few turns for a breakpoint there.
+    /// Returns the cache breakpoints of this request and marks the history as sent. The part shared by all turns of a
+    /// session ends with the environment facts; a subagent has too few turns for a breakpoint there.
     pub(crate) fn plan_cache(&mut self, is_subagent: bool) -> CachePlan {
         self.sent = self.messages.len();
         let previous_len = self.cached.replace(self.sent);
         CachePlan { ttl: self.cache_ttl, context: (!is_subagent).then_some((0, 0)), previous_len }
     }
 
-    /// Takes note of a request that is being answered. Gives what changed when the provider's cache did not know it.
+    /// Records a request that is being answered. Returns what changed if the provider's cache missed it.
     pub(crate) fn detect_cache_break(&mut self, start: &ReplyStart, facts: &ModelFacts) -> Option<CacheBreak> {
         let sent = SentPrefix::new(&self.system, &self.tools, &self.messages);
         self.cache_watch.record_request(sent, start, facts.min_cache_tokens)
     }
 
-    /// The last check before a request, of what has not been sent yet: a call without its result, or a result without
-    /// its call, would make the whole conversation unusable. By construction there is none; should one slip through, it
-    /// is mended here. Says whether that happened.
+    /// Performs the last check before a request, on the unsent messages: a call without its result, or a result
+    /// without its call, would make the whole conversation unusable. By construction there is none; if there is, it
+    /// is repaired here. Returns true if that happened.
     pub(crate) fn ensure_sendable(&mut self) -> bool {
         let mended = !is_sendable(&self.messages, self.sent) && self.repair_from(self.sent) > 0;
         debug_assert_eq!(gimlet_store::find_invalid(&self.messages), None, "a history that no server takes");
         mended
     }
 
-    /// Makes the whole history valid, whatever was sent of it. Says how much there was to mend.
+    /// Makes the whole history valid, including messages already sent. Returns the number of repairs.
     pub(crate) fn repair_history(&mut self) -> usize {
         self.repair_from(0)
     }
@@ -362,13 +365,13 @@ impl Conversation {
         damage.len()
     }
 
-    /// Takes up a reply of an earlier run whose one call waits.
+    /// Restores a reply of an earlier run whose only call is deferred.
     pub(crate) fn restore_deferred(&mut self, reply: Vec<Block>) {
         self.push_assistant(reply);
         self.defer_last_call();
     }
 
-    /// Keeps the one call of the reply that history ends with for later, as the model wrote it.
+    /// Defers the only call of the reply that ends the history, as the model wrote it.
     pub(crate) fn defer_last_call(&mut self) {
         self.deferred = self.messages.last().and_then(|last| {
             let call = last.tool_uses().next()?;
@@ -377,12 +380,12 @@ impl Conversation {
         });
     }
 
-    /// Whether the last message is the assistant's (only a paused turn may be continued like that).
+    /// Returns true if the last message is the assistant's (only a paused turn may be continued like that).
     pub(crate) fn ends_with_assistant(&self) -> bool {
         self.messages.last().is_some_and(|message| message.role == Role::Assistant)
     }
 
-    /// Whether the model's last word would be a reaction to tool results.
+    /// Returns true if the history ends with tool results.
     pub(crate) fn ends_with_results(&self) -> bool {
         self.messages
             .last()
@@ -390,7 +393,7 @@ impl Conversation {
     }
 }
 
-/// A place to go back to: where a prompt begins.
+/// Position in the conversation where a prompt begins, for going back to it.
 pub(crate) struct PromptMark {
     messages: usize,
     blocks: usize,

@@ -1,7 +1,7 @@
-//! What the conversation knows of files: which were read, how whole, and what they held then.
+//! Files known to the conversation: which were read, how completely, and their content at that time.
 //!
-//! Keys are link-free paths, so any spelling of a path finds the same entry. Whether a file changed is decided by its
-//! content's hash; time and size only say "certainly the same".
+//! Keys are symlink-free paths, so every spelling of a path finds one entry. A change is detected by the content's
+//! hash; time and size can only prove that a file is unchanged.
 
 mod file_location;
 
@@ -16,19 +16,19 @@ use unicode_normalization::UnicodeNormalization;
 
 pub use file_location::{FileLocation, open_for_reading, open_output_file};
 
-/// How the person wants files to be read and changed.
+/// The user's preferences for reading and changing files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FilePreferences {
-    /// Lines that a read gives when it names no number; as many as fit unless this says otherwise.
+    /// Number of lines of a read that specifies none; if unset, as many as fit.
     pub default_lines: Option<NonZeroU64>,
-    /// Models that look at what they change by themselves need not be made to.
+    /// Set if models that check files before changes by themselves need not be forced to.
     pub trusts_models: bool,
 }
 
-/// Most entries kept; the least recently used go first.
+/// Maximum number of entries; the least recently used are dropped first.
 const MAX_ENTRIES: usize = 1_000;
 
-/// The hash of a file's bytes.
+/// Hash of a file's bytes.
 pub type ContentHash = [u8; 32];
 
 /// Hashes file content.
@@ -36,10 +36,10 @@ pub fn hash_content(bytes: &[u8]) -> ContentHash {
     Sha256::digest(bytes).into()
 }
 
-/// Content above this size is worth a thread of its own.
+/// Size above which content is hashed on a separate thread.
 const HASHED_BESIDE: usize = 256 * 1024;
 
-/// Hashes content while other work on it goes on, such as waiting for a disk.
+/// Hashes content while other work on it runs, such as waiting for a disk.
 pub fn hash_while<T>(bytes: &[u8], work: impl FnOnce() -> T) -> (ContentHash, T) {
     if bytes.len() < HASHED_BESIDE {
         return (hash_content(bytes), work());
@@ -47,13 +47,13 @@ pub fn hash_while<T>(bytes: &[u8], work: impl FnOnce() -> T) -> (ContentHash, T)
     std::thread::scope(|scope| {
         let hashing = std::thread::Builder::new().spawn_scoped(scope, || hash_content(bytes));
         let done = work();
-        // A machine without room for another thread waits instead.
+        // If no thread can be started, the hash is computed afterwards.
         let hashed = hashing.ok().and_then(|hashing| hashing.join().ok());
         (hashed.unwrap_or_else(|| hash_content(bytes)), done)
     })
 }
 
-/// How a file stood on disk.
+/// State of a file on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStamp {
     pub modified: Option<SystemTime>,
@@ -62,35 +62,35 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    /// The stamp of bytes just read from or written to `metadata`'s file.
+    /// Creates the stamp of bytes just read from or written to the file of `metadata`.
     pub fn from_bytes(bytes: &[u8], metadata: &std::fs::Metadata) -> Self {
         Self::new(hash_content(bytes), metadata)
     }
 
-    /// The stamp of content whose hash is known already.
+    /// Creates the stamp of content whose hash is known.
     pub fn new(hash: ContentHash, metadata: &std::fs::Metadata) -> Self {
         Self { modified: metadata.modified().ok(), size: metadata.len(), hash }
     }
 }
 
-/// Which part of a file the model was given; equal views of an unchanged file need not be sent twice.
+/// Part of a file that the model has seen; equal views of an unchanged file need not be sent twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewKey {
     pub offset: Option<u64>,
     pub limit: Option<u64>,
 }
 
-/// What is known of one file.
+/// Known state of one file.
 #[derive(Clone, Debug)]
 pub struct FileState {
     pub stamp: FileStamp,
-    /// The model has seen all of it, so it may be edited or overwritten.
+    /// Set if the model has seen the whole file, so that it may be edited or overwritten.
     pub whole: bool,
     /// Views whose results are still in the conversation.
     pub views: Vec<ViewKey>,
 }
 
-/// The files of one conversation.
+/// Files of one conversation.
 #[derive(Clone, Debug, Default)]
 pub struct FileStates {
     entries: HashMap<PathBuf, FileStateEntry>,
@@ -100,12 +100,12 @@ pub struct FileStates {
 #[derive(Clone, Debug)]
 struct FileStateEntry {
     used: u64,
-    /// The name by which the file was met last; the key is its composed form.
+    /// Name under which the file was last used; the key is its normalized form.
     path: PathBuf,
     state: FileState,
 }
 
-/// One name for all spellings of accented letters: some systems give back another than they were given.
+/// Normalizes the spelling of accented letters: some systems return another form than they were given.
 fn normalize_path(path: &Path) -> Cow<'_, Path> {
     match path.to_str() {
         Some(text) if !text.is_ascii() => Cow::Owned(text.nfc().collect::<String>().into()),
@@ -114,12 +114,12 @@ fn normalize_path(path: &Path) -> Cow<'_, Path> {
 }
 
 impl FileStates {
-    /// What is known of the file at this link-free path.
+    /// Returns the state of the file at this symlink-free path, if known.
     pub fn get(&self, path: &Path) -> Option<&FileState> {
         self.entries.get(&*normalize_path(path)).map(|entry| &entry.state)
     }
 
-    /// Notes that the model was shown (part of) a file.
+    /// Records that the model was shown (part of) a file.
     pub fn record_read(&mut self, path: PathBuf, stamp: FileStamp, whole: bool, view: Option<ViewKey>) {
         let mut views = match self.get(&path) {
             Some(known) if known.stamp.hash == stamp.hash => known.views.clone(),
@@ -132,12 +132,12 @@ impl FileStates {
         self.insert(path, FileState { stamp, whole: seen_whole, views });
     }
 
-    /// Notes that gimlet wrote a file: its content is known, but no earlier view shows it any more.
+    /// Records that gimlet wrote a file: its content is known, but earlier views no longer show it.
     pub fn record_write(&mut self, path: PathBuf, stamp: FileStamp) {
         self.insert(path, FileState { stamp, whole: true, views: Vec::new() });
     }
 
-    /// Notes that a known file now stands like this, although nobody was shown it.
+    /// Updates the stamp of a known file whose new content was not shown.
     pub(crate) fn update_stamp(&mut self, path: PathBuf, stamp: FileStamp) {
         if let Some(known) = self.get(&path).filter(|known| known.stamp != stamp) {
             let whole = known.whole;
@@ -145,17 +145,17 @@ impl FileStates {
         }
     }
 
-    /// Every known path, for checks after a command that may have written.
+    /// Returns every known path, for checks after a command that may have written.
     pub fn paths(&self) -> impl Iterator<Item = (&Path, &FileState)> {
         self.entries.values().map(|entry| (entry.path.as_path(), &entry.state))
     }
 
-    /// A moment, for [`FileStates::forget_since`].
+    /// Returns the current tick, for [`FileStates::forget_since`].
     pub(crate) fn current_tick(&self) -> u64 {
         self.clock
     }
 
-    /// Forgets everything that was noted after that moment.
+    /// Removes everything recorded after the given tick.
     pub(crate) fn forget_since(&mut self, moment: u64) {
         self.entries.retain(|_, entry| entry.used <= moment);
     }

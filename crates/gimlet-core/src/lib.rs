@@ -1,7 +1,7 @@
-//! The brain: the session actor, the turn loop, the scheduler, the gate and the tool contract.
+//! Core of gimlet: the session actor, the turn loop, the scheduler, the gate and the tool contract.
 //!
-//! It knows no terminal, no HTTP and no wire protocol, and no tool by name. Front ends see it through
-//! `gimlet_proto::SessionHandle`; tools see it through [`tool::ToolContext`].
+//! It has no knowledge of a terminal, HTTP, a wire protocol, or any tool by name. Front ends use it through
+//! `gimlet_proto::SessionHandle`; tools use it through [`tool::ToolContext`].
 
 mod agents;
 mod backgrounding;

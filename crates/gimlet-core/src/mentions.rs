@@ -1,9 +1,9 @@
-//! Files that a person names in a prompt, as in `what does @src/main.rs do?`: the model gets their content with the
-//! prompt and need not ask for it. Of agents that are named, it is told that they are to do the work.
+//! Files that the user mentions in a prompt, as in `what does @src/main.rs do?`: their content is attached to the
+//! prompt. For mentioned agents, the model is instructed to let them do the work.
 //!
-//! They are read as the Read tool reads, so what it says about them holds for later edits too. No hook is asked, because
-//! no model called; the gate is, and only what it allows without a question is attached. The model can still ask for
-//! the rest by a call of its own.
+//! Files are read like by the Read tool, so the read state applies to later edits, too. No hook runs, because no
+//! model made a call; the gate decides, and only files that it allows without a question are attached. The model can
+//! still read the others by a call of its own.
 
 mod mention_parser;
 
@@ -26,18 +26,18 @@ use crate::tool::PathContext;
 use crate::turn::{Turn, append_meta_message, apply_changes};
 use mention_parser::Mention;
 
-/// The tool that reads them.
+/// Tool that reads the files.
 const READER: &str = "Read";
-/// More files than this in one prompt are left to the model.
+/// Maximum number of files per prompt; further ones are left to the model.
 const MOST_FILES: usize = 20;
-/// So many different names are looked for; pasted text can hold any number.
+/// Maximum number of different names that are resolved; pasted text can hold any number.
 const MOST_NAMES: usize = 200;
-/// What is listed of a folder.
+/// Maximum number of listed folder entries.
 const MOST_ENTRIES: usize = 500;
-/// What is looked at of a folder.
+/// Maximum number of scanned folder entries.
 const MOST_LOOKED_AT: usize = 20_000;
 
-/// What a prompt names, as far as that is to be looked for at all.
+/// Returns the mentions in a prompt, or none if mentions do not apply to it.
 pub(crate) fn find_mentions(turn: &Turn, said: &SubmittedPrompt) -> Vec<Mention> {
     if turn.scope.subagent.is_some() || turn.scope.services.paths().env.flag("CLAUDE_CODE_DISABLE_ATTACHMENTS") {
         return Vec::new();
@@ -59,7 +59,7 @@ pub(crate) fn find_mentions(turn: &Turn, said: &SubmittedPrompt) -> Vec<Mention>
     named
 }
 
-/// Attaches what a prompt names, behind the prompt. An interrupt leaves out what is not attached yet.
+/// Attaches the mentioned files after the prompt. On an interrupt the rest is left out.
 pub(crate) async fn attach_mentions(
     conversation: &mut Conversation,
     turn: &Turn,
@@ -69,7 +69,7 @@ pub(crate) async fn attach_mentions(
     if named.is_empty() {
         return;
     }
-    // A rule that came since the last call holds for this as well.
+    // Rules changed since the last call apply here as well.
     turn.scope.gate.refresh_settings(&turn.scope).await;
     let named = announce_mentioned_agents(conversation, turn, named);
     let mut found = Vec::new();
@@ -91,7 +91,7 @@ pub(crate) async fn attach_mentions(
     }
 }
 
-/// Tells the model which agents the prompt asks for, and leaves the other names.
+/// Instructs the model to use the mentioned agents. Returns the other mentions.
 fn announce_mentioned_agents(conversation: &mut Conversation, turn: &Turn, named: Vec<Mention>) -> Vec<Mention> {
     let scope = &turn.scope;
     if !scope.tools.offered().any(|tool| tool.name() == LAUNCHER) {
@@ -131,7 +131,7 @@ async fn read_mentions(
         if !seen.insert(place.clone()) {
             continue;
         }
-        // Like no call's: the ledger and the files of large results go by it.
+        // Unique among calls: the ledger and the files of large results use it.
         let id = ToolUseId::new(format!("mention_{prompt}_{}", found.len()));
         if let Some(settled) = read_file(turn, &place, &id, &paths).await {
             found.push((place.display_path(), (id, settled)));
@@ -139,7 +139,7 @@ async fn read_mentions(
     }
 }
 
-/// What a name stands for.
+/// File or folder that a mention refers to.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct MentionTarget {
     path: PathBuf,
@@ -148,10 +148,10 @@ struct MentionTarget {
 }
 
 impl MentionTarget {
-    /// The first spelling of a name that something has.
+    /// Returns the target of the first candidate that exists.
     async fn resolve(mention: &Mention, paths: &PathContext) -> Option<Self> {
         for (spelled, lines) in mention.candidate_paths() {
-            // Without `..`, as the gate sees it: what is looked at is what is judged.
+            // Without `..`, as the gate sees it: the checked path is the judged path.
             let path = paths.expand_path(Path::new(spelled));
             if let Ok(metadata) = tokio::fs::metadata(&path).await {
                 return Some(Self { path, lines, is_folder: metadata.is_dir() });
@@ -168,7 +168,7 @@ impl MentionTarget {
     }
 }
 
-/// Reads one; `None` when that fails or needs a question.
+/// Reads one target; `None` if that fails or needs a question.
 async fn read_file(turn: &Turn, place: &MentionTarget, id: &ToolUseId, paths: &PathContext) -> Option<CallResult> {
     let mut input = json!({ "file_path": place.path.to_str()? });
     if let Some((first, last)) = place.lines {
@@ -191,7 +191,7 @@ async fn read_file(turn: &Turn, place: &MentionTarget, id: &ToolUseId, paths: &P
     Some(settled)
 }
 
-/// The names in a folder, without those that rules keep closed.
+/// Lists the names in a folder, except for those that rules deny.
 async fn list_folder(permit: &Permit, spelled: PathBuf) -> Option<CallResult> {
     let closed = permit.denied_files();
     let (_, real) = permit.resolved().iter().find(|(path, _)| *path == spelled)?.clone();
@@ -204,7 +204,7 @@ async fn list_folder(permit: &Permit, spelled: PathBuf) -> Option<CallResult> {
                 continue;
             }
             let folder = if entry.file_type().is_ok_and(|kind| kind.is_dir()) { "/" } else { "" };
-            // A name can hold anything, also lines of its own.
+            // A name can hold anything, also line breaks.
             names.push(format!("{}{folder}", name.to_string_lossy().escape_debug()));
         }
         names.sort_unstable();

@@ -1,23 +1,23 @@
-//! What can be changed while a session runs and is read at every request: the model and how it thinks.
+//! Settings that can change while a session runs and are read at every request: the model and its thinking.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_proto::{PermissionMode, ThinkingDisplay, ThinkingMode, check_model_name, model_for_phase};
 
-/// A session's choices of model. Clones share them.
+/// Model selection of a session. Clones share it.
 #[derive(Clone)]
 pub(crate) struct LiveModelSelection {
     now: Arc<Mutex<ModelSelection>>,
     start: Arc<ModelSelection>,
 }
 
-/// One position of the dials.
+/// Current values of the selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ModelSelection {
-    /// An id or an alias.
+    /// Model id or alias.
     pub(crate) model: String,
     pub(crate) thinking: ThinkingMode,
-    /// `None`: as the provider was told at its start.
+    /// `None`: as configured for the provider at its start.
     pub(crate) display: Option<ThinkingDisplay>,
     pub(crate) effort: Option<String>,
 }
@@ -31,41 +31,41 @@ impl LiveModelSelection {
         self.lock().clone()
     }
 
-    /// The model of the moment; which one it is may follow the mode.
+    /// Returns the current model, which may depend on the mode.
     pub(crate) fn model(&self, mode: PermissionMode) -> String {
         model_for_phase(&self.lock().model, mode == PermissionMode::Plan).to_owned()
     }
 
-    /// Changes the model; `None` goes back to the first.
+    /// Sets the model; `None` restores the initial one.
     pub(crate) fn set_model(&self, model: Option<String>) -> Result<(), String> {
         let model = self.resolve_model(model)?;
         self.lock().model = model;
         Ok(())
     }
 
-    /// The model that such a wish means.
+    /// Resolves a requested model; `None` means the initial one.
     pub(crate) fn resolve_model(&self, model: Option<String>) -> Result<String, String> {
         let model = model.filter(|model| model != "default").unwrap_or_else(|| self.start.model.clone());
         check_model_name(&model)?;
         Ok(model)
     }
 
-    /// Changes how hard the model thinks; `None` goes back to the start.
+    /// Sets the thinking effort; `None` restores the initial one.
     pub(crate) fn set_effort(&self, effort: Option<String>) {
         self.lock().effort = effort.or_else(|| self.start.effort.clone());
     }
 
-    /// How hard the model thinks, unless that is still as it was at the start.
+    /// Returns the thinking effort if it differs from the initial one.
     pub(crate) fn changed_effort(&self) -> Option<String> {
         self.current().effort.filter(|effort| self.start.effort.as_ref() != Some(effort))
     }
 
-    /// Changes how the model thinks; `None` goes back to the start.
+    /// Sets the thinking mode; `None` restores the initial one.
     pub(crate) fn set_thinking(&self, thinking: Option<ThinkingMode>) {
         self.lock().thinking = thinking.unwrap_or(self.start.thinking);
     }
 
-    /// Changes what is seen of the thinking; `None` goes back to the start.
+    /// Sets the display of thinking; `None` restores the initial one.
     pub(crate) fn set_display(&self, display: Option<ThinkingDisplay>) {
         self.lock().display = display;
     }

@@ -1,4 +1,4 @@
-//! Panics inside a session become the failure of the call or turn that they happened in, and are told with their place.
+//! Panics inside a session become the error of their call or turn, and are reported with their location.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -13,16 +13,16 @@ use crate::services::SessionServices;
 use crate::tool::{ErrorClass, ToolError};
 
 thread_local! {
-    /// Where the last panic of this thread happened.
+    /// Location of the last panic of this thread.
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Remembers where a panic happens, for whoever catches it. The panic hook of the program calls this.
+/// Records the location of a panic for the code that catches it. Called by the program's panic hook.
 pub fn note_panic(info: &PanicHookInfo<'_>) {
     PLACE.with_borrow_mut(|place| *place = info.location().map(ToString::to_string));
 }
 
-/// A panic that was caught.
+/// Caught panic.
 #[derive(Debug)]
 pub(crate) struct CaughtPanic {
     message: String,
@@ -36,12 +36,12 @@ impl CaughtPanic {
         Self { message: text.unwrap_or("no message").to_owned(), place: PLACE.take() }
     }
 
-    /// Writes the panic to the debug log. `doing` says what failed, as in "Bash: deciding".
+    /// Writes the panic to the debug log. `doing` names the failed step, as in "Bash: deciding".
     pub(crate) fn log(&self, scope: &CallScope, doing: &str) {
         self.log_for(&scope.services, &scope.agent, doing);
     }
 
-    /// The same outside of a conversation.
+    /// Writes a panic outside of a conversation to the debug log.
     pub(crate) fn log_for(&self, services: &SessionServices, agent: &AgentPath, doing: &str) {
         let place = self.place.as_deref().unwrap_or("an unknown place");
         let text = format!("internal error in {place} ({doing}): {}", self.message);
@@ -54,12 +54,12 @@ pub(crate) fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, CaughtPanic> 
     catch_unwind(AssertUnwindSafe(run)).map_err(|payload| CaughtPanic::new(&*payload))
 }
 
-/// Waits for a future and catches its panic.
+/// Awaits a future and catches its panic.
 pub(crate) async fn catch_panic_async<T>(work: impl Future<Output = T>) -> Result<T, CaughtPanic> {
     AssertUnwindSafe(work).catch_unwind().await.map_err(|payload| CaughtPanic::new(&*payload))
 }
 
-/// Does one step of a call before it runs. A panic in it is logged and becomes the error of that call.
+/// Runs one step of a call before it starts. A panic in it is logged and becomes the error of that call.
 pub(crate) fn run_call_step<T>(
     scope: &CallScope,
     tool: &str,

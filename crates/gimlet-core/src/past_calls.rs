@@ -1,7 +1,8 @@
-//! The calls of a resumed conversation, for tools that rebuild what they knew from what they did.
+//! Calls of a resumed conversation, from which tools can rebuild their state.
 //!
-//! Nothing is read or parsed until a tool asks, and then only what it asks for: a resumed session that never looks back
-//! pays nothing. What comes back was written by an earlier run, maybe of another program, and is checked like any input.
+//! Nothing is read or parsed until a tool requests it, and then only the requested part, so a resumed session without
+//! such requests has no cost. The data was written by an earlier run, possibly of another program, and is validated
+//! like any input.
 
 use std::sync::Arc;
 
@@ -11,14 +12,14 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-/// What the conversation did before this run.
+/// Calls of the conversation before this run.
 #[derive(Default)]
 pub struct PastCalls {
     history: Vec<Arc<Message>>,
     outputs: ToolOutputs,
 }
 
-/// Members that say that the model did not get the output as it stands.
+/// Members showing that the model did not get the output unchanged.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WithheldOutput {
@@ -28,12 +29,12 @@ struct WithheldOutput {
 
 impl PastCalls {
     pub fn new(history: Vec<Arc<Message>>, outputs: ToolOutputs) -> Self {
-        // Without outputs there is nothing to tell, and nothing to hold on to.
+        // Without outputs the history is of no use and need not be kept.
         let history = if outputs.is_empty() { Vec::new() } else { history };
         Self { history, outputs }
     }
 
-    /// Every call, the latest first.
+    /// Returns every call, the latest first.
     pub fn latest_first(&self) -> impl Iterator<Item = ToolUseParts<'_>> {
         self.history.iter().rev().flat_map(|message| {
             let calls: Vec<_> = message.tool_uses().collect();
@@ -41,7 +42,7 @@ impl PastCalls {
         })
     }
 
-    /// What a call that succeeded gave back, as far as the model got all of it and it has the form of a `T`.
+    /// Returns the output of a successful call, if the model got all of it and it parses as a `T`.
     pub fn output<T: DeserializeOwned>(&self, call: &str) -> Option<T> {
         let output: Box<RawValue> = self.outputs.read(call).ok().flatten()?;
         let withheld: WithheldOutput = serde_json::from_str(output.get()).ok()?;

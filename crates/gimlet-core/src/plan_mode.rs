@@ -1,7 +1,7 @@
-//! Planning: where a session's plan is kept, and what the model is told when plan mode begins and ends.
+//! Planning: the session's plan file, and the messages for the model when plan mode begins and ends.
 //!
-//! What may run while planning is the gate's to decide. This only tells the model, once for each change of the mode, so
-//! that the words are in the conversation whoever changed it: a flag, a person, a program or a tool.
+//! The gate decides what may run while planning. This file only informs the model, once for each change of the mode,
+//! so that the conversation includes it for every cause: a flag, the user, a program or a tool.
 
 use std::path::PathBuf;
 
@@ -10,18 +10,18 @@ use gimlet_proto::{AgentPath, PermissionMode};
 use crate::conversation::Conversation;
 use crate::turn::{self, Turn};
 
-/// How a session plans.
+/// Planning configuration of a session.
 #[derive(Clone, Debug, Default)]
 pub struct PlanConfig {
-    /// Where this session's plan goes; nothing needs to be there yet.
+    /// Path of this session's plan file, which need not exist yet.
     pub file: Option<PathBuf>,
-    /// The conversation that is resumed ended while planning, so that the model still believes it.
+    /// Set if the resumed conversation ended in plan mode, so that the model still assumes it.
     pub was_planning: bool,
-    /// What whoever drives the session wants the model told besides.
+    /// Additional planning instructions from the client.
     pub instructions: Option<String>,
 }
 
-/// Tells the model that plan mode began or ended since it last heard of it.
+/// Informs the model if plan mode began or ended since the last message about it.
 pub(crate) fn announce_mode_change(conversation: &mut Conversation, turn: &Turn) {
     let mode = turn.scope.gate.mode_for(&turn.scope);
     let planning = mode == PermissionMode::Plan;

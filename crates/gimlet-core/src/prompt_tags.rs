@@ -1,8 +1,9 @@
-//! The marks by which gimlet tells the model whose words something is, and how words of others are kept from having them.
+//! Tags by which gimlet marks the origin of text for the model, and the escaping that keeps other text from forging
+//! them.
 
 use std::borrow::Cow;
 
-/// Tags by which gimlet and others mark what is not the model's or a tool's own text.
+/// Tags by which gimlet and others mark text that is not the model's or a tool's own.
 const TAGS: &[&str] = &[
     "system-reminder",
     "system",
@@ -23,23 +24,23 @@ const TAGS: &[&str] = &[
     "command-message",
 ];
 
-/// Around what a server says about using it.
+/// Tag around a server's instructions.
 pub(crate) const SERVER_INSTRUCTIONS: &str = "server-instructions";
 
-/// Words before a colon at the start of a line that look like another speaker.
+/// Words that look like another speaker before a colon at the start of a line.
 const ROLES: &[&str] = &["human", "user", "assistant", "system", "developer"];
 
-/// A text in which nothing passes for a mark of somebody else.
+/// Escapes everything in a text that could pass for a tag or another speaker.
 pub fn neutralize_tags(text: &str) -> String {
     escape_roles(&escape_tags(text)).into_owned()
 }
 
-/// The same for data, where a line may well begin with `user:`: only tags are broken.
+/// Escapes only tags, for data in which a line may well begin with `user:`.
 pub fn escape_tags(text: &str) -> Cow<'_, str> {
     gimlet_proto::escape_tags(text, TAGS)
 }
 
-/// `Human:` at the start of a line becomes `Human\:`.
+/// Escapes `Human:` at the start of a line to `Human\:`.
 fn escape_roles(text: &str) -> Cow<'_, str> {
     let is_role = |line: &str| {
         let word = line.split(':').next().filter(|word| word.len() < line.len())?;

@@ -1,7 +1,7 @@
-//! The conversation's record on disk, as the turn writes it.
+//! Record of the conversation on disk, as the turn writes it.
 //!
-//! Trouble with the disk never loses the conversation: it goes on in memory, the person is told once, and print mode
-//! ends with an error.
+//! A disk error never loses the conversation: it continues in memory, the user is warned once, and print mode ends
+//! with an error.
 
 use std::io::ErrorKind;
 
@@ -11,15 +11,15 @@ use gimlet_store::{
 };
 use serde_json::value::{RawValue, to_raw_value};
 
-/// Writes what happens, in order.
+/// Writer of the conversation's entries, in order.
 pub struct ConversationRecord {
     transcript: Transcript,
-    /// The last entry before the reply under way; a void reply is forgotten back to here.
+    /// Last entry before the current reply; a void reply is rewound to here.
     reply_start: Option<EntryId>,
-    /// What went wrong and was not told yet.
+    /// Write error that was not reported yet.
     trouble: Option<TranscriptError>,
     warned: bool,
-    /// What the session had used before this run.
+    /// Usage of the session before this run.
     used_before: Vec<ModelUsage>,
 }
 
@@ -28,23 +28,23 @@ impl ConversationRecord {
         Self { transcript, reply_start: None, trouble: None, warned: false, used_before: Vec::new() }
     }
 
-    /// Goes on counting from what the session had used when it was resumed.
+    /// Sets the usage of the session before it was resumed, to which this run is added.
     pub fn with_prior_usage(mut self, used_before: Vec<ModelUsage>) -> Self {
         self.used_before = used_before;
         self
     }
 
-    /// The transcript itself, for titles and other metadata at the start of a session.
+    /// Returns the transcript, for titles and other metadata at the start of a session.
     pub fn transcript(&mut self) -> &mut Transcript {
         &mut self.transcript
     }
 
-    /// Where subagents write.
+    /// Returns the transcripts of subagents.
     pub(crate) fn agent_transcripts(&self) -> AgentTranscripts {
         self.transcript.agent_transcripts()
     }
 
-    /// A prompt, under the id that it was promised if hooks were told of one.
+    /// Appends a prompt, under the id already announced to hooks if there is one.
     pub(crate) fn append_prompt(&mut self, said: &SubmittedPrompt, promised: Option<EntryId>) -> EntryId {
         let kind = if said.synthetic || said.meta { UserEntryKind::Meta } else { UserEntryKind::Prompt };
         self.transcript.user(UserEntry {
@@ -56,7 +56,7 @@ impl ConversationRecord {
         })
     }
 
-    /// Something that gimlet tells the model.
+    /// Appends a message from gimlet to the model.
     pub(crate) fn append_meta(&mut self, text: &str) {
         let blocks = [Block::text(text)];
         self.transcript.user(UserEntry {
@@ -73,17 +73,17 @@ impl ConversationRecord {
         self.transcript.mark_sent();
     }
 
-    /// What the reply that begins is called.
+    /// Returns the id of the reply that begins.
     pub(crate) fn reply_id(&mut self, given: &str) -> String {
         self.transcript.claim_reply_id(given)
     }
 
-    /// Forgets the reply under way: what follows continues from before it. Its entries stay, unreferenced.
+    /// Rewinds the current reply: later entries continue from before it. Its entries stay, unreferenced.
     pub(crate) fn rewind_reply(&mut self) {
         self.transcript.rewind_to(self.reply_start.clone());
     }
 
-    /// One block of a reply. With `end`, it is the last one.
+    /// Appends one block of a reply. With `end`, it is the last one.
     pub(crate) fn append_assistant_block(
         &mut self,
         start: &ReplyStart,
@@ -102,7 +102,7 @@ impl ConversationRecord {
         self.transcript.append_assistant(&head, block)
     }
 
-    /// A failure that stands where a reply should. Not part of history.
+    /// Appends an error in place of a reply. It is not part of the history.
     pub(crate) fn append_api_error(&mut self, text: &str) -> EntryId {
         let head = AssistantHead { model: "<synthetic>".to_owned(), is_api_error: true, ..AssistantHead::default() };
         self.transcript.append_assistant(&head, &Block::text(text))
@@ -112,18 +112,18 @@ impl ConversationRecord {
         self.transcript.append_tool_result(block, Some(output))
     }
 
-    /// The result of a call as whoever drives the session gave it.
+    /// Appends the result of a call as supplied by the client.
     pub(crate) fn append_answer(&mut self, uuid: Option<EntryId>, block: &Block, output: &RawValue) -> EntryId {
         self.transcript.answer(uuid, block, output)
     }
 
-    /// Marks an interrupt; gives the marker's text too.
+    /// Appends an interrupt marker; also returns its text.
     pub(crate) fn append_interrupt(&mut self, in_tools: bool) -> (EntryId, &'static str) {
         let what = if in_tools { InterruptKind::ToolUse } else { InterruptKind::Reply };
         (self.transcript.append_interrupted(what), what.marker())
     }
 
-    /// The answer in the form that was asked for, at the end of its turn.
+    /// Appends the structured answer at the end of its turn.
     pub(crate) fn append_structured_output(&mut self, answer: &RawValue) {
         let attachment = serde_json::json!({ "type": "structured_output", "data": answer });
         if let Ok(attachment) = to_raw_value(&attachment) {
@@ -131,28 +131,28 @@ impl ConversationRecord {
         }
     }
 
-    /// A call waits, and is to run when the conversation goes on.
+    /// Appends a deferred call, to be run when the conversation continues.
     pub(crate) fn append_deferred(&mut self, call: &ToolUseId) {
         self.transcript.append_deferred(call);
     }
 
-    /// A call that waited is about to run.
+    /// Appends that a deferred call is about to run.
     pub(crate) fn append_resumed(&mut self, call: &ToolUseId) {
         self.transcript.resumed(call);
     }
 
-    /// Everything so far made durable. Starts at once; awaiting it is up to the caller.
+    /// Makes all entries durable. Starts at once; the caller may await it.
     pub(crate) fn sync(&mut self) -> SyncFuture {
         self.transcript.sync()
     }
 
-    /// Waits until everything so far is durable. Trouble is remembered and told once.
+    /// Waits until all entries are durable. An error is kept and reported once.
     pub(crate) async fn wait_durable(&mut self) {
         let outcome = self.transcript.sync().await;
         self.note_sync_result(outcome);
     }
 
-    /// Takes note of how a [`ConversationRecord::sync`] went.
+    /// Records the result of a [`ConversationRecord::sync`].
     pub(crate) fn note_sync_result(&mut self, outcome: Result<(), TranscriptError>) {
         if let Err(error) = outcome {
             self.trouble.get_or_insert(error);
@@ -165,28 +165,28 @@ impl ConversationRecord {
         self.transcript.end_turn();
     }
 
-    /// What went wrong with the disk, said once in a session.
+    /// Takes the warning about a disk error; returned once per session.
     pub(crate) fn take_warning(&mut self) -> Option<String> {
         let trouble = self.trouble.take().or_else(|| self.transcript.take_error())?;
         let first = !std::mem::replace(&mut self.warned, true);
         first.then(|| match &trouble {
-            // Nothing is lost, but whoever removed it should know that it is there again.
+            // Nothing is lost, but the user who removed the file should know that it exists again.
             TranscriptError::Removed { .. } => trouble.to_string(),
             _ => format!("this session cannot be saved: {trouble}. {}", error_advice(&trouble)),
         })
     }
 
-    /// Ends the writing; trouble is there to be taken afterwards.
+    /// Ends the writing; an error can be taken afterwards.
     pub(crate) async fn close(&mut self) {
         let outcome = self.transcript.close().await;
         self.note_sync_result(outcome);
     }
 }
 
-/// What a person can do about it.
+/// Returns advice for the user about an error.
 fn error_advice(trouble: &TranscriptError) -> &'static str {
     match trouble.io_kind() {
-        // A disk that fills up takes a part of the last record.
+        // A disk that fills up accepts a part of the last record.
         Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge | ErrorKind::WriteZero) => {
             "Free some space there"
         }

@@ -1,7 +1,7 @@
-//! Credentials, masked before text enters history or a log: gimlet's own, and those that the environment holds.
+//! Masking of credentials before text enters history or a log: gimlet's own, and those in the environment.
 //!
-//! A command may print the environment, a file may hold the key: what a tool gives back is searched for the exact
-//! values, all of them in one pass. What the person wrote is never touched.
+//! A command may print the environment, and a file may hold a key, so tool results are searched for the exact values,
+//! all in one pass. Text from the user is never changed.
 
 mod token_shapes;
 
@@ -19,33 +19,32 @@ use gimlet_proto::{ContentPart, Env, ResultContent, Secret, View};
 
 pub use token_shapes::mask_tokens;
 
-/// What stands in a secret's place.
+/// Replacement for a secret.
 const MASK: &str = "***";
-/// Shorter values are no secrets but placeholders for local servers, and would be found everywhere.
+/// Minimum length of a secret: shorter values are placeholders for local servers, and would match everywhere.
 const SHORTEST: usize = 8;
-/// A value of letters alone, or of digits alone, is a word or a number of everyday use unless it is longer than this.
+/// Maximum length at which a value of letters alone, or of digits alone, counts as a common word or number.
 const LONGEST_WORD: usize = 15;
-/// Its lines are headers, whose names are no secrets.
+/// Variable whose lines are headers, whose names are not secret.
 const HEADERS: &str = "ANTHROPIC_CUSTOM_HEADERS";
-/// It chooses a credential by a name that everybody may know.
+/// Variable that selects a credential by a name that is not secret.
 const CHOICE: &str = "AWS_PROFILE";
 
-/// More values than this are not kept: a helper that prints another key each time has made the first ones useless
-/// long before.
+/// Maximum number of values: if a helper prints a new key each time, the first ones have expired long before.
 const MOST: usize = 256;
 
-/// The values to mask. Copies share them, so what one learns all of them mask.
+/// Values to mask. Clones share them, so a value added to one is masked by all.
 #[derive(Clone, Default)]
 pub struct Redactor {
     known: Arc<RwLock<KnownSecrets>>,
 }
 
-/// What is masked.
+/// Masked values.
 #[derive(Default)]
 struct KnownSecrets {
-    /// The oldest first.
+    /// Values, oldest first.
     values: Vec<Secret>,
-    /// Finds any of them; nothing while there is none.
+    /// Search automaton for all values; `None` if there are none.
     finder: Option<AhoCorasick>,
 }
 
@@ -61,10 +60,10 @@ impl KnownSecrets {
         true
     }
 
-    /// Where one value is the beginning of another, the longer one is what stands there.
+    /// Rebuilds the automaton. If one value is a prefix of another, the longer one matches.
     fn rebuild_finder(&mut self) {
         let values = self.values.iter().map(Secret::expose);
-        // Only more text than fits into memory makes it fail; 256 values are not that.
+        // Building fails only for more text than fits into memory, which 256 values are not.
         self.finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(values).ok();
     }
 }
@@ -82,12 +81,12 @@ impl Redactor {
         redactor
     }
 
-    /// Masks this value, too, from now on.
+    /// Adds a value to mask.
     pub fn add_secret(&self, secret: Secret) {
         self.add_secrets([secret]);
     }
 
-    /// Masks the values of all variables whose names say that they hold a credential.
+    /// Adds the values of all variables whose names indicate a credential.
     pub fn add_environment(&self, env: &Env) {
         let text = env.vars().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
         let named = text.filter(|(name, _)| is_credential_name(name) && *name != CHOICE);
@@ -98,14 +97,14 @@ impl Redactor {
         self.add_secrets(values.filter(|value| looks_secret(value)).map(Secret::new));
     }
 
-    /// Masks the values of headers, also without the word that says what kind of credential follows.
+    /// Adds the values of headers, with and without the word for the credential's type.
     pub fn add_headers<'v>(&self, values: impl IntoIterator<Item = &'v str>) {
         let parts = values.into_iter().flat_map(|value| [Some(value), value.split_once(' ').map(|(_, rest)| rest)]);
         let parts = parts.flatten().map(str::trim).filter(|value| looks_secret(value));
         self.add_secrets(parts.map(Secret::new));
     }
 
-    /// Masks every value also where it is spelt in this way.
+    /// Adds another encoding of every value.
     pub fn add_encoding(&self, spelling: impl Fn(&str) -> String) {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let spelt: Vec<Secret> = known.values.iter().map(|value| Secret::new(spelling(value.expose()))).collect();
@@ -114,11 +113,11 @@ impl Redactor {
     }
 
     fn add_secrets(&self, secrets: impl IntoIterator<Item = Secret>) {
-        // A list of values is whole whatever a panicking holder was doing.
+        // The list of values is complete even if a holder of the lock panicked.
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let mut is_news = false;
         for secret in secrets {
-            // What tools give to programs is JSON, where some values are spelt in another way.
+            // Tool output for programs is JSON, in which some values are escaped.
             let spelt = serde_json::to_string(secret.expose()).unwrap_or_default();
             let spelt = spelt.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default();
             is_news |= known.add(Secret::new(spelt));
@@ -129,7 +128,7 @@ impl Redactor {
         }
     }
 
-    /// The text without secrets.
+    /// Returns the text with secrets masked.
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let Some(finder) = &known.finder else { return Cow::Borrowed(text) };
@@ -147,7 +146,7 @@ impl Redactor {
         Cow::Owned(masked)
     }
 
-    /// Masks a file of a session's own, which is left as it is when there is nothing to mask. Blocking.
+    /// Masks secrets in a session file, which is left unchanged if there are none. Blocks.
     pub(crate) fn mask_file(&self, path: &Path) -> io::Result<()> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let Some(finder) = known.finder.clone() else { return Ok(()) };
@@ -196,14 +195,14 @@ impl Redactor {
     }
 }
 
-/// Copies everything but the values; says whether there was one. A value may lie across two reads.
+/// Copies everything but the values. Returns true if there was one. A value may span two reads.
 fn copy_masked(finder: &AhoCorasick, mut from: impl Read, mut to: impl Write) -> io::Result<bool> {
     const CHUNK: u64 = 1 << 20;
     let longest = finder.max_pattern_len();
     let (mut waiting, mut any) = (Vec::new(), false);
     loop {
         let ended = from.by_ref().take(CHUNK).read_to_end(&mut waiting)? == 0;
-        // What could be the beginning of a value waits for the next read.
+        // A possible beginning of a value is kept for the next read.
         let sure = if ended { waiting.len() } else { (waiting.len() + 1).saturating_sub(longest) };
         let mut done = 0;
         for found in finder.find_iter(&waiting).take_while(|found| found.start() < sure) {
@@ -220,8 +219,8 @@ fn copy_masked(finder: &AhoCorasick, mut from: impl Read, mut to: impl Write) ->
     }
 }
 
-/// Whether the value of a variable with a telling name can be a secret: not a switch, a number, a word, or the place of
-/// a file or a server. Masked, those would be missing wherever they stand in code.
+/// Returns true if the value of a variable named like a credential can be a secret: not a switch, number, word, file
+/// path or server address. Masking those would remove them throughout code.
 fn looks_secret(value: &str) -> bool {
     let is_word = value.chars().all(|char| char.is_alphabetic() || matches!(char, '-' | '_' | '.'));
     let is_number = value.chars().all(|char| char.is_ascii_digit() || matches!(char, '-' | '_' | '.' | ','));

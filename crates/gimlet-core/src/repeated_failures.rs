@@ -1,7 +1,7 @@
-//! Noticing a model that makes the same call again and again without effect.
+//! Detection of a model that repeats a call without effect.
 //!
-//! A call counts when it failed or only read, and gave the same result as the last time, with nothing changed in between.
-//! Calls that are far apart, or with a wait between them, do not count: whoever waits expects a change.
+//! A call counts if it failed or only read, and returned the result of the last time, with no change in between.
+//! Calls that are far apart, or with a wait between them, do not count: after a wait, a change is expected.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,24 +14,24 @@ use crate::call_result::CallResult;
 use crate::tool::{ErrorClass, PreparedCall};
 use gimlet_proto::{AccessNeed, ContentPart, ResultContent, StopCause, ToolUseId, TurnEnd};
 
-/// From here on the model is told to change its approach.
+/// Count at which the model is advised to change its approach.
 const ADVISED_AT: u32 = 4;
-/// From here on it is told so in stronger words.
+/// Count at which the advice becomes stronger.
 const URGED_AT: u32 = 8;
-/// The user is asked before a call that would be the one of this number.
+/// Count before which the user is asked.
 pub(crate) const ASKED_AT: u32 = 12;
-/// The turn ends.
+/// Count at which the turn ends.
 const ENDED_AT: u32 = 20;
-/// Calls that are this far apart do not count.
+/// Interval above which calls do not count.
 const APART: Duration = Duration::from_secs(10);
-/// A call that takes this long may have been meant to wait.
+/// Running time above which a call may have been meant to wait.
 const WAIT: Duration = Duration::from_secs(1);
-/// Ids of calls that are shorter than this are not looked for in results.
+/// Minimum length of call ids that are searched for in results.
 const SHORTEST_ID: usize = 6;
-/// So many different calls are kept in mind.
+/// Maximum number of different calls kept.
 const MAX_CALLS: usize = 256;
 
-/// What a call means, however it was written: the tool and its input with repaired names and whole paths.
+/// Fingerprint of a call, regardless of its spelling: the tool and its input with repaired names and expanded paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CallFingerprint(u64);
 
@@ -40,7 +40,7 @@ impl CallFingerprint {
         Self::from_hash_of((&prepared.tool, &prepared.input))
     }
 
-    /// Of a call that was not understood: its words.
+    /// Computes the fingerprint of a call that could not be parsed from its raw text.
     pub(crate) fn from_raw_call(call: &ToolCall) -> Self {
         Self::from_hash_of((&call.name, call.input.get()))
     }
@@ -56,26 +56,26 @@ fn hash(parts: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Whether a call waits by itself.
+/// Returns true if the call waits by itself.
 pub(crate) fn sleeps(prepared: &PreparedCall) -> bool {
     let is_sleep = |text: &str| text.split(|c: char| !c.is_alphanumeric()).any(|word| word == "sleep");
     prepared.needs.iter().any(|need| matches!(need, AccessNeed::Run(text) if is_sleep(text)))
 }
 
-/// A call as far as repeating goes.
+/// Properties of a call that matter for repetition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RepeatableCall {
     pub(crate) meaning: CallFingerprint,
     pub(crate) read_only: bool,
-    /// It waits by itself.
+    /// Set if the call waits by itself.
     pub(crate) sleeps: bool,
     pub(crate) took: Duration,
 }
 
-/// What a result says, as a number. Files that are named after the call do not make it another one.
+/// Returns the digest of a result. File names that contain the call's id do not change it.
 pub(crate) fn result_digest(call: &ToolUseId, settled: &CallResult) -> u64 {
     let id = call.as_str();
-    // A short one could be a part of any word.
+    // A short id could be part of any word.
     let plain = |text: &str| if id.len() < SHORTEST_ID { text.to_owned() } else { text.replace(id, "") };
     match &settled.content {
         ResultContent::Text(text) => hash((settled.error.is_some(), plain(text))),
@@ -93,17 +93,17 @@ fn part_text(part: &ContentPart) -> String {
     }
 }
 
-/// One call and how often it came without effect.
+/// A call with the number of its repetitions without effect.
 #[derive(Debug)]
 struct RepeatRecord {
     result: u64,
     count: u32,
     last: Instant,
-    /// The reply that made it last. Several in one reply count as one.
+    /// Last reply that made the call. Several in one reply count as one.
     reply: u64,
 }
 
-/// The calls of a turn that had no effect.
+/// Calls of a turn that had no effect.
 #[derive(Default)]
 pub(crate) struct RepeatedFailures {
     seen: HashMap<CallFingerprint, RepeatRecord>,
@@ -111,23 +111,23 @@ pub(crate) struct RepeatedFailures {
 }
 
 impl RepeatedFailures {
-    /// Somebody said something new: from here on everything counts anew.
+    /// Resets all counts, after a new prompt.
     pub(crate) fn clear(&mut self) {
         self.seen.clear();
     }
 
-    /// The results that follow are those of another reply.
+    /// Starts the next reply.
     pub(crate) fn begin_reply(&mut self) {
         self.reply += 1;
     }
 
-    /// The calls that the user is asked about before they are made once more.
+    /// Returns the calls that need the user's confirmation before another repetition.
     pub(crate) fn questionable(&self) -> CallsToConfirm {
         let seen = self.seen.iter().filter(|(_, seen)| seen.count + 1 >= ASKED_AT);
         CallsToConfirm(seen.map(|(meaning, seen)| (*meaning, seen.last)).collect())
     }
 
-    /// Counts a result and adds to it what there is to say. Returns the end of the turn when there is no point in going on.
+    /// Counts a result and appends advice to it. Returns the end of the turn if the limit is reached.
     pub(crate) fn record_result(
         &mut self,
         made: &RepeatableCall,
@@ -140,7 +140,7 @@ impl RepeatedFailures {
                 self.seen.clear();
                 return None;
             }
-            // It did not run.
+            // The call did not run.
             Some(ErrorClass::Cancelled | ErrorClass::Interrupted) => return None,
             _ => {}
         }
@@ -172,18 +172,18 @@ impl RepeatedFailures {
     }
 }
 
-/// Calls that the user is asked about before they are made once more.
+/// Calls that need the user's confirmation before another repetition.
 #[derive(Default)]
 pub(crate) struct CallsToConfirm(HashMap<CallFingerprint, Instant>);
 
 impl CallsToConfirm {
-    /// Whether this call is one. Each is asked about once.
+    /// Returns true if this call needs confirmation. Each call is confirmed once.
     pub(crate) fn take(&mut self, meaning: CallFingerprint) -> bool {
         self.0.remove(&meaning).is_some_and(|last| last.elapsed() < APART)
     }
 }
 
-/// What the model is told at this count.
+/// Returns the advice for the model at this count, if any.
 fn advice(count: u32) -> Option<String> {
     let what = match count {
         ENDED_AT.. => "The turn ends here. Do not make this call again before something has changed.",

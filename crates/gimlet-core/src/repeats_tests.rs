@@ -18,14 +18,14 @@ fn failed(text: &str) -> CallResult {
     CallResult::from_error(ToolError::failed(text))
 }
 
-/// A conversation in which every call is a reply of its own.
+/// Conversation in which every call is a reply of its own.
 #[derive(Default)]
 struct RepeatFixture {
     repeats: RepeatedFailures,
 }
 
 impl RepeatFixture {
-    /// The text that the model gets, and how the turn ends.
+    /// Records a call; returns the text for the model, and the end of the turn.
     fn call(&mut self, made: &RepeatableCall, mut settled: CallResult) -> (String, Option<TurnEnd>) {
         self.repeats.begin_reply();
         let result = result_digest(&ToolUseId::new("toolu_1"), &settled);
@@ -33,7 +33,7 @@ impl RepeatFixture {
         (settled.content.to_text(), end)
     }
 
-    /// Makes a call that gives the same each time, and says at which counts the model is told so.
+    /// Repeats a call with a constant result and returns the counts at which the model is warned.
     fn warned(&mut self, made: &RepeatableCall, times: u32, settled: impl Fn() -> CallResult) -> Vec<u32> {
         (1..=times).filter(|_| self.call(made, settled()).0.contains("same call")).collect()
     }

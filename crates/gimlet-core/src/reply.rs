@@ -1,7 +1,8 @@
-//! Reading one reply: every complete block is on disk before anyone sees it, and calls may start while it streams.
+//! Reading one reply: every complete block is on disk before it is published, and calls may start while the reply
+//! streams.
 //!
-//! A block waits for a moment before it is written: mostly the next event follows at once, and if that is the end of the
-//! reply, the block's entry can say why it ended and what it took.
+//! A block is held briefly before it is written: mostly the next event follows at once, and if that is the end of the
+//! reply, the block's entry can include the stop reason and the usage.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,34 +23,35 @@ use crate::schedule::CallSchedule;
 use crate::tool::CallHint;
 use crate::turn::Turn;
 
-/// How long a complete block waits for what follows it. Calls that may start early start no later than that.
+/// Time for which a complete block is held. It bounds the delay of calls that may start early.
 const HELD: Duration = Duration::from_millis(50);
 
-/// A reply as far as it came.
+/// Reply as far as it was received.
 pub(crate) struct ModelReply {
     pub(crate) start: ReplyStart,
     pub(crate) blocks: Vec<Block>,
     pub(crate) ending: ReplyEnding,
-    /// What models took that would not answer.
+    /// Usage of models that refused to answer.
     pub(crate) spent: Vec<(String, TokenUsage)>,
 }
 
 pub(crate) enum ReplyEnding {
     Complete(Box<ReplyEnd>),
     Failed(ModelError),
-    /// The person stopped it.
+    /// The user stopped the reply.
     Aborted,
 }
 
 impl ModelReply {
-    /// What to count it by: the model that answered, where that is known to be another one than was asked.
+    /// Returns the facts for billing: those of the model that answered, if it is known to differ from the requested
+    /// one.
     pub(crate) fn billing_facts(&self, model: &dyn Model, asked: &ModelFacts) -> ModelFacts {
         let served = model.facts(&self.start.model);
         if served.known && served.price != asked.price { served } else { asked.clone() }
     }
 }
 
-/// Sends the request and reads the reply, offering complete tool calls to `calls` as they come.
+/// Sends the request and reads the reply, passing complete tool calls to `calls` as they arrive.
 pub(crate) async fn read_reply(
     turn: &Turn,
     conversation: &mut Conversation,
@@ -82,7 +84,7 @@ pub(crate) async fn read_reply(
                 reader.flush_held_block(None, conversation, calls);
                 continue;
             }
-            // Once there is nothing to do but wait.
+            // Runs once, when there is nothing to do but wait.
             () = std::future::ready(()), if !is_awaited => {
                 is_awaited = true;
                 turn.scope.tools.offered().for_each(|tool| tool.anticipate(CallHint::RequestSent, &turn.scope.services));
@@ -103,7 +105,7 @@ pub(crate) async fn read_reply(
     ModelReply { start: reader.start, blocks: reader.blocks, ending, spent: reader.spent }
 }
 
-/// Waits for a moment, or for ever where there is none to wait for.
+/// Waits until a point in time, or forever if there is none.
 async fn wait_until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
@@ -138,13 +140,13 @@ struct ReplyStreamReader<'a> {
     held: Option<HeldBlock>,
 }
 
-/// A complete block that nobody knows of yet.
+/// Complete block that is not published yet.
 struct HeldBlock {
     block: Block,
-    /// What it calls.
+    /// Call in the block, if it is one.
     call: Option<ToolCall>,
     until: Instant,
-    /// What the provider sent meanwhile, to be passed through behind it.
+    /// Raw provider events received meanwhile, to be passed through after the block.
     wire: Vec<Arc<RawValue>>,
 }
 
@@ -196,7 +198,7 @@ impl ReplyStreamReader<'_> {
             }
             ModelEvent::Spent { model, usage } => {
                 self.spent.push((model, usage));
-                // Should nobody answer any more, it must not be counted for the reply as well.
+                // If no other model answers, this must not be counted for the reply again.
                 self.start.usage = TokenUsage::default();
             }
             ModelEvent::Wire(event) => match &mut self.held {
@@ -215,7 +217,7 @@ impl ReplyStreamReader<'_> {
             ModelEvent::Notice(text) => {
                 self.turn.publish(EventBody::Notice(Notice { level: NoticeLevel::Warning, text }))
             }
-            // The caller takes the two endings.
+            // The caller handles these two.
             ModelEvent::Done(_) | ModelEvent::Failed(_) => {}
         }
     }
@@ -241,7 +243,7 @@ impl ReplyStreamReader<'_> {
         };
         let call = block.as_tool_use().map(|parts| ToolCall {
             id: ToolUseId::new(parts.id.as_ref()),
-            // As the model wrote it: under the name that history has there may be a tool that was not meant.
+            // As the model wrote it: the name in history may belong to another tool.
             name: named,
             input: Arc::from(parts.input.to_owned()),
             bad_input: bad_input.or(too_deep),
@@ -249,7 +251,7 @@ impl ReplyStreamReader<'_> {
         self.held = Some(HeldBlock { block, call, until: Instant::now() + HELD, wire: Vec::new() });
     }
 
-    /// Writes and shows the block that waited, if one does, and offers its call. `end` is how the reply ended, where that
+    /// Writes and publishes the held block, if any, and passes on its call. `end` is the end of the reply, if that
     /// came next.
     fn flush_held_block(&mut self, end: Option<&ReplyEnd>, conversation: &mut Conversation, calls: &mut CallSchedule) {
         let Some(held) = self.held.take() else { return };
@@ -262,20 +264,20 @@ impl ReplyStreamReader<'_> {
         }
     }
 
-    /// A call whose id cannot stand in history gets one that can, before anyone sees it.
+    /// Replaces a call id that is not valid in history, before the call is published.
     fn with_unique_call_id(&self, block: Block, conversation: &Conversation) -> Block {
         match block.as_tool_use() {
             Some(call) if !conversation.is_free_call_id(&call.id, &self.blocks) => {
                 Block::tool_use(&new_call_id(), &call.name, call.input)
             }
             Some(_) => block,
-            // Without a name, an id or an input it is still a call, and gets its answer.
+            // Without a name, an id or an input it is still a call, and gets a result.
             None if block.kind() == BlockKind::ToolUse => Block::tool_use(&new_call_id(), "", empty_input()),
             None => block,
         }
     }
 
-    /// On disk first, then shown.
+    /// Appends a block on disk first, then publishes it.
     fn commit_block(&mut self, block: Block, conversation: &mut Conversation, end: Option<&ReplyEnd>, aborted: bool) {
         let uuid = conversation.record.append_assistant_block(&self.start, end, &block);
         self.turn.publish(EventBody::Block(Box::new(AssistantBlock {
@@ -294,7 +296,7 @@ impl ReplyStreamReader<'_> {
         self.blocks.push(block);
     }
 
-    /// An interrupt keeps the text that was already shown; an unfinished call is dropped.
+    /// Keeps the text already shown before an interrupt; an unfinished call is dropped.
     fn commit_partial_text(&mut self, conversation: &mut Conversation) {
         let mut open: Vec<(usize, OpenBlock)> = self.open.drain().collect();
         open.sort_by_key(|(index, _)| *index);

@@ -1,6 +1,6 @@
-//! The session's sandbox: which commands run inside it, and what is said about them afterwards.
+//! The session's sandbox: the commands that run inside it, and the reports about them.
 //!
-//! Whether a command is walled in is decided once, by the gate, and travels with its permit: a tool cannot leave the
+//! The gate decides once if a command is sandboxed, and the decision is part of its permit: a tool cannot leave the
 //! sandbox on its own.
 
 mod active_sandbox;
@@ -19,50 +19,50 @@ use serde_json::{Map, Value};
 
 use crate::tool::PathContext;
 
-/// The parameter by which a call asks to run outside.
+/// Parameter by which a call asks to run outside the sandbox.
 const LEAVE: &str = "dangerouslyDisableSandbox";
 
 pub(crate) use active_sandbox::ActiveSandbox;
 pub use command_guard::{CallSandbox, CommandGuard, CommandGuardState, GuardedCommandEnd};
 
-/// A sandbox for the commands of a session.
+/// Sandbox for the commands of a session.
 pub struct SessionSandbox {
     pub sandbox: Sandbox,
     pub spec: SandboxSpec,
     pub available: SandboxSupport,
-    /// Being inside is reason enough to run without a question.
+    /// Set if sandboxed commands run without a permission question.
     pub auto_allow: bool,
-    /// A call may ask to run outside.
+    /// Set if a call may ask to run outside the sandbox.
     pub may_run_unsandboxed: bool,
-    /// Commands that always run outside: the inside of `Bash(…)` rules.
+    /// Commands that always run outside: the content of `Bash(…)` rules.
     pub excluded: Vec<String>,
-    /// Where changes of protected files are moved to.
+    /// Directory to which changed protected files are moved.
     pub quarantine: PathBuf,
-    /// The settings that must not change by a command while it runs.
+    /// Settings files that a running command must not change.
     pub settings: Option<SettingsFiles>,
-    /// Reaches the hosts that are allowed, if any are.
+    /// Proxy to the allowed hosts, if there are any.
     pub proxy: Option<SandboxProxy>,
-    /// Hosts that are on no list are asked about; otherwise they are refused.
+    /// Set if unlisted hosts lead to a permission question; otherwise they are refused.
     pub asks_about_hosts: bool,
-    /// Files that patterns close, looked for before every command.
+    /// Patterns of denied files, searched before every command.
     pub denied_files: Option<DeniedFiles>,
-    /// Files that patterns keep from being changed, looked for in the same way.
+    /// Patterns of read-only files, searched before every command.
     pub read_only_files: Option<DeniedFiles>,
-    /// Refusals that are not worth telling: a part of the command, or `*`, and parts of what would be told.
+    /// Violations that are not reported: a part of the command, or `*`, and parts of the report.
     pub expected_violations: Vec<(String, Vec<String>)>,
-    /// What is remembered from one command to the next, also when these walls take the place of others.
+    /// State kept from one command to the next, also when this sandbox replaces another.
     pub state: Arc<Mutex<CommandGuardState>>,
 }
 
-/// The settings that a session goes by.
+/// Settings files of a session.
 pub struct SettingsFiles {
     pub locations: SettingsLocations,
-    /// Those that it reads, wherever they are.
+    /// Paths of the files that the session reads.
     pub files: Vec<PathBuf>,
 }
 
 impl SessionSandbox {
-    /// Where the commands of a call run.
+    /// Decides if the commands of a call run inside or outside the sandbox.
     pub(crate) fn sandbox_verdict(
         &self,
         needs: &[AccessNeed],
@@ -78,18 +78,18 @@ impl SessionSandbox {
         if commands.iter().all(|excluded| *excluded == SandboxExclusion::Whole) {
             return SandboxPlacement::None;
         }
-        // What would go out together with a command that may is asked about like everything else that wants out.
+        // A command line of which only a part is excluded needs approval like any other that runs outside.
         let wants_out = given.get(LEAVE).is_some_and(|wanted| *wanted == Value::Bool(true))
             || commands.iter().any(|excluded| *excluded != SandboxExclusion::None);
         if self.may_run_unsandboxed && wants_out {
             return SandboxPlacement::Outside;
         }
-        // A wall that is missing could be just the one that matters.
+        // A missing layer could be the one that matters.
         let is_whole = self.available.missing_layers().is_empty() && !self.spec.files_open && !self.has_scan_gap();
         if self.auto_allow && is_whole { SandboxPlacement::Sufficient } else { SandboxPlacement::Inside }
     }
 
-    /// Lets the gate decide about hosts that are on no list.
+    /// Sets the judge that decides about unlisted hosts.
     fn set_host_judge(&self, judge: &Arc<dyn HostJudge>) {
         if let Some(proxy) = self.proxy.as_ref().filter(|_| self.asks_about_hosts) {
             proxy.set_host_judge(judge.clone());

@@ -1,7 +1,7 @@
-//! Which calls run when: readers together, everything else alone, in the order the model gave.
+//! Scheduling of calls: read-only calls run together, all others alone, in the order of the reply.
 //!
-//! Calls that only read may start while the reply still streams, up to the first one that may not. Results come as they
-//! end, each with its call's position; a failing call never takes its siblings along.
+//! Read-only calls may start while the reply still streams, up to the first call that may not. Results arrive as
+//! calls end, each with its call's position; a failing call never affects its siblings.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,12 +20,12 @@ use crate::repeated_failures::{self, CallFingerprint, CallsToConfirm, Repeatable
 use crate::tool::{ErrorClass, ResultCap, ToolError, ToolRef};
 use crate::write_barrier::{DurableBarrier, DurableSignal};
 
-/// How many calls run at once unless the environment says otherwise.
+/// Default number of concurrent calls; the environment can override it.
 const DEFAULT_CONCURRENCY: usize = 10;
-/// More than this is a slip, not a wish.
+/// Upper limit of concurrent calls; larger values are taken for mistakes.
 const MAX_CONCURRENCY: usize = 256;
 
-/// The cap on calls that run at once.
+/// Returns the limit of concurrent calls.
 pub fn concurrency_limit(env: &gimlet_proto::Env) -> usize {
     let wanted = env.integer("CLAUDE_CODE_MAX_TOOL_USE_CONCURRENCY").unwrap_or(0);
     match usize::try_from(wanted) {
@@ -35,16 +35,16 @@ pub fn concurrency_limit(env: &gimlet_proto::Env) -> usize {
     }
 }
 
-/// The tool calls of one reply.
+/// Tool calls of one reply.
 pub(crate) struct CallSchedule {
     scope: Arc<CallScope>,
     slots: Vec<CallSlot>,
     running: JoinSet<CallResult>,
     positions: HashMap<Id, usize>,
     permits: Arc<Semaphore>,
-    /// Calls may still start before the reply is complete.
+    /// Set while calls may start before the reply is complete.
     early: bool,
-    /// Calls that the user is asked about first.
+    /// Calls that need the user's confirmation first.
     questionable: CallsToConfirm,
 }
 
@@ -53,7 +53,7 @@ struct CallSlot {
     made: RepeatableCall,
     cap: ResultCap,
     parallel: bool,
-    /// Where the session stood when the input's paths were expanded.
+    /// Working directory with which the input's paths were expanded.
     cwd: PathBuf,
     state: CallState,
     began: Option<Instant>,
@@ -66,16 +66,16 @@ enum CallState {
     Collected,
 }
 
-/// A group of calls that run together: a range of positions.
+/// Group of calls that run together: a range of positions.
 pub(crate) struct CallGroup {
     pub(crate) calls: std::ops::Range<usize>,
-    /// Something in it may change the world.
+    /// Set if a call of the group may have effects.
     pub(crate) has_effects: bool,
 }
 
-/// What came out of one call.
+/// Result of one call.
 pub(crate) struct FinishedCall {
-    /// Its place in the reply.
+    /// Position in the reply.
     pub(crate) position: usize,
     pub(crate) call: ToolCall,
     pub(crate) made: RepeatableCall,
@@ -96,7 +96,7 @@ impl CallSchedule {
         }
     }
 
-    /// Asks the user before any of these calls begins.
+    /// Sets the calls that need the user's confirmation before they start.
     pub(crate) fn ask_before(&mut self, questionable: CallsToConfirm) {
         self.questionable = questionable;
     }
@@ -105,8 +105,8 @@ impl CallSchedule {
         self.slots.is_empty()
     }
 
-    /// Takes the next call of the reply; starts it at once when it may go early. History keeps the name that the model
-    /// used; whoever is asked or told about the call hears of the tool that it means.
+    /// Adds the next call of the reply; starts it at once if it may start early. History keeps the name that the
+    /// model used; questions and events use the resolved tool.
     pub(crate) fn add_call(&mut self, mut incoming: ToolCall) {
         let meant = self.scope.tools.resolve_name(&incoming.name);
         if meant != incoming.name {
@@ -150,7 +150,7 @@ impl CallSchedule {
         }
     }
 
-    /// Starts a call before the reply is complete; says whether the next one may still be considered.
+    /// Starts a call before the reply is complete. Returns true if the next one may still be considered.
     fn try_start_early(&mut self, position: usize) -> bool {
         let slot = &self.slots[position];
         if !(slot.parallel && slot.made.read_only) {
@@ -158,13 +158,13 @@ impl CallSchedule {
         }
         let granted = self.try_grant(position);
         if granted {
-            // It only reads.
+            // The call only reads.
             self.start_call(position, DurableBarrier::default());
         }
         granted
     }
 
-    /// Gives a waiting call its permit if no question is needed for that.
+    /// Gets a permit for a waiting call if that needs no question. Returns true on success.
     fn try_grant(&mut self, position: usize) -> bool {
         let slot = &mut self.slots[position];
         if !matches!(slot.state, CallState::Waiting(..)) {
@@ -198,14 +198,14 @@ impl CallSchedule {
         slot.began = Some(Instant::now());
         let start = CallStart { alone: self.slots.len() == 1, asks_first, recorded };
         let handle = self.running.spawn(async move {
-            // The semaphore is never closed, so acquiring can only succeed.
+            // The semaphore is never closed, so acquiring always succeeds.
             let _slot = permits.acquire_owned().await;
             call::run_call(scope, incoming, tool, *pass, start).await
         });
         self.positions.insert(handle.id(), position);
     }
 
-    /// Splits the calls into groups, in order: neighbours that are safe side by side share one.
+    /// Splits the calls into groups, in order: adjacent calls that are safe to run concurrently share one.
     pub(crate) fn groups(&self) -> Vec<CallGroup> {
         let mut groups: Vec<CallGroup> = Vec::new();
         for (position, slot) in self.slots.iter().enumerate() {
@@ -224,7 +224,7 @@ impl CallSchedule {
         groups
     }
 
-    /// Decides on what needs no question, so that deciding does not wait for anything that running must wait for.
+    /// Decides the calls that need no question, so that decisions do not wait for the preconditions of running.
     pub(crate) fn decide_group(&mut self, group: &CallGroup) {
         for position in group.calls.clone() {
             self.prepare_again(position);
@@ -233,14 +233,15 @@ impl CallSchedule {
         }
     }
 
-    /// Starts what of a group does not run yet.
+    /// Starts the calls of a group that do not run yet.
     pub(crate) fn start_group(&mut self, group: &CallGroup) {
         for position in group.calls.clone() {
             self.start_call(position, DurableBarrier::default());
         }
     }
 
-    /// Starts those of a group that may begin before its requests are safe on disk; they wait for the word.
+    /// Starts the calls of a group that may begin before their requests are durable; they wait for the returned
+    /// signal.
     pub(crate) fn start_before_durable(&mut self, group: &CallGroup) -> DurableSignal {
         let (recording, recorded) = DurableSignal::pair();
         for position in group.calls.clone() {
@@ -257,8 +258,7 @@ impl CallSchedule {
         recording
     }
 
-    /// The next result of a group that was started, as they end; `None` when each of its calls has given one. Their
-    /// changes are the caller's to apply.
+    /// Waits for the next result of a started group; `None` after the last one. The caller applies the state changes.
     pub(crate) async fn next_result(&mut self, group: &CallGroup) -> Option<FinishedCall> {
         loop {
             let over = |position: &usize| matches!(self.slots[*position].state, CallState::Finished(_));
@@ -277,8 +277,8 @@ impl CallSchedule {
         }
     }
 
-    /// When an earlier call moved the working directory, a waiting call is prepared again: its paths must mean what
-    /// they mean now.
+    /// Prepares a waiting call again if an earlier call changed the working directory: its paths must be relative to
+    /// the current one.
     fn prepare_again(&mut self, position: usize) {
         let slot = &mut self.slots[position];
         let undecided = matches!(&slot.state, CallState::Waiting(_, pass) if matches!(**pass, Clearance::Undecided(_)));
@@ -295,14 +295,14 @@ impl CallSchedule {
         }
     }
 
-    /// Lets a tool complete its input, now that everything before it has run.
+    /// Lets a tool complete its input after all earlier calls have run.
     fn complete_input(&mut self, position: usize) {
         let scope = self.scope.clone();
         let slot = &mut self.slots[position];
         let CallState::Waiting(tool, pass) = &slot.state else { return };
         let Clearance::Undecided(prepared) = &**pass else { return };
         let complete = || {
-            // One that makes no sense here is told so when it begins.
+            // A misplaced call gets its error when it starts.
             if tool.misplaced_reason(scope.call_site()).is_some() {
                 return Ok(None);
             }
@@ -333,7 +333,7 @@ impl CallSchedule {
         }
     }
 
-    /// Gives every call not yet begun this answer instead.
+    /// Answers every call that has not started with this reason.
     pub(crate) fn cancel_waiting(&mut self, reason: &str) {
         for slot in &mut self.slots {
             if matches!(slot.state, CallState::Waiting(..)) {
@@ -342,7 +342,7 @@ impl CallSchedule {
         }
     }
 
-    /// Forgets everything: the reply these calls came from is void. Only readers can have started, so nothing is lost.
+    /// Discards all calls: their reply is void. Only read-only calls can have started, so nothing is lost.
     pub(crate) async fn discard(&mut self) {
         self.running.shutdown().await;
         self.positions.clear();

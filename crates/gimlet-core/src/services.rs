@@ -1,4 +1,5 @@
-//! What all calls of a conversation share, and through it what all conversations of a session share.
+//! Services shared by all calls of a conversation and, through the main conversation, by all conversations of a
+//! session.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -34,30 +35,30 @@ use crate::tasks::{Task, TaskRegistry};
 use crate::tool::{PathContext, StateChange, ToolContext, ToolError};
 use crate::write_barrier::DurableBarrier;
 
-/// How a session starts processes.
+/// Process execution and shell of a session.
 pub struct ProcessAccess {
     pub exec: Exec,
-    /// Found once; a machine without a usable shell still has every other tool.
+    /// Detected once; without a usable shell every other tool still works.
     pub shell: Result<Shell, ShellError>,
 }
 
-/// The services of one conversation. Where the session is and what it knows of files is its own; everything else is the
-/// session's. Cheap to reach, safe to share.
+/// Services of one conversation. The working directory and the known files belong to the conversation; everything
+/// else is shared with the session. Cheap to access and safe to share.
 pub struct SessionServices {
     pub session: SessionId,
     pub env: Env,
     pub home: Option<PathBuf>,
     pub tasks: TaskRegistry,
     pub(crate) redactor: Redactor,
-    /// Where large results and background output go. Created when first needed.
+    /// Directory for large results and background output, created on first use.
     pub results_dir: PathBuf,
     hub: EventHub,
     state: Mutex<SessionState>,
     tool_states: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     path_locks: Arc<Mutex<HashMap<PathBuf, Weak<tokio::sync::Mutex<()>>>>>,
-    /// Work that outlives its call; joined when the session closes.
+    /// Tasks that outlive their call; joined when the session closes.
     background: Arc<Mutex<JoinSet<()>>>,
-    /// Back to the actor, for work that ends after its call.
+    /// Sender to the session actor, for work that ends after its call.
     ops: Option<mpsc::UnboundedSender<Op>>,
     processes: Option<Arc<ProcessAccess>>,
     past: PastCalls,
@@ -66,23 +67,23 @@ pub struct SessionServices {
     confining: Option<Arc<SessionConfinement>>,
     plan_file: Option<PathBuf>,
     plan_instructions: Option<String>,
-    /// What is the session's own, such as its plan: it may always be written.
+    /// Paths that belong to the session, such as its plan file; always writable.
     own: Arc<[PathBuf]>,
     naming: Option<SessionNamer>,
     checkpoints: Option<Arc<FileCheckpoints>>,
     file_habits: FilePreferences,
-    /// Those of the main conversation, when these are a subagent's.
+    /// Services of the main conversation, if these belong to a subagent.
     main: Option<Weak<SessionServices>>,
     mailboxes: Arc<AgentMailboxes>,
     movable: BackgroundableCalls,
-    /// When this conversation last got on with its work.
+    /// Time of the last progress in this conversation.
     pub(crate) pulse: Arc<ActivityClock>,
-    /// The time of events that need none, shared.
+    /// Shared timestamp of events that need none.
     no_time: Arc<str>,
     environment_names: Mutex<Option<KnownVariableNames>>,
 }
 
-/// The names of an environment, with the environment that they are of.
+/// Variable names of an environment, together with that environment.
 struct KnownVariableNames {
     variables: Arc<[(OsString, OsString)]>,
     names: Arc<EnvironmentNames>,
@@ -130,7 +131,7 @@ impl SessionServices {
         }
     }
 
-    /// The services of a subagent that is sent from here: it begins in the project's folder and knows no file.
+    /// Returns the services of a subagent launched from here: it starts in the project directory and knows no files.
     pub(crate) fn for_agent(self: &Arc<Self>, results_dir: PathBuf) -> Self {
         let (project_dir, roots) = {
             let state = self.lock_state();
@@ -156,7 +157,7 @@ impl SessionServices {
             hooks: self.hooks.clone(),
             walls: self.walls.clone(),
             confining: self.confining.clone(),
-            // Only the conversation that a person follows presents a plan.
+            // Only the main conversation presents a plan.
             plan_file: None,
             plan_instructions: None,
             naming: None,
@@ -172,12 +173,12 @@ impl SessionServices {
         }
     }
 
-    /// The services that last as long as the session, for work that outlives its conversation.
+    /// Returns the services that live as long as the session, for work that outlives its conversation.
     pub fn session_lifetime(self: &Arc<Self>) -> Weak<Self> {
         self.main.clone().unwrap_or_else(|| Arc::downgrade(self))
     }
 
-    /// Where large results of the whole session are.
+    /// Returns the directory for large results of the whole session.
     pub(crate) fn session_results_dir(&self) -> PathBuf {
         let main = self.main.as_ref().and_then(Weak::upgrade);
         main.map_or_else(|| self.results_dir.clone(), |main| main.results_dir.clone())
@@ -187,8 +188,8 @@ impl SessionServices {
         &self.mailboxes
     }
 
-    /// Lets a call that somebody waits for go on in the background, or all that the main conversation waits for; says
-    /// whether there was one.
+    /// Moves a foreground call to the background, or all foreground calls of the main conversation if `call` is
+    /// `None`. Returns true if there was one.
     pub fn move_to_background(&self, call: Option<&ToolUseId>) -> bool {
         self.movable.request_background(call)
     }
@@ -197,66 +198,66 @@ impl SessionServices {
         &self.movable
     }
 
-    /// Lets finished background work speak to the session.
+    /// Sets the sender through which finished background work notifies the session.
     pub fn with_ops(mut self, ops: mpsc::UnboundedSender<Op>) -> Self {
         self.ops = Some(ops);
         self
     }
 
-    /// Masks these values in whatever calls give back.
+    /// Sets the redactor that masks secret values in tool results.
     pub fn with_redactor(mut self, redactor: Redactor) -> Self {
         self.redactor = redactor;
         self
     }
 
-    /// Lets tools look back at what the conversation did before this run.
+    /// Sets the calls that the conversation made before this run.
     pub fn with_past_calls(mut self, past: PastCalls) -> Self {
         self.past = past;
         self
     }
 
-    /// What the conversation did before this run. A tool that was not called yet may find here what it knew.
+    /// Returns the calls that the conversation made before this run, from which a tool can restore its state.
     pub fn past_calls(&self) -> &PastCalls {
         &self.past
     }
 
-    /// Lets the session keep a plan.
+    /// Sets the plan file and the planning instructions.
     pub fn with_plan_config(mut self, plans: &PlanConfig) -> Self {
         self.plan_file.clone_from(&plans.file);
         self.plan_instructions.clone_from(&plans.instructions);
         self
     }
 
-    /// Files and folders of the session's own.
+    /// Sets the files and directories that belong to the session.
     pub fn with_own_paths(mut self, own: Vec<PathBuf>) -> Self {
         self.own = own.into();
         self
     }
 
-    /// Where the session's plan goes.
+    /// Returns the path of the session's plan file, if it has one.
     pub fn plan_file(&self) -> Option<&Path> {
         self.plan_file.as_deref()
     }
 
-    /// What whoever drives the session says about planning.
+    /// Returns the client's planning instructions, if any.
     pub(crate) fn plan_instructions(&self) -> Option<&str> {
         self.plan_instructions.as_deref()
     }
 
-    /// Lets an approved plan name the session.
+    /// Sets the namer that names the session after an approved plan.
     pub(crate) fn with_session_namer(mut self, naming: SessionNamer) -> Self {
         self.naming = Some(naming);
         self
     }
 
-    /// A plan was approved: a session without a name is called after it.
+    /// Names an unnamed session after its approved plan.
     pub fn name_after_plan(&self, plan: &str) {
         if let Some(naming) = &self.naming {
             naming.name_after_plan(plan);
         }
     }
 
-    /// Keeps what files were before calls change them.
+    /// Sets the checkpoints that keep file contents from before a change.
     pub fn with_checkpoints(mut self, checkpoints: Option<SessionCheckpoints>) -> Self {
         self.checkpoints = checkpoints.map(|kept| Arc::new(FileCheckpoints::new(kept)));
         self
@@ -266,51 +267,51 @@ impl SessionServices {
         self.checkpoints.as_deref()
     }
 
-    /// Reads and changes files as the person wants it.
+    /// Sets the user's preferences for reading and changing files.
     pub fn with_file_preferences(mut self, habits: FilePreferences) -> Self {
         self.file_habits = habits;
         self
     }
 
-    /// How the person wants files to be read and changed.
+    /// Returns the user's preferences for reading and changing files.
     pub fn file_preferences(&self) -> FilePreferences {
         self.file_habits
     }
 
-    /// Lets others listen to what happens, and have a say in it.
+    /// Sets the hooks that observe and influence events.
     pub(crate) fn with_hooks(mut self, hooks: HookRegistry) -> Self {
         self.hooks = Arc::new(hooks);
         self
     }
 
-    /// Who listens to what happens.
+    /// Returns the registered hooks.
     pub fn hooks(&self) -> &HookRegistry {
         &self.hooks
     }
 
-    /// Walls commands in.
+    /// Sets the sandbox for commands.
     pub fn with_sandbox(self, sandboxing: Option<Arc<SessionSandbox>>) -> Self {
         self.walls.replace(sandboxing);
         self
     }
 
-    /// The walls around commands, which settings can change.
+    /// Returns the sandbox for commands, which settings can change.
     pub(crate) fn active_sandbox(&self) -> &ActiveSandbox {
         &self.walls
     }
 
-    /// Whether commands run behind walls.
+    /// Returns true if commands run in the sandbox.
     pub fn is_sandboxed(&self) -> bool {
         self.walls.current().is_some()
     }
 
-    /// Confines commands that nobody was asked about.
+    /// Sets the confinement of commands that run without approval.
     pub fn with_confinement(mut self, confining: Option<Arc<SessionConfinement>>) -> Self {
         self.confining = confining;
         self
     }
 
-    /// Returns what commands that nobody was asked about are held to; `None` in a session that confines none.
+    /// Returns the confinement of commands that run without approval; `None` if the session confines none.
     pub fn confinement(&self) -> Option<io::Result<Arc<Confinement>>> {
         let confining = self.confining.as_ref()?;
         let shell = self.shell()?;
@@ -321,14 +322,15 @@ impl SessionServices {
         Some(confining.confinement_for(reach, &self.env))
     }
 
-    /// Lets calls start processes.
+    /// Sets the access to processes.
     pub fn with_processes(mut self, processes: ProcessAccess) -> Self {
         self.processes = Some(Arc::new(processes));
         self
     }
 
-    /// How processes are started, or why they cannot be: also not while something is there that an earlier command left
-    /// and that others would run. Whatever starts processes for a call comes by here.
+    /// Returns the access to processes, or an error if none can be started, for example while a file that an earlier
+    /// command left behind could be executed by other programs. Everything that starts processes for a call must use
+    /// this.
     pub fn processes(&self) -> Result<(&Exec, &Shell), ToolError> {
         let processes =
             self.processes.as_ref().ok_or_else(|| ToolError::failed("this session cannot start processes"))?;
@@ -341,15 +343,15 @@ impl SessionServices {
         }
     }
 
-    /// The shell that commands would run in, for what is asked of it without a start.
+    /// Returns the shell that commands would run in, for queries that start no process.
     pub(crate) fn shell(&self) -> Option<&Shell> {
         self.processes.as_ref().and_then(|processes| processes.shell.as_ref().ok())
     }
 
-    /// The places paths are judged against right now.
+    /// Returns the directories against which paths are currently judged.
     pub fn paths(&self) -> PathContext {
         let main = self.main.as_ref().and_then(Weak::upgrade);
-        // Subagents work where the session does, also when that changes under them.
+        // Subagents use the session's roots, also when these change during their run.
         let roots = main.map(|main| main.lock_state().roots.clone());
         let state = self.lock_state();
         PathContext {
@@ -362,10 +364,11 @@ impl SessionServices {
         }
     }
 
-    /// Returns the names of the variables that commands get, if nobody can add others; made once for an environment.
+    /// Returns the names of the variables that commands get, or `None` if others could be added. Cached per
+    /// environment.
     fn environment_names(&self) -> Option<Arc<EnvironmentNames>> {
         let variables = self.shell().and_then(Shell::known_environment)?;
-        // Whole values are swapped under this lock; one that was poisoned still guards a whole value.
+        // Values under this lock are replaced as a whole, so a poisoned lock still holds a complete value.
         let mut known = self.environment_names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*known
             && Arc::ptr_eq(&known.variables, &variables)
@@ -377,12 +380,12 @@ impl SessionServices {
         Some(names)
     }
 
-    /// Files and folders that the session may always write.
+    /// Returns the files and directories that the session may always write.
     pub(crate) fn own_paths(&self) -> &[PathBuf] {
         &self.own
     }
 
-    /// A context for one call. `resolved` is what the gate found each path to be.
+    /// Creates the context of one call. `resolved` holds the paths as resolved by the gate.
     pub fn tool_context(
         self: &Arc<Self>,
         tool: impl Into<Arc<str>>,
@@ -411,20 +414,20 @@ impl SessionServices {
         }
     }
 
-    /// Session state, for looking and (by the scheduler only) for changing.
+    /// Locks the session state. Only the scheduler may change it; others read.
     pub(crate) fn lock_state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A tool's own state, made on first use.
+    /// Returns the state of a tool, created on first use.
     pub fn tool_state<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut states = self.tool_states.lock().unwrap_or_else(PoisonError::into_inner);
         let state = states.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
-        // The entry was made from a T under T's own id, so the downcast holds.
+        // The entry was created from a T under the type id of T, so the downcast succeeds.
         state.clone().downcast::<T>().unwrap_or_default()
     }
 
-    /// Held by a call while it changes the file at this link-free path.
+    /// Returns the lock that a call holds while it changes the file at this symlink-free path.
     pub fn path_lock(&self, path: &Path) -> Arc<tokio::sync::Mutex<()>> {
         let mut locks = self.path_locks.lock().unwrap_or_else(PoisonError::into_inner);
         locks.retain(|_, lock| lock.strong_count() > 0);
@@ -436,7 +439,7 @@ impl SessionServices {
         lock
     }
 
-    /// Applies changes that a call's result carries.
+    /// Applies the state changes of a call's result.
     pub(crate) fn apply_changes(&self, changes: impl IntoIterator<Item = StateChange>) {
         let mut state = self.lock_state();
         for change in changes {
@@ -445,14 +448,15 @@ impl SessionServices {
         self.reset_agent_cwd(&mut state);
     }
 
-    /// A subagent's commands all begin in the same place.
+    /// Resets the working directory of a subagent: all its commands start in one directory.
     fn reset_agent_cwd(&self, state: &mut SessionState) {
         if self.main.is_some() {
             state.cwd = state.project_dir.clone();
         }
     }
 
-    /// Applies the changes of a result of which the model gets only a preview: files read for it do not count as seen.
+    /// Applies the state changes of a result of which the model gets only a preview: files read for it do not count
+    /// as seen.
     pub(crate) fn apply_unseen_changes(&self, changes: impl IntoIterator<Item = StateChange>) {
         let mut state = self.lock_state();
         let before = state.files.current_tick();
@@ -463,12 +467,13 @@ impl SessionServices {
         self.reset_agent_cwd(&mut state);
     }
 
-    /// What a call asked of the permission mode since the last time.
+    /// Takes the pending request for a permission mode change, if a call made one.
     pub(crate) fn take_mode_request(&self) -> Option<ModeChangeRequest> {
         self.lock_state().mode_request.take()
     }
 
-    /// Working directories beside the one the session started in. They are the session's: subagents change them for all.
+    /// Sets the working directories beside the initial one. They belong to the session: a change by a subagent
+    /// applies to all.
     pub(crate) fn set_added_directories(&self, added: Vec<PathBuf>) {
         if let Some(main) = self.main.as_ref().and_then(Weak::upgrade) {
             return main.set_added_directories(added);
@@ -478,14 +483,14 @@ impl SessionServices {
         roots.extend(added);
     }
 
-    /// Starts work that outlives its call. It ends with the session at the latest.
+    /// Spawns work that outlives its call. It ends with the session at the latest.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut background = self.background.lock().unwrap_or_else(PoisonError::into_inner);
         while background.try_join_next().is_some() {}
         background.spawn(work);
     }
 
-    /// Ends everything that outlived its call.
+    /// Ends all work that outlived its call.
     pub(crate) async fn close(&self) {
         for task in self.tasks.running() {
             task.stop().await;
@@ -493,7 +498,7 @@ impl SessionServices {
         self.abandon().await;
     }
 
-    /// Ends everything that runs, without waiting for what it has to say about that.
+    /// Ends all running work without waiting for its final output.
     pub(crate) async fn abandon(&self) {
         let mut background = std::mem::take(&mut *self.background.lock().unwrap_or_else(PoisonError::into_inner));
         background.shutdown().await;
@@ -501,12 +506,12 @@ impl SessionServices {
             processes.exec.shutdown(gimlet_exec::KILL_GRACE).await;
         }
         if let Some(walls) = self.walls.latest() {
-            // Nothing of any command is left.
+            // No process of any command is left at this point.
             walls.check_at_session_end(self).await;
         }
     }
 
-    /// Tells people that a background task changed and, once it ended by itself, the model too.
+    /// Publishes the change of a background task and, if it ended by itself, notifies the model.
     pub fn publish_task_change(&self, task: &Task, for_model: Option<String>) {
         self.publish(&AgentPath::default(), EventBody::Task(Box::new(task.view())));
         if let Some(text) = for_model {
@@ -514,7 +519,7 @@ impl SessionServices {
         }
     }
 
-    /// Tells an agent what became of a task of its own.
+    /// Notifies an agent of the end of one of its tasks.
     pub(crate) fn notify_task_owner(&self, owner: &AgentPath, text: String) {
         let origin = Some(PromptOrigin::TaskNotification);
         self.send_to_agent(
@@ -523,9 +528,9 @@ impl SessionServices {
         );
     }
 
-    /// Tells an agent something. One that has ended leaves it to the main conversation.
+    /// Sends a message to an agent. If the agent has ended, the message goes to the main conversation.
     pub(crate) fn send_to_agent(&self, agent: &AgentPath, said: SubmittedPrompt) {
-        // After the session closed there is nobody left to tell.
+        // After the session has closed there is no receiver left.
         if let Some(said) = self.mailboxes.deliver(agent, said)
             && let Some(ops) = &self.ops
         {
@@ -562,7 +567,7 @@ impl SessionServices {
     }
 }
 
-/// Whether something came of the work; signs of mere waiting are not headway.
+/// Returns true if the event shows progress; events of mere waiting do not count.
 fn is_progress(body: &EventBody) -> bool {
     match body {
         EventBody::Tool(tool) => !matches!(&tool.phase, ToolCallPhase::Progress { text, .. } if text.is_empty()),

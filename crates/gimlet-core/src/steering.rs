@@ -1,5 +1,5 @@
-//! Prompts that arrive while a turn runs: they wait here, and join after the running tool calls unless they want a turn
-//! of their own. What is only to be known waits here too while a call without a result must have the last word.
+//! Prompts that arrive while a turn runs: they are queued here and join after the running tool calls, unless they
+//! need a turn of their own. Notes are held here, too, while the history must end with a call that has no result yet.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,17 +7,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use gimlet_proto::{Block, EntryId, PromptTiming, SubmittedPrompt};
 use gimlet_store::{QueueChange, SideWriter};
 
-/// How much is kept behind a call that waits, which may be for ever: so many prompts, and what a request can carry.
+/// Limits on what is held behind a deferred call, which may never run: number of prompts, and bytes that a request
+/// can carry.
 const MOST_HELD: usize = 100;
 const MOST_HELD_BYTES: usize = 28_000_000;
-/// How many letters an agent may leave unread before whoever writes has to wait.
+/// Maximum number of unread messages of an agent before senders have to wait.
 pub(crate) const MOST_LETTERS: usize = 50;
 
-/// Whether a letter can wait in a queue.
+/// Admission of an agent message to a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueAdmission {
     Free,
-    /// The same words wait already, and count once.
+    /// An equal message is queued already, and counts once.
     Duplicate,
     Full,
 }
@@ -31,7 +32,7 @@ fn check_room(queue: &VecDeque<SubmittedPrompt>, said: &SubmittedPrompt) -> Queu
     if unread().count() < MOST_LETTERS { QueueAdmission::Free } else { QueueAdmission::Full }
 }
 
-/// The queue between the actor and the running turn.
+/// Queue between the actor and the running turn.
 #[derive(Clone, Default)]
 pub(crate) struct SteeringQueue {
     queue: Arc<Mutex<VecDeque<SubmittedPrompt>>>,
@@ -39,7 +40,7 @@ pub(crate) struct SteeringQueue {
     told: Arc<Mutex<Option<QueueLog>>>,
 }
 
-/// The prompts that wait, as the transcript tells of them: a session that is killed does not lose what was said to it.
+/// Log of queued prompts in the transcript, so that a killed session does not lose them.
 struct QueueLog {
     transcript: SideWriter,
     waiting: Vec<(Option<EntryId>, String)>,
@@ -52,8 +53,8 @@ impl QueueLog {
         self.waiting.push((said.uuid.clone(), words));
     }
 
-    /// One that never waited leaves nothing, whoever waits with the same words. Of two without an id that say the same it
-    /// makes no difference which goes first.
+    /// Logs the removal of a prompt. One that was never queued logs nothing, even if another with equal text is
+    /// queued. Of two equal prompts without an id, either may go first.
     fn log_removed(&mut self, said: &SubmittedPrompt) {
         let words = prompt_text(said);
         let is_it = |(id, waiting): &(Option<EntryId>, String)| *id == said.uuid && *waiting == words;
@@ -69,7 +70,7 @@ fn prompt_text(said: &SubmittedPrompt) -> String {
 }
 
 impl SteeringQueue {
-    /// From now on the transcript tells of the prompts that wait.
+    /// Starts logging the queued prompts to the transcript.
     pub(crate) fn log_to(&self, transcript: SideWriter) {
         *lock(&self.told) = Some(QueueLog { transcript, waiting: Vec::new() });
     }
@@ -81,14 +82,14 @@ impl SteeringQueue {
         self.lock().push_back(said);
     }
 
-    /// A prompt waits no more: what became of it is known.
+    /// Marks a queued prompt as handled.
     pub(crate) fn mark_handled(&self, said: &SubmittedPrompt) {
         if let Some(told) = lock(&self.told).as_mut() {
             told.log_removed(said);
         }
     }
 
-    /// Takes what another agent wrote; says whether there was room.
+    /// Queues a message from another agent. Returns true if there was room.
     pub(crate) fn post_message(&self, said: SubmittedPrompt) -> bool {
         let mut queue = self.lock();
         let room = check_room(&queue, &said);
@@ -98,37 +99,37 @@ impl SteeringQueue {
         room != QueueAdmission::Full
     }
 
-    /// Whether there would be room for what another agent wrote.
+    /// Returns the admission of a message from another agent.
     pub(crate) fn room_for_message(&self, said: &SubmittedPrompt) -> QueueAdmission {
         check_room(&self.lock(), said)
     }
 
-    /// What joins the running turn: everything up to the first that wants a turn of its own.
+    /// Takes the prompts that join the running turn: everything up to the first that needs a turn of its own.
     pub(crate) fn take_joining(&self) -> Vec<SubmittedPrompt> {
         let mut queue = self.lock();
         let joining = queue.iter().position(|said| said.timing != PromptTiming::Next).unwrap_or(queue.len());
         queue.drain(..joining).collect()
     }
 
-    /// Puts back what was taken and did not join, in its order and before everything else.
+    /// Puts prompts that were taken and did not join back at the front, in their order.
     pub(crate) fn put_back(&self, said: impl DoubleEndedIterator<Item = SubmittedPrompt>) {
         let mut queue = self.lock();
         said.rev().for_each(|said| queue.push_front(said));
     }
 
-    /// Whether something waits that does not want to wait for the end of the turn.
+    /// Returns true if an urgent prompt is queued that does not wait for the end of the turn.
     pub(crate) fn has_urgent(&self) -> bool {
         self.lock().iter().any(|said| said.timing == PromptTiming::Now)
     }
 
-    /// The next thing in line; urgent ones first.
+    /// Takes the next prompt; urgent ones first.
     pub(crate) fn pop(&self) -> Option<SubmittedPrompt> {
         let mut queue = self.lock();
         let at = queue.iter().position(|said| said.timing == PromptTiming::Now).unwrap_or(0);
         queue.remove(at)
     }
 
-    /// The next thing that a person said; notices stay.
+    /// Takes the next prompt of the user; notices stay.
     pub(crate) fn pop_user_prompt(&self) -> Option<SubmittedPrompt> {
         let mut queue = self.lock();
         let urgent = queue.iter().position(|said| !said.synthetic && said.timing == PromptTiming::Now);
@@ -136,7 +137,7 @@ impl SteeringQueue {
         queue.remove(at)
     }
 
-    /// The notices that have been waiting for someone to speak.
+    /// Takes the notices that wait for the next prompt.
     pub(crate) fn take_notices(&self) -> VecDeque<SubmittedPrompt> {
         let mut queue = self.lock();
         let (notices, words) = queue.drain(..).partition(|said| said.synthetic);
@@ -144,7 +145,8 @@ impl SteeringQueue {
         notices
     }
 
-    /// Keeps what begins no turn until the call that waits has its result. Gives it back when no more can be kept.
+    /// Holds a prompt that starts no turn until the deferred call has its result. Returns the prompt if no more can
+    /// be held.
     pub(crate) fn hold(&self, said: SubmittedPrompt) -> Option<SubmittedPrompt> {
         let mut held = lock(&self.held);
         let blocks = held.iter().flat_map(|said| &said.blocks).chain(&said.blocks);
@@ -159,12 +161,12 @@ impl SteeringQueue {
         std::mem::take(&mut *lock(&self.held))
     }
 
-    /// How many prompts wait.
+    /// Returns the number of queued prompts.
     pub(crate) fn waiting_count(&self) -> usize {
         self.lock().iter().filter(|said| !said.synthetic && !said.silent).count()
     }
 
-    /// The prompts that wait, by the ids they came with.
+    /// Returns the ids of the queued prompts that have one.
     pub(crate) fn waiting_ids(&self) -> Vec<EntryId> {
         let of_people = |said: &&SubmittedPrompt| !said.synthetic;
         let mut ids: Vec<EntryId> =
@@ -173,19 +175,19 @@ impl SteeringQueue {
         ids
     }
 
-    /// Forgets a prompt; says whether it was here.
+    /// Removes a prompt. Returns true if it was queued.
     pub(crate) fn withdraw_prompt(&self, prompt: &EntryId) -> bool {
         self.remove_matching(|said| said.uuid.as_ref() == Some(prompt))
     }
 
-    /// Forgets everything that a person said; gives the ids.
+    /// Removes all prompts of the user and returns their ids.
     pub(crate) fn withdraw_all_prompts(&self) -> Vec<EntryId> {
         let ids = self.waiting_ids();
         self.remove_matching(|said| !said.synthetic);
         ids
     }
 
-    /// Takes out what is meant; says whether anything was.
+    /// Removes the matching prompts. Returns true if there was any.
     fn remove_matching(&self, meant: impl Fn(&SubmittedPrompt) -> bool) -> bool {
         let (mut queue, mut held) = (self.lock(), lock(&self.held));
         let (gone, kept) = queue.drain(..).partition::<VecDeque<SubmittedPrompt>, _>(&meant);
@@ -223,7 +225,7 @@ mod tests {
         steering.push(SubmittedPrompt { from_agent: false, ..letter("a notice") });
         assert!((0..MOST_LETTERS).all(|number| steering.post_message(letter(&format!("letter {number}")))));
         assert!(!steering.post_message(letter("one more")));
-        // One that waits already is no further one.
+        // A duplicate of a queued message takes no further room.
         assert!(steering.post_message(letter("letter 7")));
         assert_eq!(steering.take_joining().len(), 1 + MOST_LETTERS);
         assert!(steering.post_message(letter("letter 7")));

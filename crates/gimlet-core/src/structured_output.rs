@@ -1,9 +1,9 @@
-//! An answer in the form that the caller asked for: a tool whose input is described by the caller's JSON Schema, and the
-//! turn's insistence that the model ends by calling it.
+//! Structured answers: a tool whose input schema is the caller's JSON Schema, and the requirement that the turn ends
+//! by calling it.
 //!
-//! The first valid call is the answer and ends the turn. Calls that do not fit, and ends without a call, are counted;
-//! after too many the turn fails instead of going on for ever. Choosing the tool is never forced on the model: some
-//! models refuse such requests.
+//! The first valid call is the answer and ends the turn. Invalid calls, and ends without a call, are counted; after
+//! too many the turn fails instead of continuing forever. The tool choice is never forced: some models refuse such
+//! requests.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,7 +21,7 @@ use crate::turn;
 
 const NAME: &str = "StructuredOutput";
 
-/// How often the model may try unless the environment says otherwise.
+/// Default number of attempts; the environment can override it.
 const ATTEMPTS: u32 = 5;
 
 const DESCRIPTION: &str = "Gives your final answer in the form that was asked for. Do the work first; then call this \
@@ -30,7 +30,7 @@ const DESCRIPTION: &str = "Gives your final answer in the form that was asked fo
 const REMINDER: &str = "The answer was asked for in a fixed form. Give it by calling StructuredOutput now; what you wrote \
                         as text is not shown to anyone.";
 
-/// Why a text cannot describe an answer.
+/// Reason why a text is not a usable output schema.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputSchemaError {
     #[error("it is not JSON: {0}")]
@@ -41,7 +41,7 @@ pub enum OutputSchemaError {
     Invalid(String),
 }
 
-/// The form that every answer of a session has to have.
+/// Schema of every answer of a session.
 pub struct OutputSchema {
     schema: Value,
     validator: Validator,
@@ -49,7 +49,7 @@ pub struct OutputSchema {
     state: Mutex<StructuredAnswerState>,
 }
 
-/// How far the running turn is.
+/// State of the running turn.
 #[derive(Default)]
 struct StructuredAnswerState {
     given: Option<Arc<RawValue>>,
@@ -57,11 +57,11 @@ struct StructuredAnswerState {
 }
 
 impl OutputSchema {
-    /// Reads a schema. `format` only describes and refuses nothing; references to elsewhere are not followed.
+    /// Parses a schema. `format` is descriptive and not enforced; external references are not resolved.
     pub fn parse(text: &str, env: &Env) -> Result<Arc<Self>, OutputSchemaError> {
         let mut schema: Value = serde_json::from_str(text).map_err(OutputSchemaError::NotJson)?;
         let Some(fields) = schema.as_object_mut() else { return Err(OutputSchemaError::NotAnObject) };
-        // A tool's input is an object, so whatever else is said about it, this holds.
+        // A tool's input is an object, so the schema must have that type.
         if *fields.entry("type").or_insert_with(|| json!("object")) != "object" {
             return Err(OutputSchemaError::NotAnObject);
         }
@@ -70,12 +70,12 @@ impl OutputSchema {
             .build(&schema)
             .map_err(|error| OutputSchemaError::Invalid(error.to_string()))?;
         let attempts = env.integer("MAX_STRUCTURED_OUTPUT_RETRIES").and_then(|count| u32::try_from(count).ok());
-        // Without a single attempt no turn could do anything at all.
+        // With no attempt at all, no turn could do anything.
         let attempts = attempts.unwrap_or(ATTEMPTS).max(1);
         Ok(Arc::new(Self { schema, validator, attempts, state: Mutex::default() }))
     }
 
-    /// The tool by which the model answers.
+    /// Returns the tool by which the model answers.
     pub fn tool(self: &Arc<Self>) -> ToolRef {
         let guest = ExternalToolSpec {
             name: NAME.to_owned(),
@@ -93,24 +93,24 @@ impl OutputSchema {
         tool.into()
     }
 
-    /// Forgets the answer of the turn before.
+    /// Clears the answer of the previous turn.
     pub(crate) fn begin_turn(&self) {
         *self.lock() = StructuredAnswerState::default();
     }
 
-    /// The answer, once it was given.
+    /// Returns the answer, if there is one.
     pub(crate) fn answer(&self) -> Option<Arc<RawValue>> {
         self.lock().given.clone()
     }
 
-    /// Takes note of how a call went, if it was one of ours.
+    /// Records the outcome of a call, if it was of this tool.
     pub(crate) fn record_call(&self, tool: &str, failed: bool) {
         if tool == NAME && failed {
             self.lock().failed += 1;
         }
     }
 
-    /// How the turn ends, if it does.
+    /// Returns the end of the turn, if it ends.
     pub(crate) fn turn_end(&self) -> Option<TurnEnd> {
         let state = self.lock();
         match state.given {
@@ -119,7 +119,7 @@ impl OutputSchema {
         }
     }
 
-    /// The model stopped without an answer: it is reminded, or the turn ends.
+    /// Handles an end without an answer: reminds the model, or returns the end of the turn.
     pub(crate) fn require_output(&self, conversation: &mut Conversation) -> Option<TurnEnd> {
         self.lock().failed += 1;
         let end = self.turn_end();
@@ -130,12 +130,12 @@ impl OutputSchema {
     }
 
     fn lock(&self) -> MutexGuard<'_, StructuredAnswerState> {
-        // Only whole values are set under this lock.
+        // Values under this lock are only set as a whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Takes the answers of a session.
+/// Handler of the answer tool.
 struct OutputSchemaHandler(Arc<OutputSchema>);
 
 impl ExternalToolHandler for OutputSchemaHandler {

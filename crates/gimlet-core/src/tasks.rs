@@ -1,5 +1,5 @@
-//! Work of a session that has a life of its own: one registry for commands that go on after their call has returned and
-//! for subagents, whether somebody waits for them or not.
+//! Tasks of a session: one registry for commands that outlive their call and for subagents in the foreground or
+//! background.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -9,51 +9,51 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use gimlet_proto::{AgentPath, BoxFuture, TaskProgress, TaskState, TaskView, ToolUseId};
 use tokio::sync::watch;
 
-/// How many tasks that have ended are kept in full.
+/// Number of ended tasks that are kept in full.
 const MOST_ENDED: usize = 100;
-/// How many more are remembered by id and output file.
+/// Number of further tasks that are kept by id and output file.
 const MOST_FORGOTTEN: usize = 1_000;
 
-/// How a task is stopped. Resolves when nothing of it is left.
+/// Function that stops a task. Resolves when nothing of the task is left.
 pub type TaskStopFn = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// One task.
 pub struct Task {
     pub id: String,
-    /// `local_bash`, `local_agent`, …
+    /// Kind: `local_bash`, `local_agent`, …
     pub kind: &'static str,
     pub description: String,
-    /// The command text, for tasks that have one.
+    /// Command text, for tasks that have one.
     pub command: Option<String>,
     pub call: Option<ToolUseId>,
-    /// The agent that started it.
+    /// Agent that started the task.
     pub owner: AgentPath,
     pub output_file: PathBuf,
-    /// What it is, if it is a subagent.
+    /// Details of a subagent, for tasks that are one.
     pub agent: Option<AgentTask>,
     state: watch::Sender<(TaskState, Option<i32>)>,
-    /// Nobody waits for it.
+    /// True if the task runs in the background.
     backgrounded: watch::Sender<bool>,
     telling: Mutex<TaskDetails>,
     stop: TaskStopFn,
-    /// How far incremental readers have read the output file.
+    /// Position up to which incremental readers have read the output file.
     read_to: Mutex<u64>,
-    /// A person stopped it.
+    /// Set if the user stopped the task.
     stopped_by_user: AtomicBool,
 }
 
-/// What a subagent is, for people and programs.
+/// Details of a subagent, for users and programs.
 pub struct AgentTask {
     pub subagent_type: String,
     pub prompt: String,
     pub depth: u32,
-    /// What others may call it.
+    /// Name under which other agents can address it.
     pub name: Option<String>,
-    /// Where its words come from, and where words for it go.
+    /// Path from which its messages come and to which messages for it go.
     pub path: AgentPath,
 }
 
-/// What is told about a task and changes.
+/// Published state of a task that changes over time.
 #[derive(Default)]
 struct TaskDetails {
     progress: Option<TaskProgress>,
@@ -65,7 +65,7 @@ impl Task {
         *self.state.borrow()
     }
 
-    /// Waits until the task no longer runs.
+    /// Waits until the task no longer runs. Returns its state and exit code.
     pub async fn wait_finished(&self) -> (TaskState, Option<i32>) {
         let mut state = self.state.subscribe();
         match state.wait_for(|(state, _)| *state != TaskState::Running).await {
@@ -80,13 +80,13 @@ impl Task {
         (self.stop)().await;
     }
 
-    /// Stops the task because a person wants it so.
+    /// Stops the task on behalf of the user.
     pub async fn stop_for_user(&self) {
         self.stopped_by_user.store(true, Ordering::Relaxed);
         self.stop().await;
     }
 
-    /// Whether a person stopped it.
+    /// Returns true if the user stopped the task.
     pub fn was_stopped_by_user(&self) -> bool {
         self.stopped_by_user.load(Ordering::Relaxed)
     }
@@ -94,11 +94,11 @@ impl Task {
     /// Waits until nothing of the task is left.
     pub(crate) async fn wait_gone(&self) {
         self.wait_finished().await;
-        // There is nothing left to stop; what still winds up is waited for.
+        // Nothing is left to stop; this waits for the cleanup.
         (self.stop)().await;
     }
 
-    /// Notes the end; the first one counts. Says whether this call was the first.
+    /// Records the end; only the first one counts. Returns true if this call was the first.
     pub fn record_end(&self, end: TaskState, exit_code: Option<i32>) -> bool {
         self.state.send_if_modified(|state| {
             let running = state.0 == TaskState::Running;
@@ -109,33 +109,33 @@ impl Task {
         })
     }
 
-    /// The stretch of output from where the last incremental read ended; moves the mark to `end`.
+    /// Returns the position where the last incremental read ended, and moves it to `end`.
     pub fn take_unread(&self, end: u64) -> u64 {
         let mut mark = self.read_to.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *mark, end)
     }
 
-    /// Notes how far it has come.
+    /// Sets the progress.
     pub fn set_progress(&self, progress: TaskProgress) {
         self.lock_details().progress = Some(progress);
     }
 
-    /// Notes in one line how it ended.
+    /// Sets the one-line summary of the end.
     pub fn set_summary(&self, summary: String) {
         self.lock_details().summary = Some(summary);
     }
 
-    /// Nobody waits for it.
+    /// Returns true if the task runs in the background.
     pub fn is_backgrounded(&self) -> bool {
         *self.backgrounded.borrow()
     }
 
-    /// Whoever waited for it does not any more.
+    /// Moves the task to the background.
     pub(crate) fn move_to_background(&self) {
         self.backgrounded.send_replace(true);
     }
 
-    /// Waits until nobody waits for it.
+    /// Waits until the task runs in the background.
     pub(crate) async fn wait_backgrounded(&self) {
         // The sender lives as long as the task, which is borrowed here.
         drop(self.backgrounded.subscribe().wait_for(|alone| *alone).await);
@@ -169,9 +169,9 @@ impl Task {
     }
 }
 
-/// What a new task is made of.
+/// Parameters of a new task.
 pub struct NewTask {
-    /// `None` for one that is made up, such as `b1`.
+    /// `None` for a generated id such as `b1`.
     pub id: Option<String>,
     pub kind: &'static str,
     pub description: String,
@@ -180,12 +180,12 @@ pub struct NewTask {
     pub owner: AgentPath,
     pub output_file: PathBuf,
     pub agent: Option<AgentTask>,
-    /// Nobody waits for it.
+    /// Set if the task starts in the background.
     pub backgrounded: bool,
     pub stop: TaskStopFn,
 }
 
-/// All tasks of a session that run and the last of those that have ended, oldest first. Clones share them.
+/// Running tasks of a session and the most recent ended ones, oldest first. Clones share them.
 #[derive(Clone, Default)]
 pub struct TaskRegistry {
     list: Arc<Mutex<TaskList>>,
@@ -193,15 +193,15 @@ pub struct TaskRegistry {
 
 #[derive(Default)]
 struct TaskList {
-    /// How many there have been.
+    /// Number of tasks registered so far.
     count: u64,
     tasks: Vec<Arc<Task>>,
-    /// Where the output of older ones is.
+    /// Output files of older tasks.
     forgotten: VecDeque<(String, PathBuf)>,
 }
 
 impl TaskList {
-    /// Lets go of the oldest that have ended, so that a long session does not carry all it ever did.
+    /// Removes the oldest ended tasks, to bound the memory of a long session.
     fn prune(&mut self) {
         let ended = |task: &Arc<Task>| task.state().0 != TaskState::Running;
         let mut surplus = self.tasks.iter().filter(|task| ended(task)).count().saturating_sub(MOST_ENDED);
@@ -240,7 +240,7 @@ impl TaskRegistry {
             read_to: Mutex::new(0),
             stopped_by_user: AtomicBool::new(false),
         });
-        // One that begins again takes the place of what it was.
+        // A restarted task replaces its earlier entry.
         list.tasks.retain(|known| known.id != task.id);
         list.tasks.push(task.clone());
         list.prune();
@@ -251,24 +251,24 @@ impl TaskRegistry {
         self.lock().tasks.iter().find(|task| task.id == id).cloned()
     }
 
-    /// Where the output of a task is that ended so long ago that nothing else is known of it.
+    /// Returns the output file of a task that ended so long ago that only this is kept.
     pub fn forgotten_output(&self, id: &str) -> Option<PathBuf> {
         let list = self.lock();
         list.forgotten.iter().rev().find(|(forgotten, _)| forgotten == id).map(|(_, file)| file.clone())
     }
 
-    /// The task of this id, or else the newest agent of this name.
+    /// Returns the task with this id, or else the newest agent with this name.
     pub fn find_by_name(&self, name: &str) -> Option<Arc<Task>> {
         let is_meant = |task: &&Arc<Task>| task.agent.as_ref().is_some_and(|agent| agent.name.as_deref() == Some(name));
         self.find(name).or_else(|| self.lock().tasks.iter().rev().find(is_meant).cloned())
     }
 
-    /// The id of the subagent that speaks by this path.
+    /// Returns the id of the subagent with this path.
     pub fn agent_id(&self, path: &AgentPath) -> Option<String> {
         self.find_agent(path).map(|task| task.id.clone())
     }
 
-    /// The subagent that speaks by this path.
+    /// Returns the subagent with this path.
     pub(crate) fn find_agent(&self, path: &AgentPath) -> Option<Arc<Task>> {
         let call = path.parent_tool_use()?;
         let list = self.lock();

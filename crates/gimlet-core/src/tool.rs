@@ -1,8 +1,9 @@
-//! The tool contract: what an author writes, what the runtime sees, and what a call may touch.
+//! The tool contract: the trait that authors implement, the trait that the runtime uses, and the context of a call.
 //!
-//! Authors implement [`Tool`], a typed trait whose every optional member has the conservative default: a tool written
-//! without thought asks, runs alone and does not count as reading. The runtime sees [`AnyTool`]; the blanket
-//! implementation is the only bridge, and its `run` wants a [`Permit`](crate::Permit) that only the gate can make.
+//! Authors implement [`Tool`], a typed trait in which every optional member has a conservative default: a tool that
+//! overrides nothing asks for permission, runs alone and does not count as read-only. The runtime uses [`AnyTool`];
+//! the blanket implementation is the only bridge, and its `run` requires a [`Permit`](crate::Permit) that only the
+//! gate can create.
 
 mod any_tool;
 mod external_tool;
@@ -34,196 +35,197 @@ use serde_json::{Map, Value};
 
 use crate::services::SessionServices;
 
-/// How long a result may get before it is written to a file and replaced by a preview.
+/// Size limit above which a result is written to a file and replaced by a preview.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultCap {
     Chars(usize),
-    /// The tool bounds its own output.
+    /// The tool limits its own output.
     Unlimited,
 }
 
-/// What a tool's own permission check says.
+/// Verdict of a tool's own permission check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PermissionVerdict {
-    /// Nothing to add: rules, mode and needs decide.
+    /// No opinion: rules, mode and access needs decide.
     #[default]
     Passthrough,
     Ask(String),
     Deny(String),
 }
 
-/// What lets a tool expect a call.
+/// Hint that a call of a tool may follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallHint {
-    /// The session begins, and there is a prompt for the model.
+    /// The session begins with a prompt for the model.
     PromptReady,
-    /// The model has been asked and may call any tool that it was offered.
+    /// The request was sent; the model may call any offered tool.
     RequestSent,
-    /// The model has said the tool's name and not yet the input.
+    /// The model has streamed the tool's name but not yet the input.
     ToolNamed,
 }
 
-/// What a call comes into.
+/// Circumstances under which a call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallSite {
     pub mode: PermissionMode,
-    /// It is a subagent's, not one of the conversation that a person follows.
+    /// Set if the call is made by a subagent, not by the main conversation.
     pub is_subagent: bool,
 }
 
-/// Which subagents may have a tool.
+/// Subagents to which a tool is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentAvailability {
     Always,
-    /// Those that somebody waits for.
+    /// Foreground subagents only.
     InForeground,
-    /// The same, while they may launch others at all: it is the tool for that.
+    /// Foreground subagents that may launch other agents: the tool is for launching.
     ToLaunchOthers,
-    /// It speaks with the person, or about the session as a whole.
+    /// None: the tool interacts with the user, or concerns the session as a whole.
     Never,
 }
 
-/// What happens to a running call when the turn is interrupted.
+/// Behaviour of a running call when the turn is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptBehavior {
-    /// It is cancelled; partial output is kept.
+    /// The call is cancelled; partial output is kept.
     Cancel,
-    /// It is short and must not be torn: it is awaited.
+    /// The call is short and must complete, so it is awaited.
     FinishAtomically,
 }
 
-/// A tool. A unit struct: services come through the context, so a table of statics is all the wiring there is.
+/// A tool. Implemented by unit structs: services come through the context, so a table of statics is the only wiring.
 pub trait Tool: Send + Sync + 'static {
-    /// The name the model calls, also the name in permission rules and transcripts.
+    /// Name under which the model calls the tool, also used in permission rules and transcripts.
     const NAME: &'static str;
 
-    /// The input. `#[serde(deny_unknown_fields)]`, one documented field per parameter.
+    /// Input type: `#[serde(deny_unknown_fields)]`, one documented field per parameter.
     type Input: DeserializeOwned + Serialize + JsonSchema + Clone + Send + Sync + 'static;
-    /// The structured output that hooks and programs see.
+    /// Structured output for hooks and programs.
     type Output: Serialize + Send + Sync + 'static;
 
-    /// The description the model sees in the tool list.
+    /// Returns the description in the model's tool list.
     fn prompt(&self, cx: &PromptContext) -> Cow<'static, str>;
 
-    /// Parameters that make no sense here and are left out of the schema that the model sees; one inside a list of
+    /// Returns the parameters to leave out of the model's schema because they do not apply here; one inside a list of
     /// objects is written `list[].name`.
     fn hidden_parameters(&self, _cx: &PromptContext) -> &'static [&'static str] {
         &[]
     }
 
-    /// A call may come. Whatever takes time and has no effect can be made ready.
+    /// Prepares for a call that may follow. Only work without side effects may be done here.
     fn anticipate(&self, _sign: CallHint, _services: &SessionServices) {}
 
-    /// Whether a call may begin while its request is still being made safe on disk. One that may waits for
-    /// [`ToolContext::durable_barrier`] itself, before its first effect that anybody can see.
+    /// Returns true if a call may start before its request is durable on disk. Such a call must wait for
+    /// [`ToolContext::durable_barrier`] itself before its first visible effect.
     fn may_start_before_durable(&self) -> bool {
         false
     }
 
-    /// Whether a long call shows by what it sends others to do that it is alive, so that no sign of life is needed beside it.
+    /// Returns true if a long call shows its progress through the agents it launched and needs no heartbeat of its
+    /// own.
     fn reports_own_progress(&self) -> bool {
         false
     }
 
-    /// Does the work. Reached only through the gate.
+    /// Performs the call. Reached only through the gate.
     fn call(
         &self,
         input: Self::Input,
         cx: &ToolContext,
     ) -> impl Future<Output = Result<ToolResult<Self::Output>, ToolError>> + Send;
 
-    /// What the model sees of the output.
+    /// Renders the output for the model.
     fn to_blocks(&self, output: &Self::Output) -> ResultContent;
 
-    /// Reads an output that somebody else wrote in the tool's form; `None` where the tool does not take any.
+    /// Parses an output in the tool's format that was written elsewhere; `None` if the tool accepts none.
     fn parse_output(&self, _json: &str) -> Option<Self::Output> {
         None
     }
 
-    /// What people see of the output.
+    /// Renders the output for the user.
     fn view(&self, _input: &Self::Input, output: &Self::Output) -> View {
         View::Text(self.to_blocks(output).to_text())
     }
 
-    /// What the call would touch. Pure and complete; when unsure, `Opaque`.
+    /// Returns the access that the call needs. Must be pure and complete; when unsure, `Opaque`.
     fn needs(&self, _input: &Self::Input, _cx: &PathContext) -> Vec<AccessNeed> {
         vec![AccessNeed::Opaque]
     }
 
-    /// Other names under which the tool is called (older spellings).
+    /// Returns alternative names of the tool (older spellings).
     fn aliases(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Whether the tool is offered at all.
+    /// Returns true if the tool is offered at all.
     fn is_enabled(&self, _env: &Env) -> bool {
         true
     }
 
-    /// Known and callable, but not in the list that the model gets by default.
+    /// Returns true if the tool is callable but not in the model's default tool list.
     fn is_hidden(&self) -> bool {
         false
     }
 
-    /// Only looks. Follows from the needs: nothing but reads.
+    /// Returns true if the call only reads. By default derived from the access needs.
     fn is_read_only(&self, input: &Self::Input, cx: &PathContext) -> bool {
         let needs = self.needs(input, cx);
         !needs.is_empty() && needs.iter().all(|need| matches!(need, AccessNeed::Read(_)))
     }
 
-    /// Destroys what cannot be brought back; refines "not read-only".
+    /// Returns true if the call destroys data that cannot be restored; refines "not read-only".
     fn is_destructive(&self, _input: &Self::Input, _cx: &PathContext) -> bool {
         false
     }
 
-    /// May run beside others of its kind.
+    /// Returns true if the call may run concurrently with other such calls.
     fn is_concurrency_safe(&self, input: &Self::Input, cx: &PathContext) -> bool {
         self.is_read_only(input, cx)
     }
 
-    /// Checks that need no I/O, with a code of the tool's own for each.
+    /// Validates the input without I/O; each problem has a code specific to the tool.
     fn validate_input(&self, _input: &Self::Input, _cx: &PathContext) -> Result<(), InputProblem> {
         Ok(())
     }
 
-    /// The tool's own say in the permission decision.
+    /// Returns the tool's own verdict in the permission decision.
     fn check_permissions(&self, _input: &Self::Input, _cx: &PathContext) -> PermissionVerdict {
         PermissionVerdict::Passthrough
     }
 
-    /// Never approved without a person.
+    /// Returns true if the call must never be approved without the user.
     fn requires_user_interaction(&self, _input: &Self::Input) -> bool {
         false
     }
 
-    /// Parameters that only whoever answers a question fills in: what the model writes there does not count.
+    /// Returns the parameters that are filled in only by the answer to a question: values from the model are ignored.
     fn reserved_parameters(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// A question by nature: what the model is told where nobody can answer it. Where permissions are bypassed, such a
-    /// call runs without an answer instead.
+    /// For tools that ask a question: returns the message for the model if no user can answer. If permissions are
+    /// bypassed, the call runs without an answer instead.
     fn unanswered_message(&self) -> Option<&'static str> {
         None
     }
 
-    /// A question by nature: the input to run with when nobody has answered within this time.
+    /// For tools that ask a question: returns the input to run with if no answer came within the given time.
     fn input_without_answer(&self, _input: &Value, _waited: Duration) -> Option<Value> {
         None
     }
 
-    /// Of no use where nobody can be asked, so that it is not offered there.
+    /// Returns true if the tool needs a user who can be asked; otherwise it is not offered.
     fn requires_attended_session(&self) -> bool {
         false
     }
 
-    /// Why a call makes no sense at this point, if it does not.
+    /// Returns the reason why a call is not possible at this point, if there is one.
     fn misplaced_reason(&self, _scene: CallSite) -> Option<&'static str> {
         None
     }
 
-    /// Completes an input from what the session has on disk, just before the call is decided on: earlier calls of the
-    /// same reply have run by then. `None` leaves it as it is.
+    /// Completes an input from session data on disk, just before the permission decision: earlier calls of the reply
+    /// have run by then. `None` leaves the input unchanged.
     fn complete_input(
         &self,
         _input: &Map<String, Value>,
@@ -232,26 +234,27 @@ pub trait Tool: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Expands `~` and relative paths. History keeps what the model wrote; everyone else sees the result.
+    /// Expands `~` and relative paths. History keeps the model's original input; everything else uses the expanded
+    /// one.
     fn backfill_observable_input(&self, _input: &mut Self::Input, _cx: &PathContext) {}
 
-    /// Misspelt keys and what they mean; applied only when the right key is absent. One inside a list of objects is
-    /// written `list[].wrong`.
+    /// Returns misspelt keys with their replacements, applied only if the right key is absent. One inside a list of
+    /// objects is written `list[].wrong`.
     fn key_repairs(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// The name in the list of tools that programs get, where they know it by another one.
+    /// Returns the name in the tool list for programs, if they know the tool by another name.
     fn listed_name(&self) -> &'static str {
         Self::NAME
     }
 
-    /// The name for people.
+    /// Returns the display name for the user.
     fn user_facing_name(&self, _input: Option<&Self::Input>) -> Cow<'static, str> {
         Cow::Borrowed(Self::NAME)
     }
 
-    /// One line about this call.
+    /// Returns a one-line description of this call.
     fn description(&self, input: &Self::Input, cx: &PathContext) -> String {
         match self.path(input, cx) {
             Some(path) => cx.display(&path),
@@ -259,7 +262,7 @@ pub trait Tool: Send + Sync + 'static {
         }
     }
 
-    /// The file that the call is about.
+    /// Returns the file that the call is about, if there is one.
     fn path(&self, input: &Self::Input, cx: &PathContext) -> Option<PathBuf> {
         self.needs(input, cx).into_iter().find_map(|need| match need {
             AccessNeed::Read(path) | AccessNeed::Write(path) => Some(path),
@@ -267,7 +270,7 @@ pub trait Tool: Send + Sync + 'static {
         })
     }
 
-    /// What an approval classifier is shown; empty means that it cannot judge the call.
+    /// Returns the text for an approval classifier; empty means that it cannot judge the call.
     fn auto_classifier_input(&self, _input: &Self::Input) -> String {
         String::new()
     }
@@ -280,27 +283,27 @@ pub trait Tool: Send + Sync + 'static {
         InterruptBehavior::Cancel
     }
 
-    /// Which subagents may have it.
+    /// Returns the subagents to which the tool is available.
     fn agent_availability(&self) -> AgentAvailability {
         AgentAvailability::InForeground
     }
 
-    /// A few words for tool search.
+    /// Returns keywords for tool search.
     fn search_hint(&self) -> &'static str {
         ""
     }
 
-    /// Keep the definition out of the prompt until it is searched for.
+    /// Returns true if the definition stays out of the prompt until it is searched for.
     fn should_defer(&self) -> bool {
         false
     }
 
-    /// Never defer; wins over `should_defer`.
+    /// Returns true if the definition is never deferred; overrides `should_defer`.
     fn always_load(&self) -> bool {
         false
     }
 
-    /// Ask the provider to stream this tool's input piece by piece.
+    /// Returns true if the provider should stream this tool's input incrementally.
     fn eager_input(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! The loop: ask the model, run what it calls, tell it what came out, until it has nothing more to call.
+//! The turn: sends requests to the model and runs its calls until a reply has no calls.
 
 mod call_batch;
 mod deferred_answer;
@@ -27,7 +27,7 @@ pub(crate) use call_batch::apply_changes;
 pub(crate) use reply_outcome::append_meta_message;
 use turn_loop::TurnLoop;
 
-/// Everything a turn runs with, fixed when it starts (mode, rules and model are read where they are used).
+/// Parameters of a turn, fixed when it starts (mode, rules and model are read at each use).
 pub(crate) struct Turn {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) model_selection: LiveModelSelection,
@@ -36,22 +36,22 @@ pub(crate) struct Turn {
     pub(crate) steering: SteeringQueue,
     pub(crate) items: Arc<AtomicU64>,
     pub(crate) result_files: gimlet_store::ResultFiles,
-    /// The form that the answer has to have.
+    /// Schema that the answer must have.
     pub(crate) output: Option<Arc<OutputSchema>>,
 }
 
-/// Choices that hold for every turn of a session.
+/// Options that apply to every turn of a session.
 #[derive(Clone, Debug)]
 pub struct TurnOptions {
-    /// Model round trips per prompt.
+    /// Maximum number of model requests per prompt.
     pub max_turns: Option<u32>,
-    /// What the session may cost, in dollars.
+    /// Cost limit of the session in dollars.
     pub max_budget_usd: Option<f64>,
-    /// The model may call several tools in one reply.
+    /// Set if the model may call several tools in one reply.
     pub parallel_tools: bool,
-    /// Readers may start while the reply streams.
+    /// Set if read-only calls may start while the reply streams.
     pub streaming_execution: bool,
-    /// Pass the provider's own events through.
+    /// Set if the provider's raw events are passed through.
     pub wire_events: bool,
     pub concurrency: usize,
 }
@@ -70,7 +70,7 @@ impl Default for TurnOptions {
 }
 
 impl Turn {
-    /// What is known about the model of the moment.
+    /// Returns the facts of the current model.
     pub(crate) fn model_facts(&self) -> ModelFacts {
         self.model.facts(&self.scope.model())
     }
@@ -83,14 +83,14 @@ impl Turn {
         self.publish(EventBody::Notice(Notice { level, text: text.into() }));
     }
 
-    /// Says that the record cannot be written, as soon as that is known: a long turn may still be stopped in time.
+    /// Publishes a write error of the record as soon as it is known: a long turn may still be stopped in time.
     fn report_record_error(&self, record: &mut ConversationRecord) {
         if let Some(text) = record.take_warning() {
             self.publish_notice(NoticeLevel::Error, text);
         }
     }
 
-    /// Tells whoever gave a prompt its id what became of it. One that waited does so no more.
+    /// Publishes the outcome of a prompt that has an id, and marks it as handled in the queue.
     fn publish_prompt_fate(&self, said: &SubmittedPrompt, fate: PromptOutcome) {
         self.steering.mark_handled(said);
         if let Some(prompt) = said.uuid.clone() {
@@ -103,7 +103,7 @@ impl Turn {
     }
 }
 
-/// Runs one prompt to its end. Whatever happens, history stays valid and on disk.
+/// Runs one prompt to its end. In every case the history stays valid and on disk.
 pub(crate) async fn run_turn(conversation: &mut Conversation, turn: &Turn, prompt: SubmittedPrompt) -> TurnReport {
     let started = Instant::now();
     conversation.ledger.begin_turn();
@@ -116,7 +116,7 @@ pub(crate) async fn run_turn(conversation: &mut Conversation, turn: &Turn, promp
         Ok(ended) => ended,
         Err(panicked) => {
             panicked.log(&turn.scope, "the turn");
-            // What it left half done is mended before the next request.
+            // Incomplete history is repaired before the next request.
             let reason = "the turn failed inside gimlet; the session can go on. Please report this".to_owned();
             (TurnEnd::Stopped { reason, because: StopCause::InternalError }, String::new(), None)
         }
@@ -129,7 +129,7 @@ pub(crate) async fn run_turn(conversation: &mut Conversation, turn: &Turn, promp
     build_report(conversation, turn, TurnConclusion { end, text, stop_reason, origin }, started)
 }
 
-/// Takes the prompt in and goes on from there, unless hooks object.
+/// Accepts the prompt and runs the turn, unless hooks block it.
 async fn begin_turn(
     conversation: &mut Conversation,
     turn: &Turn,
@@ -171,7 +171,7 @@ async fn begin_turn(
         accept_prompt(conversation, turn, notice);
     }
     if answered && prompt.blocks.is_empty() {
-        // The answer was all there is to say.
+        // The prompt held nothing but the answer.
         turn.publish_prompt_fate(&prompt, PromptOutcome::Accepted);
         let here = conversation.mark_prompt();
         return TurnLoop::new(conversation, turn, &here).run().await;
@@ -189,8 +189,8 @@ async fn begin_turn(
     }
 }
 
-/// Takes in what is only to be known, unless it does not fit. Nothing may stand between a call that waits and its result:
-/// until then it is kept.
+/// Accepts a note that starts no turn, unless it does not fit. While a call is deferred the note is held, as nothing
+/// may come between a call and its result.
 pub(crate) fn accept_note(conversation: &mut Conversation, turn: &Turn, said: SubmittedPrompt) {
     if let Some(TurnEnd::PromptUnusable { reason, .. }) =
         conversation.prompt_rejection(&said.blocks, &turn.model_facts())
@@ -208,12 +208,12 @@ fn refuse_note(turn: &Turn, said: &SubmittedPrompt, reason: impl Into<String>) {
     turn.publish_prompt_fate(said, PromptOutcome::Refused);
 }
 
-/// Puts a prompt on disk, then into history, then before people's eyes. Gives its id.
+/// Appends a prompt to disk, then to history, then publishes it. Returns its id.
 pub(crate) fn accept_prompt(conversation: &mut Conversation, turn: &Turn, said: SubmittedPrompt) -> EntryId {
     accept_prompt_as(conversation, turn, said, None)
 }
 
-/// The same for a prompt that hooks know by an id already.
+/// Appends a prompt whose id hooks already know.
 fn accept_prompt_as(
     conversation: &mut Conversation,
     turn: &Turn,
@@ -221,7 +221,7 @@ fn accept_prompt_as(
     promised: Option<EntryId>,
 ) -> EntryId {
     open_conversation(conversation, turn);
-    // Only the person speaks for the person.
+    // Only prompts of the main conversation can come from the user.
     let of_session = turn.scope.subagent.is_none();
     if !said.synthetic && !said.meta && of_session {
         turn.scope.gate.note_user_prompt(&said.blocks);
@@ -245,32 +245,32 @@ fn accept_prompt_as(
     uuid
 }
 
-/// A conversation begins with the facts of this place.
+/// Starts a conversation with the environment facts.
 fn open_conversation(conversation: &mut Conversation, turn: &Turn) {
-    // A subagent has the facts of the place in its system prompt: its record begins with its task.
+    // A subagent has the environment facts in its system prompt: its record begins with its task.
     if conversation.is_empty() && turn.scope.subagent.is_none() {
         let context = crate::context::environment_block(&turn.scope, &turn.model_facts().id);
         append_meta_message(conversation, &context);
     }
 }
 
-/// Runs the call that a hook left for later, before anything else is said. Hooks may leave it once more.
+/// Runs the call that a hook deferred, before anything else is appended. Hooks may defer it again.
 async fn run_deferred_call(conversation: &mut Conversation, turn: &Turn) -> Option<TurnEnd> {
     let call = conversation.deferred.take()?;
     let tools = &turn.scope.tools;
     let gone = tools.find(tools.resolve_name(&call.name)).is_none().then(|| call.name.clone());
     let mut calls = CallSchedule::new(turn.scope.clone(), turn.options.concurrency, false);
-    // On disk before it can change anything, like every request: it must not run twice because a run was cut off.
+    // On disk before it can have effects, like every request: it must not run twice because a run was cut off.
     conversation.record.append_resumed(&call.id);
     calls.add_call(call);
     let results = call_batch::run_calls(conversation, turn, &mut calls, turn.model_facts().context_window).await;
     let stopped = results.stop || turn.scope.cancel.is_cancelled();
-    // A tool that is gone has been told so as the call's result; whoever wanted it later must know.
+    // The call of a missing tool has that as its result; the client that deferred it must know, too.
     let unavailable = gone.map(|tool| TurnEnd::DeferredUnavailable { tool });
     unavailable.or(results.ends).or_else(|| stopped.then_some(TurnEnd::Aborted { in_tools: true }))
 }
 
-/// How a turn came to its end.
+/// End of a turn.
 struct TurnConclusion {
     end: TurnEnd,
     text: String,
@@ -287,11 +287,11 @@ fn build_report(conversation: &Conversation, turn: &Turn, ended: TurnConclusion,
     let requests = conversation.ledger.turn_requests();
     let num_turns = match end {
         TurnEnd::MaxTurns(_) => requests + 1,
-        // Nobody was asked.
+        // No request was sent.
         TurnEnd::PromptBlocked { .. } | TurnEnd::HookStopped => requests,
         _ => requests.max(1),
     };
-    // What a subagent was refused is told with the turn that sent it.
+    // Denials of a subagent are reported with the turn that launched it.
     let denials: Vec<Denial> = if turn.scope.subagent.is_none() { turn.scope.gate.take_denials() } else { Vec::new() };
     TurnReport {
         end,

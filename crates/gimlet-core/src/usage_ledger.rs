@@ -1,4 +1,4 @@
-//! Tokens and money: of the whole session by model, and of the running turn of one conversation.
+//! Tokens and cost: of the whole session by model, and of the running turn of one conversation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use gimlet_proto::{ModelFacts, ModelUsage, TokenUsage};
 
-/// What a process run has used so far. Money is the session's: all its conversations count into one purse.
+/// Usage of a process run so far. The cost belongs to the session: all its conversations share one total.
 #[derive(Debug, Default)]
 pub(crate) struct UsageLedger {
     by_model: Arc<Mutex<Vec<ModelUsage>>>,
-    /// The person was told of money that nobody can count.
+    /// Set if the user was warned about models with an unknown price.
     told_uncounted: Arc<AtomicBool>,
     turn: TokenUsage,
-    /// Of the last reply in it.
+    /// Usage of the last reply in the turn.
     last: Option<TokenUsage>,
     turn_api: Duration,
     turn_requests: u32,
 }
 
 impl UsageLedger {
-    /// That of another conversation of the same session.
+    /// Creates the ledger of another conversation of this session.
     pub(crate) fn for_subagent(&self) -> Self {
         Self { by_model: self.by_model.clone(), told_uncounted: self.told_uncounted.clone(), ..Self::default() }
     }
@@ -38,7 +38,7 @@ impl UsageLedger {
         self.count_with_prompt(facts, usage, usage.prompt_tokens(), took);
     }
 
-    /// Counts one answer that may have taken the provider several requests; their price goes by the prompt of one.
+    /// Counts one answer that may have taken the provider several requests; their price depends on the prompt of one.
     pub(crate) fn count_with_prompt(
         &mut self,
         facts: &ModelFacts,
@@ -69,7 +69,7 @@ impl UsageLedger {
         };
     }
 
-    /// Counts an attempt of which nothing is left: paid for, but no step of the conversation.
+    /// Counts a discarded attempt: paid for, but not a step of the conversation.
     pub(crate) fn count_attempt(&mut self, facts: &ModelFacts, usage: &TokenUsage, took: Duration) {
         let last = self.last;
         self.count_request(facts, usage, took);
@@ -77,14 +77,14 @@ impl UsageLedger {
         self.turn_requests -= 1;
     }
 
-    /// Counts a request beside the conversation: the session pays for it, but the turn's own tokens are no more for it.
+    /// Counts a request beside the conversation: its cost goes to the session, but not to the turn's own tokens.
     pub(crate) fn count_side_request(&mut self, facts: &ModelFacts, usage: &TokenUsage, took: Duration) {
         let turn = self.turn;
         self.count_attempt(facts, usage, took);
         self.turn = turn;
     }
 
-    /// Counts time spent on a request that gave nothing.
+    /// Counts the time of a request without an answer.
     pub(crate) fn count_time(&mut self, took: Duration) {
         self.turn_api += took;
     }
@@ -93,18 +93,18 @@ impl UsageLedger {
         self.lock().clone()
     }
 
-    /// `None` when any model's price is not known.
+    /// Returns the total cost; `None` if any model's price is unknown.
     pub(crate) fn total_cost_usd(&self) -> Option<f64> {
-        // Not `sum`, which says -0.0 of nothing.
+        // Not `sum`, which returns -0.0 for an empty list.
         self.lock().iter().try_fold(0.0, |total, entry| Some(total + entry.cost_usd?))
     }
 
-    /// What is known to be spent: models without a price count nothing.
+    /// Returns the known cost: models without a price count nothing.
     pub(crate) fn known_cost_usd(&self) -> f64 {
         self.lock().iter().filter_map(|entry| entry.cost_usd).fold(0.0, |total, cost| total + cost)
     }
 
-    /// The models whose cost is not known, the first time that there are any.
+    /// Returns the models with an unknown price, the first time that there are any.
     pub(crate) fn take_unpriced_models(&self) -> Option<String> {
         let names: Vec<String> =
             self.lock().iter().filter(|entry| entry.cost_usd.is_none()).map(|entry| entry.model.clone()).collect();

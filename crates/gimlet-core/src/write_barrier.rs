@@ -1,14 +1,14 @@
-//! Whether the request for a call is safe on disk. Nothing changes the world before it is; what only makes a change ready
-//! need not wait for that.
+//! Barrier until the request for a call is durable on disk. No call has effects before that; preparations need not
+//! wait.
 
 use tokio::sync::watch;
 
-/// Tells those that wait. Dropped without a word, it tells them that nothing is safe.
+/// Signal to the waiting calls. If dropped unused, their waits fail.
 #[derive(Debug)]
 pub struct DurableSignal(watch::Sender<bool>);
 
 impl DurableSignal {
-    /// With what the calls get that wait for it.
+    /// Creates a signal with the barrier for the waiting calls.
     pub fn pair() -> (Self, DurableBarrier) {
         let (sender, receiver) = watch::channel(false);
         (Self(sender), DurableBarrier(Some(receiver)))
@@ -19,17 +19,17 @@ impl DurableSignal {
     }
 }
 
-/// What a call waits for before its first effect. The default has nothing to wait for.
+/// Barrier that a call awaits before its first effect. The default does not wait.
 #[derive(Clone, Debug, Default)]
 pub struct DurableBarrier(Option<watch::Receiver<bool>>);
 
-/// The turn ended before the record was safe.
+/// Error of a turn that ended before the record was durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the turn ended before this call was on record")]
 pub struct NotDurableError;
 
 impl DurableBarrier {
-    /// Blocks the thread until the record is safe. For threads that may block, within the session's runtime.
+    /// Blocks the thread until the record is durable. For threads that may block, within the session's runtime.
     pub fn wait(&self) -> Result<(), NotDurableError> {
         let Some(mut receiver) = self.0.clone() else { return Ok(()) };
         let safe = |safe: &bool| *safe;

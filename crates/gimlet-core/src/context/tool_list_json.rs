@@ -1,4 +1,4 @@
-//! The frozen part of a segment's requests, on its way to the transcript and back.
+//! Serialization of a segment's frozen tool list for the transcript.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ struct StoredToolDef<'a> {
     defer_loading: bool,
 }
 
-/// A tool list as it is kept with the session.
+/// Serializes a tool list for the session.
 pub fn tools_to_json(tools: &[ToolDef]) -> String {
     let stored: Vec<StoredToolDef<'_>> = tools
         .iter()
@@ -35,7 +35,7 @@ pub fn tools_to_json(tools: &[ToolDef]) -> String {
     serde_json::to_string(&stored).unwrap_or_default()
 }
 
-/// A tool list from a session; `None` when it is not one.
+/// Parses a stored tool list; `None` if it is invalid.
 pub fn tools_from_json(json: &str) -> Option<Arc<[ToolDef]>> {
     let stored: Vec<StoredToolDef<'_>> = serde_json::from_str(json).ok()?;
     let tools = stored.into_iter().map(|tool| ToolDef {

@@ -1,22 +1,23 @@
-//! Notices when a provider's cache no longer holds the beginning of a conversation, and finds out what changed in it.
+//! Detection of misses in the provider's cache for the beginning of a conversation, and of the change that caused
+//! them.
 //!
-//! The parts of a request are shared values, so the last one is kept by reference: nothing is copied or hashed, and
-//! nothing is compared until the provider says that it had to read everything anew.
+//! The parts of a request are shared values, so the last request is kept by reference: nothing is copied or hashed,
+//! and nothing is compared until the provider reports a miss.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use gimlet_proto::{CacheBreak, Message, ReplyStart, SentOption, ToolDef};
 
-/// What the cache of one conversation did so far.
+/// Cache history of one conversation.
 #[derive(Debug, Default)]
 pub(super) struct CacheWatch {
     last: Option<SentPrefix>,
-    /// The provider has a cache at all.
+    /// Set if the provider has a cache at all.
     is_used: bool,
 }
 
-/// One request, as far as a cache goes by it.
+/// Parts of a request that matter for the cache.
 #[derive(Debug)]
 pub(super) struct SentPrefix {
     system: Arc<[String]>,
@@ -32,7 +33,7 @@ impl SentPrefix {
         Self { system, tools, messages, options: Vec::new(), at: Instant::now() }
     }
 
-    /// What of `before` this one does not begin with.
+    /// Returns the parts of `before` with which this request does not begin.
     fn changes_since(&self, before: &Self) -> Vec<String> {
         let mut changes = Vec::new();
         for (name, value) in &self.options {
@@ -56,7 +57,7 @@ impl SentPrefix {
     }
 }
 
-/// The tools that are gone, new or other ones; all of them when only their order changed.
+/// Returns the removed, new or changed tools; all of them if only their order changed.
 fn differing_tools<'a>(before: &'a [ToolDef], now: &'a [ToolDef]) -> Vec<&'a str> {
     let gone = before.iter().filter(|tool| now.iter().all(|other| other.name != tool.name));
     let new = now.iter().filter(|tool| !before.contains(tool));
@@ -65,8 +66,8 @@ fn differing_tools<'a>(before: &'a [ToolDef], now: &'a [ToolDef]) -> Vec<&'a str
 }
 
 impl CacheWatch {
-    /// Takes note of a request that is being answered. Gives what changed when the cache did not know its beginning; a
-    /// prompt of `shortest` tokens or fewer may not be cached at all.
+    /// Records a request that is being answered. Returns the changes if the cache missed its beginning; a prompt of
+    /// `shortest` tokens or fewer may not be cached at all.
     pub(super) fn record_request(&mut self, sent: SentPrefix, start: &ReplyStart, shortest: u64) -> Option<CacheBreak> {
         let sent = SentPrefix { options: start.options.clone(), ..sent };
         let usage = &start.usage;
@@ -88,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// System prompt, tools, messages, options, and what must be told of them.
+    /// System prompt, tools, messages, options, and the expected report.
     type CacheBreakCase<'a> = (&'a str, &'a [(&'a str, &'a str)], Vec<Arc<Message>>, &'a [SentOption], &'a [&'a str]);
 
     fn start(read: u64, options: &[SentOption]) -> ReplyStart {
@@ -99,7 +100,7 @@ mod tests {
 
     const SHORTEST: u64 = 512;
 
-    /// The first request of every case: the cache holds it afterwards.
+    /// Returns a watch after the first request of every case: the cache then holds it.
     fn watched() -> (CacheWatch, [Arc<Message>; 2], Vec<SentOption>) {
         let messages = ["a", "b"].map(message);
         let options = vec![("model", "m".to_owned()), ("effort", "unset".to_owned())];

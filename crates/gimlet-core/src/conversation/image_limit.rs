@@ -1,5 +1,6 @@
-//! The conversation as it goes to a model that takes few images: notes stand in the place of the oldest ones. It is a view:
-//! the conversation keeps them for models that take more. While the number of images stays the same, so does every byte.
+//! View of the conversation for a model that accepts few images: the oldest ones are replaced by notes. The
+//! conversation keeps them for models that accept more. While the number of images is unchanged, so is every byte of
+//! the view.
 
 use std::sync::Arc;
 
@@ -8,18 +9,18 @@ use gimlet_store::replace_oldest_images;
 
 use super::Conversation;
 
-/// The messages that differ.
+/// Messages that differ in the view.
 #[derive(Default)]
 pub(super) struct ImageLimitView {
-    /// How many images notes stand for.
+    /// Number of images replaced by notes.
     left_out: usize,
     changed: Vec<(usize, Arc<Message>)>,
-    /// How many of them the person was told of.
+    /// Number of replaced images already reported to the user.
     told: usize,
 }
 
 impl Conversation {
-    /// The messages with no more images than every model takes; `None` when they have no more.
+    /// Returns the messages limited to the images that every model accepts; `None` if they are within the limit.
     pub(crate) fn with_limited_images(&mut self) -> Option<Vec<Arc<Message>>> {
         let surplus = self.room.surplus_images();
         if surplus == 0 {
@@ -37,7 +38,7 @@ impl Conversation {
         Some(view)
     }
 
-    /// How many images are left out for a model that takes few, if nobody was told so yet.
+    /// Returns the number of images left out for a model that accepts few, if it changed since the last report.
     pub(crate) fn take_omitted_image_count(&mut self) -> Option<usize> {
         let ImageLimitView { left_out, told, .. } = &mut self.few_images;
         (std::mem::replace(told, *left_out) != *left_out).then_some(*left_out)

@@ -1,5 +1,5 @@
-//! How much a conversation carries, and what still fits: everything in it goes with every later request, so whatever does
-//! not fit must be noticed before it is in.
+//! Payload of a conversation and the room left: its content is part of every later request, so content that does not
+//! fit must be detected before it is added.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use gimlet_proto::{Block, ContentPart, Message, ResultContent, SendableImage};
 use gimlet_store::images_in_block;
 
-/// The bytes of all messages together; servers take 32 MB, and the rest of a request needs its place.
+/// Maximum size of all messages; servers accept 32 MB, and the rest of a request needs room.
 const MAX_BYTES: usize = 28_000_000;
 
-/// What a conversation carries that servers set limits on.
+/// Payload of a conversation on which servers set limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PayloadBudget {
     bytes: usize,
@@ -25,7 +25,7 @@ impl Default for PayloadBudget {
     }
 }
 
-/// Why something does not fit, in words that follow "it" or "they".
+/// Reason why content does not fit, worded to follow "it" or "they".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PayloadOverflow {
     Bytes,
@@ -51,24 +51,24 @@ impl PayloadOverflow {
 }
 
 impl PayloadBudget {
-    /// What these messages carry.
+    /// Computes the payload of messages.
     pub(crate) fn from_messages(messages: &[Arc<Message>]) -> Self {
         let mut room = Self::default();
         messages.iter().for_each(|message| room.add_blocks(&message.blocks));
         room
     }
 
-    /// With as many images as go to a model with this window.
+    /// Sets the image limit of a model with this window.
     pub(crate) fn for_window(self, window: u64) -> Self {
         Self { most_pictures: SendableImage::max_count_for_window(window), ..self }
     }
 
-    /// How many images there are beyond those that every model takes.
+    /// Returns the number of images above the limit of every model.
     pub(super) fn surplus_images(&self) -> usize {
         self.pictures.saturating_sub(SendableImage::MOST_FOR_ALL)
     }
 
-    /// Takes note of what entered the conversation.
+    /// Adds blocks that entered the conversation.
     pub(crate) fn add_blocks(&mut self, blocks: &[Block]) {
         for block in blocks {
             self.bytes += block.json().len();
@@ -81,7 +81,7 @@ impl PayloadBudget {
         self.largest_side = self.largest_side.max(picture.side);
     }
 
-    /// Whether these blocks still fit.
+    /// Checks that the blocks still fit; returns the reason if not.
     pub(crate) fn check_fits(&self, blocks: &[Block]) -> Result<(), PayloadOverflow> {
         let mut then = *self;
         then.add_blocks(blocks);
@@ -102,8 +102,7 @@ impl PayloadBudget {
         }
     }
 
-    /// Leaves out the images of a result that do not fit or are none, with a note for each reason, and takes note of
-    /// those that stay.
+    /// Removes images of a result that do not fit or are invalid, with a note for each reason, and counts the others.
     pub(crate) fn fit_images(&mut self, content: &mut ResultContent) {
         let ResultContent::Parts(parts) = content else { return };
         let mut left_out: Vec<(Cow<'static, str>, usize)> = Vec::new();

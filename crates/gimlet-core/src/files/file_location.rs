@@ -1,7 +1,7 @@
 //! A file's folder, held open, and its name in it.
 //!
-//! Paths that reach this room are link-free: the gate followed the links and judged the result. The folder is opened
-//! without following any, so whoever swaps a folder for a link after the judgement gets an error, not the file.
+//! Paths must be symlink-free: the gate resolved the symlinks and judged the result. The folder is opened without
+//! following any, so replacing a folder by a symlink after the judgement leads to an error, not to the file.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,23 +11,23 @@ use std::path::{Component, Path};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, Result};
 
-/// A handle that only serves to reach what is in a folder, so that search permission is enough.
+/// Flags of a handle that only serves to reach the folder's content, so that search permission is enough.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Where a file is or will be.
+/// Location of an existing or future file.
 pub struct FileLocation {
     pub folder: OwnedFd,
     pub name: OsString,
 }
 
 impl FileLocation {
-    /// The place of a link-free path. The folder must exist, the file need not.
+    /// Opens the folder of a symlink-free path. The folder must exist, the file need not.
     pub fn for_path(path: &Path) -> Result<Self> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::ISDIR) };
         Ok(Self { folder: open_folder(folder)?, name: name.to_owned() })
     }
 
-    /// Opens the file itself, without waiting and without following a link.
+    /// Opens the file itself, without blocking and without following a symlink.
     pub fn open(&self, flags: OFlags) -> Result<File> {
         let flags = flags | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty()).map(File::from)
@@ -38,13 +38,13 @@ const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_
 
 fn open_folder(folder: &Path) -> Result<OwnedFd> {
     match rustix::fs::openat2(CWD, folder, FOLDER, Mode::empty(), NO_LINKS) {
-        // Older kernels do not have the call, and sandboxes may forbid it.
+        // Older kernels lack the call, and sandboxes may forbid it.
         Err(Errno::NOSYS | Errno::PERM) => open_folder_stepwise(folder),
         result => result,
     }
 }
 
-/// Opens a folder one step at a time, none of which may be a link.
+/// Opens a folder one component at a time, none of which may be a symlink.
 fn open_folder_stepwise(folder: &Path) -> Result<OwnedFd> {
     let start = if folder.is_absolute() { "/" } else { "." };
     let mut handle = rustix::fs::openat(CWD, start, FOLDER, Mode::empty())?;
@@ -56,8 +56,8 @@ fn open_folder_stepwise(folder: &Path) -> Result<OwnedFd> {
     Ok(handle)
 }
 
-/// Opens the regular file at a link-free path to be read, like [`Place::open`]; in one call where the system can, for
-/// those who open thousands of them.
+/// Opens the regular file at a symlink-free path for reading, like [`FileLocation::open`]; with a single system call
+/// if possible, for callers that open thousands of files.
 pub fn open_for_reading(path: &Path) -> std::io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = match rustix::fs::openat2(CWD, path, flags, Mode::empty(), NO_LINKS) {
@@ -67,7 +67,7 @@ pub fn open_for_reading(path: &Path) -> std::io::Result<File> {
     require_regular_file(file)
 }
 
-/// The file, if it is one.
+/// Returns the file if it is a regular one, an error otherwise.
 fn require_regular_file(file: File) -> std::io::Result<File> {
     match file.metadata()?.is_file() {
         true => Ok(file),
@@ -75,13 +75,13 @@ fn require_regular_file(file: File) -> std::io::Result<File> {
     }
 }
 
-/// A command may put something else in the place of its output: a link to what nobody may read, or a pipe that never
-/// ends. Neither is opened.
+/// Opens the output file of a command. The command may have replaced it by a symlink to an unreadable file, or by a
+/// pipe that never ends; neither is opened.
 pub fn open_output_file(file: &Path) -> std::io::Result<File> {
     let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else {
         return Err(std::io::ErrorKind::InvalidInput.into());
     };
-    // Where the system keeps passing files may well be behind a link.
+    // The system's temporary directory may be behind a symlink.
     require_regular_file(FileLocation::for_path(&folder.canonicalize()?.join(name))?.open(OFlags::RDONLY)?)
 }
 

@@ -1,21 +1,21 @@
-//! Finds `@names` in a text.
+//! Parser for `@names` in a text.
 
-/// A name that may be that of a file.
+/// Name that may refer to a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Mention {
-    /// As it was written, without the sign.
+    /// Name as written, without the `@`.
     name: String,
     quoted: bool,
 }
 
-/// What may stand right behind a name without being part of it.
+/// Characters that may directly follow a name without being part of it.
 const BEHIND: [char; 12] = ['.', ':', '!', '?', ')', ']', '}', '>', '\'', '`', '*', '_'];
-/// What ends a name and may stand before the next.
+/// Characters that end a name and may precede the next.
 const BETWEEN: [char; 3] = [',', ';', '"'];
-/// No path is longer.
+/// Maximum length of a path.
 const LONGEST_NAME: usize = 4096;
 
-/// The names in a text that begin with `@` at the start of a word, one after the other: `@file`, `@"a file"`,
+/// Parses the names in a text that begin with `@` at the start of a word, in order: `@file`, `@"a file"`,
 /// `@file#3-9`.
 pub(crate) fn parse_mentions(text: &str) -> impl Iterator<Item = Mention> {
     text.match_indices('@').filter_map(move |(at, _)| {
@@ -32,13 +32,13 @@ fn parse_mention(rest: &str) -> Option<Mention> {
         Some(quoted) => (quoted.split(['"', '\n']).next()?, true),
         None => (rest.split(|char: char| char.is_whitespace() || BETWEEN.contains(&char)).next()?, false),
     };
-    // Servers' resources are named in the same way; they are not files.
+    // Server resources have this form, too; they are not files.
     let names_resource = name.contains("://");
     (!name.is_empty() && !names_resource).then(|| Mention { name: name.to_owned(), quoted })
 }
 
 impl Mention {
-    /// The agent that may be meant: `@agent-name` or `@"name (agent)"`.
+    /// Returns the agent that may be meant: `@agent-name` or `@"name (agent)"`.
     pub(crate) fn agent_name(&self) -> Option<&str> {
         if self.quoted {
             return self.name.strip_suffix(" (agent)");
@@ -46,7 +46,7 @@ impl Mention {
         self.name.strip_prefix("agent-").map(|name| name.trim_end_matches(BEHIND)).filter(|name| !name.is_empty())
     }
 
-    /// What the name can mean, the likeliest first: a path, and perhaps the lines of it that are meant.
+    /// Returns the possible meanings of the name, the likeliest first: a path, and optionally a line range.
     pub(crate) fn candidate_paths(&self) -> impl Iterator<Item = (&str, Option<(u64, u64)>)> {
         let whole = self.name.as_str();
         let bare = if self.quoted { whole } else { whole.trim_end_matches(BEHIND) };
@@ -55,7 +55,7 @@ impl Mention {
     }
 }
 
-/// `file#5-10`, `file#L5-L10` or `file#5`.
+/// Parses `file#5-10`, `file#L5-L10` or `file#5`.
 fn parse_line_range(name: &str) -> Option<(&str, Option<(u64, u64)>)> {
     let (path, lines) = name.rsplit_once('#')?;
     let number = |text: &str| text.trim_start_matches('L').parse::<u64>().ok().filter(|line| *line > 0);

@@ -1,6 +1,6 @@
-//! Texts that look like secrets, whoever's they are: masked in logs, which people pass on to others, and in the ledger of
-//! decisions. What the model and transcripts get is not touched by this: a shape is a guess, and a wrong one would change
-//! what a file says.
+//! Texts that look like secrets, regardless of their origin: masked in logs, which users share, and in the decision
+//! ledger. The input of the model and transcripts are not changed: a shape is a guess, and a wrong one would alter
+//! file content.
 
 use std::borrow::Cow;
 use std::sync::{LazyLock, OnceLock};
@@ -9,7 +9,7 @@ use regex::{Regex, RegexBuilder};
 
 use super::MASK;
 
-/// Tokens that tell by their beginning whose they are.
+/// Tokens recognized by their prefix.
 const TOKENS: &[&str] = &[
     // Forges and registries
     r"gh[pousr]_[A-Za-z0-9]{20,255}",
@@ -55,13 +55,13 @@ const TOKENS: &[&str] = &[
     r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
 ];
 
-/// Where a word begins. In a log the end of a line is two letters, the second of which would be part of the word.
+/// Start of a word. In a log a line break is the two characters `\n`, the second of which would be part of the word.
 const START: &str = r"(?:\\[nrt]|\b)";
 
-/// Secrets that tell by what stands in front of them; that stays. Each with words in small letters of which one is in
-/// every text that it fits.
+/// Secrets recognized by the text before them, which is kept. Each has lowercase markers, one of which occurs in
+/// every matching text.
 const BEHIND: &[(&[&str], &str)] = &[
-    // A password in an address. What a program puts in later is no password yet.
+    // A password in a URL. A placeholder to be filled in by a program is not a password.
     (&["://"], r#"(?i)(?P<head>\b[a-z][a-z0-9+.-]{1,20}://[^\s:/?\#@'"`]*:)[^\s/@'"`${<][^\s/@'"`]*(?P<tail>@)"#),
     // Headers
     (
@@ -96,15 +96,16 @@ const BEHIND: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// No token is shorter than this.
+/// Minimum length of a token.
 const SHORTEST_TOKEN: usize = 15;
 
-/// One kind of secret. Making its expression takes a good part of a millisecond, and most texts need none.
+/// One kind of secret. Compiling its regex takes a good part of a millisecond, and most texts need none.
 struct TokenShape {
-    /// One of them is in every text that it fits; without any, a text must have a word as long as a token.
+    /// Markers, one of which occurs in every matching text; without markers, a text must have a word as long as a
+    /// token.
     marks: &'static [&'static str],
     text: String,
-    /// Nothing if the text is no expression; a test uses every one.
+    /// Compiled regex; `None` if the pattern is invalid, which a test excludes.
     expression: OnceLock<Option<Regex>>,
 }
 
@@ -113,7 +114,7 @@ impl TokenShape {
         Self { marks, text, expression: OnceLock::new() }
     }
 
-    /// Whether it is worth a closer look.
+    /// Returns true if the text may match, so that the regex must be run.
     fn may_match(&self, small: &str, has_long_word: bool) -> bool {
         if self.marks.is_empty() { has_long_word } else { self.marks.iter().any(|mark| small.contains(mark)) }
     }
@@ -133,7 +134,7 @@ static SHAPES: LazyLock<Vec<TokenShape>> = LazyLock::new(|| {
     behind.chain([TokenShape::new(&[], tokens)]).collect()
 });
 
-/// The text without what looks like a secret.
+/// Returns the text with everything that looks like a secret masked.
 pub fn mask_tokens(text: &str) -> Cow<'_, str> {
     let small = text.to_ascii_lowercase();
     let has_long_word = small
@@ -153,7 +154,7 @@ pub fn mask_tokens(text: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
-    /// Stand-ins that are made here, so that nobody mistakes this file for one with secrets in it.
+    /// Generates a fake secret, so that scanners do not take this file for one with secrets.
     fn made(alphabet: &str, length: usize, seed: usize) -> String {
         let marks: Vec<char> = alphabet.chars().collect();
         (0..length).map(|at| marks[(at * 7 + seed * 13 + at * at) % marks.len()]).collect()
@@ -163,7 +164,7 @@ mod tests {
     const UPPER: &str = "A2C4E6G7JKLMNPQRSTUVWXYZ";
     const HEX: &str = "0a1b2c3d4e5f6789";
 
-    /// Each kind of token with so many letters behind its beginning.
+    /// Kinds of tokens, each with the number of characters after its prefix.
     const KINDS: &[(&str, &str, usize)] = &[
         ("ghp_", MIXED, 36),
         ("gho_", MIXED, 36),
@@ -210,7 +211,7 @@ mod tests {
         ("AGE-SECRET-KEY-1", UPPER, 58),
     ];
 
-    /// Secrets with what stands before and behind them.
+    /// Returns secrets with the text before and after them.
     fn framed() -> Vec<(String, String, &'static str)> {
         let password = made(MIXED, 12, 5);
         let heads: [(&str, &str); 15] = [
@@ -326,7 +327,7 @@ mod tests {
                 }
             }
         }
-        // What looks like a credential in examples and tests, and nothing else.
+        // Only credential-like strings in examples and tests may match.
         assert!(lines > 10_000 && hits.len() * 5_000 <= lines, "{} of {lines}: {hits:#?}", hits.len());
     }
 }

@@ -1,5 +1,5 @@
-//! The walls that hold at the moment. Settings can change them between two commands; a command that runs keeps the walls
-//! it began with.
+//! The current sandbox. Settings can change it between two commands; a running command keeps the sandbox it started
+//! with.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -7,11 +7,11 @@ use gimlet_exec::HostJudge;
 
 use super::SessionSandbox;
 
-/// The walls of a session, shared by all its conversations.
+/// Sandbox of a session, shared by all its conversations.
 #[derive(Default)]
 pub(crate) struct ActiveSandbox {
     current: Mutex<CurrentSandbox>,
-    /// Decides about hosts that are on no list.
+    /// Judge that decides about unlisted hosts.
     judge: OnceLock<Arc<dyn HostJudge>>,
 }
 
@@ -22,13 +22,13 @@ struct CurrentSandbox {
 }
 
 impl ActiveSandbox {
-    /// The walls for the next command.
+    /// Returns the sandbox for the next command, if it is on.
     pub(crate) fn current(&self) -> Option<Arc<SessionSandbox>> {
         let current = self.lock();
         current.latest.clone().filter(|_| current.is_on)
     }
 
-    /// The walls that there were last, also when they are off by now: commands behind them may have left traces.
+    /// Returns the last sandbox, even if it is off by now: its commands may have left files behind.
     pub(crate) fn latest(&self) -> Option<Arc<SessionSandbox>> {
         self.lock().latest.clone()
     }
@@ -42,7 +42,7 @@ impl ActiveSandbox {
         current.latest = sandboxing.or(current.latest.take());
     }
 
-    /// Lets the gate decide about hosts that are on no list, now and behind later walls.
+    /// Sets the judge that decides about unlisted hosts, for this and later sandboxes.
     pub(crate) fn set_host_judge(&self, judge: Arc<dyn HostJudge>) {
         let judge = self.judge.get_or_init(|| judge);
         if let Some(sandboxing) = self.latest() {
@@ -51,7 +51,7 @@ impl ActiveSandbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, CurrentSandbox> {
-        // Only whole values are swapped under this lock.
+        // Values under this lock are only replaced as a whole.
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,8 @@
-//! One command behind walls: what is looked at before it and after it, and who is told.
+//! Guard of one sandboxed command: the scans before and after it, and the reports of violations.
 //!
-//! Where something could not be done that holds the walls, nothing is allowed for being inside any more, and where a trace
-//! of a command could not be taken away, no further command runs: others could run what is in it.
+//! If a step that the sandbox depends on fails, no command is allowed any more merely for being sandboxed. If a
+//! protected file that a command changed cannot be restored, no further command runs: other programs could execute
+//! its content.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,40 +18,40 @@ use super::pattern_scan::{PatternMatches, RememberedMatches};
 use crate::services::SessionServices;
 use crate::tool::ToolError;
 
-/// What is remembered from one command to the next.
+/// State kept from one command to the next.
 #[derive(Default)]
 pub struct CommandGuardState {
-    /// By itself, since a look takes its time: nobody who only asks or leaves waits for it. Locked before the state.
+    /// Separate lock, since a scan takes time and queries must not wait for it. Locked before the state.
     looking: Arc<Mutex<ScanState>>,
-    /// Of commands that run, by number.
+    /// States from before running commands, by number.
     running: BTreeMap<u64, PreCommandState>,
     started: u64,
-    /// Of commands whose end nobody waited for.
+    /// States from before commands whose end was not awaited.
     unchecked: Vec<PreCommandState>,
-    /// Their traces, of which no model has been told.
+    /// Their violations, not yet reported to a model.
     untold: Vec<SandboxViolation>,
-    /// Protected files that commands made or changed and that could not be taken away.
+    /// Protected files that commands created or changed and that could not be removed.
     left: Vec<PathBuf>,
-    /// What the last look before a command did not see to its end.
+    /// Gap of the last scan before a command, if it was incomplete.
     overlooked: Option<ScanGap>,
 }
 
-/// What was seen of the folders.
+/// Results of the folder scans.
 #[derive(Default)]
 struct ScanState {
     census: RepoScanner,
     remembered: RememberedMatches,
 }
 
-/// How everything was before a command that could change it.
+/// State of protected files and settings before a command that could change them.
 struct PreCommandState {
     guard: TamperGuard,
-    /// Until it is settled, settings say what they said before the command.
+    /// Until it is released, the settings from before the command apply.
     vouching: Option<SettingsLease>,
 }
 
 impl PreCommandState {
-    /// Puts back what the command changed; from then on settings say what they say.
+    /// Restores the files that the command changed and releases the settings. Returns the violations found.
     fn restore_protected_paths(mut self, quarantine: &Path, census: &mut RepoScanner) -> Vec<SandboxViolation> {
         for (file, vouched) in self.vouching.as_ref().map(SettingsLease::files).unwrap_or_default() {
             self.guard.expect(&file, vouched.text.as_deref(), vouched.rewritten);
@@ -60,13 +61,13 @@ impl PreCommandState {
         found
     }
 
-    /// The command never ran.
+    /// Releases the state of a command that never ran.
     fn discard(self) {
         self.vouching.into_iter().for_each(SettingsLease::release);
     }
 }
 
-/// What there was more of than can be looked at.
+/// Kind of content that exceeded the limits of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScanGap {
     Folders,
@@ -85,16 +86,17 @@ impl ScanGap {
     }
 }
 
-/// The walls that a call's commands run behind.
+/// Sandbox for the commands of a call.
 #[derive(Clone)]
 pub struct CallSandbox {
     pub(crate) walls: Arc<SessionSandbox>,
-    /// Being behind them may be why the call runs at all.
+    /// Set if the call may have been allowed only because it is sandboxed.
     pub(crate) suffices: bool,
 }
 
 impl CallSandbox {
-    /// Prepares the walls of one command, and notes how protected files are before it runs.
+    /// Prepares the sandbox for one command and captures the state of protected files before it runs. Returns an
+    /// error if the command must not run.
     pub async fn guard_command(&self, services: &Arc<SessionServices>) -> Result<CommandGuard, ToolError> {
         let walls = self.walls.clone();
         let look = move || walls.scan_before_command();
@@ -111,7 +113,8 @@ impl CallSandbox {
             if is_news {
                 warn(&lasting, overlooked.message());
             }
-            // It was let through for being behind walls that turn out to have a hole. The next call will be asked about.
+            // The call was allowed because of the sandbox, which turns out to have a gap. The next call will need
+            // approval.
             if self.suffices {
                 traces.discard();
                 let text = format!("Not run: {}. Call it again to have it asked about.", overlooked.message());
@@ -126,19 +129,19 @@ impl CallSandbox {
     }
 }
 
-/// What was found before a command.
+/// Result of the scan before a command.
 struct PreCommandScan {
-    /// Traces of commands whose end nobody waited for.
+    /// Violations of commands whose end was not awaited.
     earlier: Vec<SandboxViolation>,
     traces: PreCommandState,
     found: PatternMatches,
     overlooked: Option<ScanGap>,
-    /// That was not so before the last command.
+    /// Set if the gap differs from that of the scan before the last command.
     is_news: bool,
 }
 
 impl SessionSandbox {
-    /// Blocking.
+    /// Scans before a command. Blocks.
     fn scan_before_command(&self) -> PreCommandScan {
         let looking = self.scan_state();
         let mut looking = lock(&looking);
@@ -151,7 +154,7 @@ impl SessionSandbox {
         PreCommandScan { earlier, traces, found, overlooked, is_news }
     }
 
-    /// What patterns close, and whether that and what the guard saw is all there is.
+    /// Finds the paths that match patterns; also returns the gap if these or the guard's scan are incomplete.
     fn find_matches(
         &self,
         remembered: &mut RememberedMatches,
@@ -168,8 +171,8 @@ impl SessionSandbox {
         (found, overlooked)
     }
 
-    /// Looks whether everything is seen by now, if it was not before the last command: where nobody can be asked there
-    /// would be no next command to find that out.
+    /// Scans again if the scan before the last command was incomplete. In a session without a user to ask, no next
+    /// command would run that could find out.
     pub(crate) async fn rescan_if_partial(self: Arc<Self>) {
         if !self.has_scan_gap() {
             return;
@@ -178,27 +181,27 @@ impl SessionSandbox {
             let looking = self.scan_state();
             let mut looking = lock(&looking);
             let guard = TamperGuard::capture_before(&self.spec, &self.available, &mut looking.census);
-            // What is overlooked is told when a command is about to run.
+            // A gap is reported when a command is about to run.
             if self.find_matches(&mut looking.remembered, &guard).1.is_none() {
                 lock(&self.state).overlooked = None;
             }
         };
-        // Without a look everything stays as it was.
+        // If the scan fails, the state is unchanged.
         drop(tokio::task::spawn_blocking(look).await);
     }
 
-    /// Notes how protected files are, and what settings say.
+    /// Captures the state of protected files and settings.
     fn capture_state(&self, census: &mut RepoScanner) -> PreCommandState {
         let guard = TamperGuard::capture_before(&self.spec, &self.available, census);
         let vouching = self.settings.as_ref().filter(|_| !self.spec.files_open).map(|settings| {
-            // By every name: settings are read by one, and what a command writes may have another.
+            // Under every symlink name: settings are read by one path, and a command may write through another.
             let names = settings.files.iter().flat_map(|file| symlink_names_within(file, &self.spec.write));
             SettingsLease::begin(&settings.locations, guard.settings_files().iter().cloned().chain(names))
         });
         PreCommandState { guard, vouching }
     }
 
-    /// Looks after commands whose end nobody waited for. Blocking; they must be over.
+    /// Checks commands whose end was not awaited; they must have ended. Blocks.
     pub(crate) fn check_leftovers(&self) -> Vec<SandboxViolation> {
         let looking = self.scan_state();
         CommandGuardState::check_leftovers(&self.state, &mut lock(&looking), &self.quarantine)
@@ -208,7 +211,7 @@ impl SessionSandbox {
         lock(&self.state).looking.clone()
     }
 
-    /// The same at the end of a session, when nobody but people can be told.
+    /// Checks leftovers at the end of a session, when violations can be reported to the user only.
     pub(crate) async fn check_at_session_end(self: Arc<Self>, services: &SessionServices) {
         match tokio::task::spawn_blocking(move || self.check_leftovers()).await {
             Ok(found) => violation_notices(&found).for_each(|notice| services.publish(&AgentPath::default(), notice)),
@@ -219,12 +222,13 @@ impl SessionSandbox {
         }
     }
 
-    /// Whether the last look before a command did not see everything.
+    /// Returns true if the last scan before a command was incomplete.
     pub(super) fn has_scan_gap(&self) -> bool {
         lock(&self.state).overlooked.is_some()
     }
 
-    /// Stops every command, also those outside of the sandbox, while something is there that others would run.
+    /// Returns an error for every command, also unsandboxed ones, while a leftover exists that other programs could
+    /// execute.
     pub(crate) fn check_no_leftovers(&self) -> Result<(), ToolError> {
         let mut state = lock(&self.state);
         let Some(path) = state.first_leftover() else { return Ok(()) };
@@ -235,7 +239,7 @@ impl SessionSandbox {
         )))
     }
 
-    /// Whether people said that this is to be expected of this command. What went wrong never is.
+    /// Returns true if the settings ignore this violation for this command. Failures are never ignored.
     fn is_expected_violation(&self, command: &str, violation: &SandboxViolation) -> bool {
         let text = violation.to_string();
         let of_command = |(pattern, _): &&(String, Vec<String>)| pattern == "*" || command.contains(pattern.as_str());
@@ -245,8 +249,8 @@ impl SessionSandbox {
 }
 
 impl CommandGuardState {
-    /// Looks after every command of a session that is over, whoever still holds a watch of it. Blocking; they must be over.
-    /// A look that does not come to its end is not waited for: then everything is looked at anew.
+    /// Checks all commands of a session that has ended, even if a guard still exists; the commands must have ended.
+    /// Blocks. Unless `waits` is set, a scan in progress is not awaited and everything is scanned anew.
     pub fn check_all(state: &Mutex<Self>, quarantine: &Path, waits: bool) -> Vec<SandboxViolation> {
         let looking = if waits { lock(state).looking.clone() } else { Arc::default() };
         let mut looking = lock(&looking);
@@ -258,7 +262,7 @@ impl CommandGuardState {
         Self::check_leftovers(state, &mut looking, quarantine)
     }
 
-    /// Whether somebody looks through the folders right now.
+    /// Returns true if a scan of the folders is in progress.
     pub fn is_scanning(state: &Mutex<Self>) -> bool {
         let looking = lock(state).looking.clone();
         matches!(looking.try_lock(), Err(TryLockError::WouldBlock))
@@ -276,7 +280,7 @@ impl CommandGuardState {
         found
     }
 
-    /// Takes note of what a call made of a file itself; says whether commands are looked after that could have.
+    /// Records a file change made by a call itself. Returns true if any guarded command is running or unchecked.
     fn note_own_write(&mut self, path: &Path, was: Option<&[u8]>, now: Option<&[u8]>) -> bool {
         let mut traces = self.running.values_mut().chain(&mut self.unchecked).peekable();
         let is_any = traces.peek().is_some();
@@ -284,20 +288,20 @@ impl CommandGuardState {
         is_any
     }
 
-    /// Keeps how everything was before a command, by a number.
+    /// Stores the state from before a command and returns its number.
     fn register_command(&mut self, traces: PreCommandState) -> u64 {
         self.started += 1;
         self.running.insert(self.started, traces);
         self.started
     }
 
-    /// Something that is still there.
+    /// Returns the first leftover that still exists, if any.
     fn first_leftover(&mut self) -> Option<&PathBuf> {
         self.left.retain(|path| !is_gone(path));
         self.left.first()
     }
 
-    /// Remembers what is still there.
+    /// Records the violations whose files still exist.
     fn note_violations(&mut self, found: &[SandboxViolation]) {
         for violation in found {
             if let SandboxViolation::Left { path, .. } = violation {
@@ -308,14 +312,14 @@ impl CommandGuardState {
 }
 
 impl SessionServices {
-    /// Takes note that a call made this of a file with the person's leave, whatever commands run meanwhile that may not. To be
-    /// called on a thread that may block, with the path's links followed.
+    /// Records a file change that a call made with the user's permission, so that it is not attributed to commands
+    /// that run meanwhile. Must be called on a thread that may block, with symlinks resolved in `path`.
     pub fn note_authorized_change(&self, path: &Path, was: Option<&[u8]>, now: Option<&[u8]>) {
         let Some(walls) = self.active_sandbox().latest() else { return };
         if !lock(&walls.state).note_own_write(path, was, now) {
             return;
         }
-        // What was no text was there nevertheless, and nobody vouches for it.
+        // Only text is recorded as an authorized rewrite of settings.
         let (Ok(was), Some(Ok(now))) = (was.map(std::str::from_utf8).transpose(), now.map(std::str::from_utf8)) else {
             return;
         };
@@ -325,40 +329,40 @@ impl SessionServices {
     }
 }
 
-/// Whether nothing is at a path any more; what cannot be found out is not gone.
+/// Returns true if the path no longer exists; false if that cannot be determined.
 fn is_gone(path: &Path) -> bool {
     path.symlink_metadata()
         .is_err_and(|error| matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory))
 }
 
-/// One command behind walls. Whoever drops it leaves the check of its traces to the next command or the session's end.
+/// One sandboxed command. If dropped, its check is left to the next command or to the session's end.
 pub struct CommandGuard {
     walls: Arc<SessionSandbox>,
-    /// Weak, because the services own the walls.
+    /// Weak, because the services own the sandbox.
     services: Weak<SessionServices>,
     sandbox: Sandbox,
-    /// Under which its traces are kept until somebody has looked.
+    /// Number under which the command's state is stored until it is checked.
     number: u64,
 }
 
-/// How a watched command ended.
+/// End of a guarded command.
 #[derive(Clone, Copy)]
 pub struct GuardedCommandEnd<'a> {
     pub command: &'a str,
     pub cwd: &'a Path,
     pub exit: Option<CommandExit>,
-    /// What it printed, or the end of it.
+    /// Output of the command, or the end of it.
     pub output: &'a str,
 }
 
 impl CommandGuard {
-    /// The walls for this command.
+    /// Returns the sandbox for this command.
     pub fn sandbox(&self) -> &Sandbox {
         &self.sandbox
     }
 
-    /// What the sandbox did not let the command do, in a sentence; protected files are as they were, or it says what is
-    /// not. People are told of traces, too.
+    /// Restores protected files and returns a sentence about what the sandbox blocked and what could not be restored;
+    /// `None` if there is nothing to report. Violations are also published to the user.
     pub async fn finish(self, end: GuardedCommandEnd<'_>) -> Option<String> {
         let (walls, number) = (self.walls.clone(), self.number);
         let check = move || {
@@ -407,7 +411,7 @@ impl Drop for CommandGuard {
     }
 }
 
-/// What people are told of the traces of a command.
+/// Returns the notices for the user about a command's violations.
 fn violation_notices(found: &[SandboxViolation]) -> impl Iterator<Item = EventBody> {
     found.iter().filter(|violation| violation.is_tampering()).map(|violation| {
         let then = match violation {
@@ -435,7 +439,7 @@ fn warning_notice(text: String) -> EventBody {
 }
 
 fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A census that was left half-way is looked through again; lists are whole.
+    // An interrupted repository scan is repeated; the lists are always complete.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,5 +1,5 @@
-//! What a model has to know of a repository when the sandbox kept git from writing protected files. Git itself goes on
-//! without them, often with success, and the next commit would record the difference. Pure.
+//! Advice for the model if the sandbox kept git from writing protected files. Git continues without them, often with
+//! success, and the next commit would record the difference. Pure.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ const FILES: &str = "Where git tracks protected files, they are not as the branc
 const CONFIGURATION: &str = "The configuration of the repository cannot be written in the sandbox: what git did is done, but \
                              upstreams, remotes and options were not recorded in it or removed from it.";
 
-/// How git says that something was in its way.
+/// Error texts of git about a blocked file.
 const IN_THE_WAY: [&str; 2] = ["device or resource busy", "read-only file system"];
 
-/// What to add to the result of a command.
+/// Returns the advice to add to a command's result.
 pub(super) fn git_advice(command: &str, output: &str, found: &[SandboxViolation]) -> Vec<&'static str> {
     if !command.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == "git") {
         return Vec::new();
@@ -46,7 +46,7 @@ fn violation_path(violation: &SandboxViolation) -> Option<&PathBuf> {
     }
 }
 
-/// Whether it is a protected file that a repository can have in its branches.
+/// Returns true if the path is a protected file that a repository can track.
 fn is_trackable_file(path: &Path) -> bool {
     let is = |part: &OsStr, name: &str| part == name;
     let walled = |part: &OsStr| PROTECTED_NAMES.iter().any(|known| known.sandbox_read_only && is(part, known.name));
@@ -54,7 +54,7 @@ fn is_trackable_file(path: &Path) -> bool {
     !in_git && path.iter().any(|part| walled(part) || is(part, ".claude"))
 }
 
-/// What may be paths in a message: git puts them in quotes, or a colon behind them.
+/// Returns the possible paths in a message: git quotes them, or puts a colon after them.
 fn quoted_names(line: &str) -> impl Iterator<Item = &str> {
     line.split([' ', '\'', '"', ':', ',']).filter(|word| !word.is_empty())
 }

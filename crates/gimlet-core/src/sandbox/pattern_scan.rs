@@ -1,5 +1,5 @@
-//! Files that patterns close or keep as they are (`**/.env`): walls know paths and no patterns, so those that match are
-//! looked for before a command. Blocking and bounded; where the bound is met, that is said.
+//! Files that patterns deny or make read-only (`**/.env`): the sandbox takes paths, not patterns, so matching files
+//! are searched before a command. Blocking and bounded; an incomplete scan is reported.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -7,20 +7,20 @@ use std::path::PathBuf;
 
 use gimlet_policy::DeniedFiles;
 
-/// How many entries of the writable folders are looked at, and how many that match are closed; the shallow ones first.
+/// Maximum number of scanned entries in the writable folders, and of matches; shallow ones come first.
 const MAX_ENTRIES: usize = 100_000;
 const MAX_FOUND: usize = 500;
 
-/// What lies in the writable folders and is closed, or kept, by a pattern.
+/// Files in the writable folders that match a deny or read-only pattern.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PatternMatches {
     pub(super) closed: Vec<PathBuf>,
     pub(super) kept: Vec<PathBuf>,
-    /// There is more than is looked at.
+    /// Set if the scan was incomplete.
     pub(super) is_partial: bool,
 }
 
-/// What was found before earlier commands. It stays closed also when so much has come that it is not found again.
+/// Matches of earlier scans. They stay denied even if new files keep a later scan from reaching them.
 #[derive(Debug, Default)]
 pub(super) struct RememberedMatches {
     closed: BTreeSet<PathBuf>,
@@ -28,7 +28,7 @@ pub(super) struct RememberedMatches {
 }
 
 impl RememberedMatches {
-    /// Looks through these folders, once for both kinds of patterns.
+    /// Scans the folders once for both kinds of patterns.
     pub(super) fn scan_folders(
         &mut self,
         roots: &[PathBuf],
@@ -59,7 +59,7 @@ impl RememberedMatches {
         let mut found = walk.found;
         if found.is_partial {
             let again = |now: &mut Vec<PathBuf>, before: &BTreeSet<PathBuf>, files: Option<&DeniedFiles>| {
-                // Rules may have changed since, and files may be gone.
+                // Rules may have changed since, and files may have been removed.
                 let holds = |path: &&PathBuf| files.is_some_and(|files| files.contains(path)) && !now.contains(path);
                 let there = before.iter().filter(holds).filter(|path| path.symlink_metadata().is_ok());
                 let there: Vec<PathBuf> = there.cloned().collect();
@@ -74,10 +74,10 @@ impl RememberedMatches {
     }
 }
 
-/// A folder that is still to be looked into.
+/// Folder still to be scanned.
 struct PendingFolder {
     path: PathBuf,
-    /// It is kept as it is with all that is in it.
+    /// Set if the folder is read-only with all its content.
     is_kept: bool,
 }
 
@@ -92,7 +92,7 @@ impl PatternWalk<'_> {
     fn visit_folder(&mut self, folder: &PendingFolder, next: &mut Vec<PendingFolder>) {
         let entries = match folder.path.read_dir() {
             Ok(entries) => entries,
-            // What is closed to the person is closed to commands as well, and one may be gone.
+            // A folder unreadable to the user is unreadable to commands as well, and it may have been removed.
             Err(error) => {
                 self.found.is_partial |= !matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound);
                 return;
@@ -116,7 +116,7 @@ impl PatternWalk<'_> {
                 }
             }
             let is_kept = folder.is_kept || is_newly_kept;
-            // What is closed is so with all that is in it; so is what is kept, but it may hold something that is closed.
+            // A denied folder covers its content; so does a read-only one, but that may contain denied files.
             let is_settled = is_closed || (is_kept && self.closed.is_none());
             if !is_settled && entry.file_name() != ".git" && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 next.push(PendingFolder { path, is_kept });

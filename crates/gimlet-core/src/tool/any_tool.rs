@@ -1,4 +1,4 @@
-//! The erased side of the contract. The blanket implementation is the only place that boxes a tool's future.
+//! Type-erased side of the tool contract. The blanket implementation is the only place that boxes a tool's future.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -19,15 +19,15 @@ use super::{
 use crate::gate::Permit;
 use crate::services::SessionServices;
 
-/// A call whose input was parsed once; needs, hooks, decision and run all see this value.
+/// Call whose input was parsed once; needs, hooks, decision and run all use this value.
 pub struct PreparedCall {
     pub(crate) tool: Cow<'static, str>,
-    /// Other names that rules may use for the tool.
+    /// Further names that rules may use for the tool.
     pub(crate) also_named: Arc<[String]>,
     pub(crate) typed: Box<dyn Any + Send + Sync>,
-    /// The parameters that were given, in their own spelling: what rules about a parameter are held against.
+    /// Given parameters in their original spelling, against which parameter rules are matched.
     pub given: Map<String, Value>,
-    /// The input with paths expanded, as hooks and dialogs see it.
+    /// Input with paths expanded, as hooks and dialogs see it.
     pub input: Value,
     pub needs: Vec<AccessNeed>,
     pub read_only: bool,
@@ -36,35 +36,35 @@ pub struct PreparedCall {
     pub requires_user_interaction: bool,
     pub verdict: PermissionVerdict,
     pub path: Option<PathBuf>,
-    /// One line about this call.
+    /// One-line description of this call.
     pub description: String,
     pub user_facing_name: Cow<'static, str>,
-    /// An earlier run of the same call was confined and failed for that; this is what it was kept from.
+    /// Access denied to an earlier, confined run of this call that failed for it.
     pub(crate) confinement_denial: Option<String>,
 }
 
-/// A tool as the runtime sees it.
+/// Tool as the runtime uses it.
 pub trait AnyTool: Send + Sync {
     fn name(&self) -> &str;
     fn aliases(&self) -> &'static [&'static str];
-    /// Names that rules may use for it, beside the one it is called by.
+    /// Returns the further names that rules may use for the tool.
     fn also_named(&self) -> &[String] {
         &[]
     }
-    /// Its name in the list that programs get.
+    /// Returns the name in the tool list for programs.
     fn listed_name(&self) -> &str {
         self.name()
     }
     fn is_enabled(&self, env: &Env) -> bool;
     fn is_hidden(&self) -> bool;
     fn prompt(&self, cx: &PromptContext) -> Cow<'static, str>;
-    /// JSON Schema of the input; the same bytes in every process.
+    /// Returns the JSON Schema of the input; identical bytes in every process.
     fn schema(&self) -> &Value;
     fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str];
     fn reserved_parameters(&self) -> &'static [&'static str] {
         &[]
     }
-    /// Whose tool it is, if it is a server's.
+    /// Returns the server that provides the tool, if any.
     fn server(&self) -> Option<&ServerIdentity> {
         None
     }
@@ -98,12 +98,12 @@ pub trait AnyTool: Send + Sync {
     fn on_interrupt(&self) -> InterruptBehavior;
     fn agent_availability(&self) -> AgentAvailability;
     fn search_hint(&self) -> &str;
-    /// `always_load` wins over `should_defer`.
+    /// Returns true if the definition is deferred; `always_load` overrides `should_defer`.
     fn is_deferred(&self) -> bool;
     fn eager_input(&self) -> bool;
     /// Repairs, coerces, parses, expands and validates an input. No I/O.
     fn prepare(&self, input: Value, cx: &PathContext) -> Result<PreparedCall, ToolError>;
-    /// What the model sees of an output in the tool's form; `None` when it does not have that form.
+    /// Renders an output in the tool's format for the model; `None` if it does not have that format.
     fn content_from_output(&self, _output: &RawValue) -> Option<ResultContent> {
         None
     }
@@ -275,7 +275,7 @@ fn schema_error(tool: &str, problems: &[SchemaProblem]) -> ToolError {
     ToolError::new(ErrorClass::SchemaInvalid, format!("{head}:\n- {}", list.join("\n- ")))
 }
 
-/// The derived schema, built once per tool and trimmed to what a model needs.
+/// Returns the derived schema, built once per tool and reduced to what a model needs.
 fn derived_schema<T: Tool>() -> &'static Value {
     // A generic function's static is shared by all instances, so the cache is keyed by the tool's name.
     static SCHEMAS: OnceLock<std::sync::Mutex<std::collections::HashMap<&'static str, &'static Value>>> =
@@ -289,12 +289,12 @@ fn derived_schema<T: Tool>() -> &'static Value {
         });
         let mut schema = settings.into_generator().into_root_schema_for::<T::Input>().to_value();
         strip_schema(&mut schema);
-        // One small value per tool, kept for the life of the process: the tool table is static too.
+        // One small value per tool, kept for the life of the process, like the static tool table.
         Box::leak(Box::new(schema))
     })
 }
 
-/// Removes what the derive adds and no model reads: titles, number formats, the null half of optional fields.
+/// Removes parts of the derived schema that no model uses: titles, number formats, the null half of optional fields.
 fn strip_schema(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -329,7 +329,7 @@ fn strip_schema(schema: &mut Value) {
     }
 }
 
-/// `anyOf [T, null]` becomes `T`: absence already says "none".
+/// Replaces `anyOf [T, null]` by `T`: absence already means "none".
 fn unwrap_optional(fields: &mut Map<String, Value>) {
     let Some(Value::Array(choices)) = fields.get("anyOf") else { return };
     let real: Vec<&Value> = choices.iter().filter(|choice| choice.get("type") != Some(&Value::from("null"))).collect();

@@ -1,7 +1,8 @@
-//! Tools that are not part of gimlet: their schema is data, and somebody else runs them.
+//! External tools: tools that are not part of gimlet, with a schema given as data and a handler that runs their
+//! calls.
 //!
-//! They pass through the same gate as every other tool. What their makers say about them (that they only read) is
-//! believed for running them side by side, never for permission.
+//! They pass through the gate like every other tool. Their authors' hint that they are read-only is trusted for
+//! running them concurrently, never for permission.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,46 +17,46 @@ use super::{
 };
 use crate::gate::Permit;
 
-/// What is known about a guest.
+/// Specification of an external tool.
 #[derive(Clone, Debug)]
 pub struct ExternalToolSpec {
-    /// The name the model calls; unique in a session.
+    /// Name under which the model calls the tool; unique in a session.
     pub name: String,
-    /// Names that rules may use for it beside that one, and for all tools of its server.
+    /// Further names that rules may use for the tool, and for all tools of its server.
     pub also_named: Arc<[String]>,
-    /// Whose it is, if it is a server's.
+    /// Server that provides the tool, if any.
     pub server: Option<ServerIdentity>,
     pub description: String,
     /// JSON Schema of the input: an object.
     pub schema: Value,
-    /// Its maker says that it only looks.
+    /// Author's hint that the tool is read-only.
     pub says_read_only: bool,
-    /// Never approved without a person.
+    /// Set if calls must never be approved without the user.
     pub requires_user_interaction: bool,
-    /// It touches nothing but the session itself, so nobody needs to be asked.
+    /// Set if the tool affects only the session itself, so that no permission is needed.
     pub own: bool,
     pub max_result_chars: ResultCap,
-    /// The name for people.
+    /// Display name for the user.
     pub label: String,
 }
 
-/// What a guest gave back.
+/// Result of an external tool.
 pub struct ExternalToolResult {
-    /// The structured output that hooks and programs see.
+    /// Structured output for hooks and programs.
     pub output: Box<RawValue>,
     pub content: ResultContent,
-    /// Text that enters the conversation right after this call's result.
+    /// Texts that enter the conversation right after this call's result.
     pub new_messages: Vec<String>,
 }
 
-/// Whoever runs a guest's calls.
+/// Handler that runs the calls of an external tool.
 pub trait ExternalToolHandler: Send + Sync {
-    /// The input as the call is made with it, or what is wrong with it in words for the model.
+    /// Checks the input and returns the one to call with, or an error text for the model.
     fn check_input(&self, input: Map<String, Value>) -> Result<Map<String, Value>, String> {
         Ok(input)
     }
 
-    /// Does the work. Reached only through the gate.
+    /// Performs the call. Reached only through the gate.
     fn call<'a>(
         &'a self,
         input: Map<String, Value>,
@@ -63,7 +64,7 @@ pub trait ExternalToolHandler: Send + Sync {
     ) -> BoxFuture<'a, Result<ExternalToolResult, ToolError>>;
 }
 
-/// A guest with whoever runs it.
+/// External tool with its handler.
 pub struct ExternalTool {
     guest: ExternalToolSpec,
     host: Arc<dyn ExternalToolHandler>,
@@ -185,7 +186,7 @@ impl AnyTool for ExternalTool {
     }
 }
 
-/// The text of an output: its own, that of its parts, or else its JSON. Parts may have other things beside them.
+/// Returns the text of an output: its own, that of its parts, or else its JSON. Parts may include other content.
 fn output_text(output: &RawValue) -> String {
     let text = |part: &Value| part.get("text").and_then(Value::as_str).map(str::to_owned);
     let in_parts = |parts: &Value| parts.as_array()?.iter().map(text).collect::<Option<Vec<String>>>();
@@ -201,7 +202,7 @@ fn output_text(output: &RawValue) -> String {
 }
 
 impl ExternalToolResult {
-    /// A result that is one text, for the model and for programs.
+    /// Creates a result that is one text, for the model and for programs.
     pub fn from_text(text: impl Into<String>) -> Self {
         let text = text.into();
         let output = to_raw_value(&text).unwrap_or_else(|_| RawValue::NULL.to_owned());

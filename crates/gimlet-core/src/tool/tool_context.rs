@@ -1,4 +1,4 @@
-//! What a call can see and use.
+//! Context of a call: the data and services that it can use.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -16,42 +16,42 @@ use crate::services::SessionServices;
 use crate::session::SessionState;
 use crate::write_barrier::DurableBarrier;
 
-/// What a tool's description may depend on. Fixed for a conversation segment.
+/// Data that a tool's description may depend on. Fixed for a conversation segment.
 #[derive(Clone, Debug, Default)]
 pub struct PromptContext {
     pub env: Env,
     /// Names of the tools that are offered together.
     pub tools: Vec<String>,
-    /// Whether commands may run in the background.
+    /// Set if commands may run in the background.
     pub background: bool,
-    /// Whether commands run in a sandbox, and if so whether a call may ask to leave it.
+    /// Set if commands run in a sandbox; the value is true if a call may ask to leave it.
     pub sandbox: Option<bool>,
-    /// The kinds of subagents that can be launched.
+    /// Kinds of subagents that can be launched.
     pub agents: Vec<AgentSummary>,
 }
 
-/// The places that paths are judged against. Plain values: looking at them does no I/O.
+/// Directories against which paths are judged. Plain values: reading them does no I/O.
 #[derive(Clone, Debug)]
 pub struct PathContext {
     pub cwd: PathBuf,
-    /// The folder the session was started in.
+    /// Directory in which the session was started.
     pub project_dir: PathBuf,
-    /// Working directories: the project and what was added to it.
+    /// Working directories: the project and the added ones.
     pub roots: Vec<PathBuf>,
     pub home: Option<PathBuf>,
     pub env: Env,
-    /// The variables that the shell of a command begins with, if they are known.
+    /// Names of the initial variables of a command's shell, if they are known.
     pub environment: Option<Arc<EnvironmentNames>>,
 }
 
 impl PathContext {
-    /// What the analysis of a command has to know.
+    /// Returns the facts for the analysis of a command.
     pub fn shell_facts(&self) -> ShellFacts<'_> {
         let environment = self.environment.as_deref();
         ShellFacts { cwd: &self.cwd, roots: &self.roots, home: self.home.as_deref(), environment }
     }
 
-    /// Expands `~`, resolves against the working directory and removes `.` and `..` by spelling.
+    /// Expands `~`, resolves against the working directory and removes `.` and `..` lexically.
     pub fn expand_path(&self, path: &Path) -> PathBuf {
         let path = match (path.strip_prefix("~"), &self.home) {
             (Ok(rest), Some(home)) => home.join(rest),
@@ -70,7 +70,7 @@ impl PathContext {
         clean
     }
 
-    /// How a path is shown: relative when inside the working directory.
+    /// Formats a path for display: relative if inside the working directory.
     pub fn display(&self, path: &Path) -> String {
         match path.strip_prefix(&self.cwd) {
             Ok(inside) if !inside.as_os_str().is_empty() => inside.display().to_string(),
@@ -79,42 +79,42 @@ impl PathContext {
         }
     }
 
-    /// Whether a path lies in one of the working directories, by spelling.
+    /// Returns true if the path lies in one of the working directories, judged lexically.
     pub fn is_in_roots(&self, path: &Path) -> bool {
         self.roots.iter().any(|root| path.starts_with(root))
     }
 }
 
-/// Everything a running call has.
+/// Context of a running call.
 pub struct ToolContext {
     pub call: ToolUseId,
     pub agent: AgentPath,
-    /// Cancelled when the turn is; a child of the turn's token.
+    /// Cancelled with the turn; a child of the turn's token.
     pub cancel: CancellationToken,
     pub paths: PathContext,
     pub services: Arc<SessionServices>,
     pub(crate) started: Instant,
     pub(crate) tool: Arc<str>,
     pub(crate) summary: String,
-    /// Each path the gate looked at and what it really is.
+    /// Paths that the gate judged, each with its resolved path.
     pub(crate) resolved: Vec<(PathBuf, PathBuf)>,
     pub(crate) closed: Option<Arc<DeniedFiles>>,
     pub(crate) sandbox: Option<CallSandbox>,
     pub(crate) confinement: Option<Arc<Confinement>>,
     pub(crate) amended: bool,
-    /// Where the call comes from; `None` for one outside a session.
+    /// Scope of the call; `None` outside a session.
     pub(crate) scope: Option<Arc<CallScope>>,
     pub(crate) recorded: DurableBarrier,
 }
 
 impl ToolContext {
-    /// Whether the conversation that the call belongs to has a tool of this name.
+    /// Returns true if the call's conversation has a tool of this name.
     pub fn has_tool(&self, tool: &str) -> bool {
         self.scope.as_ref().is_some_and(|scope| scope.tools.offered().any(|offered| offered.name() == tool))
     }
 
-    /// Whether the call may change a file that its conversation has not read: the person leaves that to the model, it is
-    /// one that looks by itself, and the tool `reader` could show it the file without a question.
+    /// Returns true if the call may change a file that its conversation has not read: the user trusts models with
+    /// that, the model is one that reads files by itself, and the tool `reader` may read the file without a question.
     pub fn may_change_unread(&self, path: &Path, reader: &str) -> bool {
         let Some(scope) = self.scope.as_ref().filter(|_| self.services.file_preferences().trusts_models) else {
             return false;
@@ -124,8 +124,8 @@ impl ToolContext {
             && scope.gate.resolve_readable(&self.services, path).is_ok()
     }
 
-    /// Whether the conversation may look at a file without anybody being asked. Outside a session that is what lies in
-    /// the working directories.
+    /// Returns true if the conversation may read a file without a permission question. Outside a session this applies
+    /// to the working directories.
     pub fn may_read_unasked(&self, path: &Path) -> bool {
         match &self.scope {
             Some(scope) => scope.gate.may_read_unasked(scope, path),
@@ -133,65 +133,69 @@ impl ToolContext {
         }
     }
 
-    /// What to wait for before the first effect, for a tool that [begins unrecorded](super::Tool::begins_unrecorded).
+    /// Returns the barrier to await before the first effect, for a tool that [starts before its request is
+    /// durable](super::Tool::may_start_before_durable).
     pub fn durable_barrier(&self) -> DurableBarrier {
         self.recorded.clone()
     }
 
-    /// Whether whoever was asked about the call changed its input: then the model does not know what was done.
+    /// Returns true if the input was edited in the answer to the permission question: the model then does not know
+    /// what was done.
     pub fn is_input_edited(&self) -> bool {
         self.amended
     }
 
-    /// Puts the call's commands behind these walls.
+    /// Sets the sandbox for the call's commands.
     pub(crate) fn with_sandbox(mut self, sandbox: Option<CallSandbox>) -> Self {
         self.sandbox = sandbox;
         self
     }
 
-    /// The walls that commands of this call must run behind.
+    /// Returns the sandbox that commands of this call must run in, if any.
     pub fn sandbox(&self) -> Option<&CallSandbox> {
         self.sandbox.as_ref()
     }
 
-    /// What commands of this call must be held to, because nobody was asked about them.
+    /// Returns the confinement of this call's commands, if they run without approval.
     pub fn confinement(&self) -> Option<&Arc<Confinement>> {
         self.confinement.as_ref()
     }
 
-    /// Lets the call know which files rules keep closed.
+    /// Sets the files that rules deny.
     pub fn with_denied_files(mut self, closed: Option<Arc<DeniedFiles>>) -> Self {
         self.closed = closed;
         self
     }
 
-    /// Files that rules keep closed, if there are any. Whoever reads more than the paths it named must leave them out.
+    /// Returns the files that rules deny, if there are any. A tool that reads more than the paths in its input must
+    /// leave them out.
     pub fn denied_files(&self) -> Option<Arc<DeniedFiles>> {
         self.closed.clone()
     }
 
-    /// What `path` really is: the file the gate judged, links followed. Act on this, not on the spelling.
+    /// Returns the resolved form of `path`: the file that the gate judged, with symlinks resolved. Use this for
+    /// access, not the original spelling.
     pub fn resolved_path<'a>(&'a self, path: &'a Path) -> &'a Path {
         self.resolved.iter().find(|(spelled, _)| spelled == path).map_or(path, |(_, real)| real)
     }
 
-    /// Looks at session state. Changes go through [`ToolResult::with_change`](super::ToolResult::with_change), so
-    /// that they happen in the order of the calls and not at all for a discarded one.
+    /// Reads session state. Changes go through [`ToolResult::with_change`](super::ToolResult::with_change), so that
+    /// they are applied in the order of the calls and never for a discarded call.
     pub fn with_session_state<T>(&self, look: impl FnOnce(&SessionState) -> T) -> T {
         look(&self.services.lock_state())
     }
 
-    /// State of the tool's own that lives as long as the session.
+    /// Returns the tool's own state, which lives as long as the session.
     pub fn state<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         self.services.tool_state()
     }
 
-    /// Says what the call is doing now.
+    /// Reports the current progress of the call.
     pub fn report_progress(&self, text: impl Into<String>) {
         self.services.publish_progress(self, text.into());
     }
 
-    /// How long the call has been running.
+    /// Returns the running time of the call.
     pub fn elapsed_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }

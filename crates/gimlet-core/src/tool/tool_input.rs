@@ -1,14 +1,15 @@
-//! From what the model wrote to a typed input: repair, coerce, then check against the schema with every problem named.
+//! Conversion of the model's raw input to a typed input: repair, coerce, then check against the schema with every
+//! problem listed.
 
 use jsonschema::{ValidationError, Validator};
 use serde_json::{Map, Number, Value};
 
-/// Problems with one value that are told.
+/// Maximum number of reported problems per value.
 const MOST_PROBLEMS: usize = 10;
-/// How many references and choices are followed to a schema: some lead in a circle.
+/// Maximum number of references and choices followed in a schema: some are circular.
 const MOST_STEPS: u32 = 32;
 
-/// A tool's own refusal of an input, with a code.
+/// A tool's own rejection of an input, with a code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputProblem {
     pub code: u32,
@@ -21,11 +22,11 @@ impl InputProblem {
     }
 }
 
-/// One thing that is wrong with an input.
+/// One problem of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaProblem(pub String);
 
-/// What is wrong with a value that a schema of somebody else describes, a line for each.
+/// Returns the problems of a value under an external schema, one line each.
 pub fn schema_problems(validator: &Validator, value: &Value) -> Vec<String> {
     let problem = |error: ValidationError<'_>| match error.instance_path().as_str() {
         "" => format!("- {error}"),
@@ -34,9 +35,9 @@ pub fn schema_problems(validator: &Validator, value: &Value) -> Vec<String> {
     validator.iter_errors(value).take(MOST_PROBLEMS).map(problem).collect()
 }
 
-/// Repairs and coerces `input` towards `schema`, then lists everything that still does not fit.
+/// Repairs and coerces `input` towards `schema`, then returns everything that still does not fit.
 ///
-/// Lenient where a model's meaning is plain (`"10"` for 10, `"true"` for true, `null` for an absent optional field),
+/// Lenient where the model's intent is clear (`"10"` for 10, `"true"` for true, `null` for an absent optional field),
 /// strict everywhere else: an unknown key is a problem, never dropped.
 pub fn coerce_input(schema: &Value, repairs: &[(&str, &str)], input: &mut Map<String, Value>) -> Vec<SchemaProblem> {
     for (wrong, right) in repairs {
@@ -47,7 +48,7 @@ pub fn coerce_input(schema: &Value, repairs: &[(&str, &str)], input: &mut Map<St
     problems
 }
 
-/// Gives a value its right key. A key inside a list of objects is written `list[].wrong`.
+/// Renames a misspelt key. A key inside a list of objects is written `list[].wrong`.
 fn rename_key(input: &mut Map<String, Value>, wrong: &str, right: &str) {
     if let Some((list, wrong)) = wrong.split_once("[].") {
         let items = input.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
@@ -155,7 +156,7 @@ fn check_limits(schema: &Value, value: &Value, at: &str, problems: &mut Vec<Sche
     }
 }
 
-/// Follows a `$ref` and unwraps the `anyOf [T, null]` that an optional field derives to.
+/// Resolves a `$ref` and unwraps the `anyOf [T, null]` that an optional field derives to.
 fn resolve_schema<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
     let is_null = |choice: &&Value| choice.get("type") == Some(&Value::from("null"));
     for _ in 0..MOST_STEPS {
@@ -190,7 +191,7 @@ fn is_type(kind: &str, value: &Value) -> bool {
     }
 }
 
-/// A value of the wanted kind that plainly means the same, or `None`.
+/// Converts a value to the wanted kind; `None` if it has no clear equivalent.
 fn coerce_value(kind: &str, value: &Value) -> Option<Value> {
     match (kind, value) {
         ("integer", Value::Number(number)) if !number.is_i64() && !number.is_u64() => whole_number(number.as_f64()?),
@@ -207,7 +208,7 @@ fn coerce_value(kind: &str, value: &Value) -> Option<Value> {
     }
 }
 
-/// Optional blanks, optional sign, digits, optional fraction; anything else is not a number.
+/// Parses a number: optional whitespace, optional sign, digits, optional fraction; `None` for anything else.
 fn parse_number(text: &str) -> Option<Value> {
     let text = text.trim();
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);

@@ -1,17 +1,17 @@
-//! What comes out of a call.
+//! Results and errors of a call.
 
 use gimlet_proto::{ResultContent, View};
 use serde_json::value::RawValue;
 
 use crate::session::SessionState;
 
-/// A change of session state that later calls see. Applied by the scheduler, in the order of the calls.
+/// Change of session state that later calls see. Applied by the scheduler, in the order of the calls.
 pub type StateChange = Box<dyn FnOnce(&mut SessionState) + Send>;
 
-/// A tool's typed result.
+/// Typed result of a tool.
 pub struct ToolResult<O> {
     pub data: O,
-    /// Text that enters the conversation right after this call's result.
+    /// Texts that enter the conversation right after this call's result.
     pub new_messages: Vec<String>,
     pub changes: Vec<StateChange>,
 }
@@ -28,7 +28,7 @@ impl<O> ToolResult<O> {
     }
 }
 
-/// Why a call did not give a result. The code is stable; the words may change.
+/// Class of a call's error. The code is stable; the text may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
     MalformedJson,
@@ -39,7 +39,7 @@ pub enum ErrorClass {
     PermissionDenied,
     ExecFailed,
     TimedOut,
-    /// Stopped while it ran; something may have happened.
+    /// Stopped while running; there may have been effects.
     Interrupted,
     /// Never started.
     Cancelled,
@@ -63,31 +63,31 @@ impl ErrorClass {
         }
     }
 
-    /// Whether the call was refused before anything of it was looked at by hooks or the gate.
+    /// Returns true if the call was refused before hooks or the gate processed it.
     pub fn is_input_failure(self) -> bool {
         matches!(self, ErrorClass::SchemaInvalid | ErrorClass::UnknownTool | ErrorClass::InputInvalid)
     }
 }
 
-/// A failed call. The text is read by the model: say what failed and what to do next.
+/// Error of a call. The text is for the model: it states what failed and what to do next.
 pub struct ToolError {
     pub class: ErrorClass,
     pub model_text: String,
-    /// What people see, when it differs.
+    /// Text for the user, if different.
     pub user_text: Option<String>,
-    /// Structured output kept for programs, when the tool got far enough to have some.
+    /// Structured output for programs, if the tool had some before it failed.
     pub output: Option<Box<serde_json::Value>>,
-    /// State changes that hold although the call failed (a shell's working directory).
+    /// State changes that apply although the call failed (a shell's working directory).
     pub changes: Vec<StateChange>,
-    /// A person wants the turn to stop here.
+    /// Set if the user wants the turn to stop here.
     pub stop_turn: bool,
-    /// What the confinement of the call kept it from, if it failed for that. Then the call may be asked about and run
-    /// again without it.
+    /// Access that the confinement denied, if the call failed for that. The user may then be asked to run the call
+    /// again without confinement.
     pub confinement_denial: Option<String>,
 }
 
 impl ToolError {
-    /// The call came with leave for another tool.
+    /// Creates the error for a permit that was issued for another tool.
     pub(crate) fn wrong_permit(tool: &str) -> Self {
         Self::new(ErrorClass::Internal, format!("a permit for another tool was presented to {tool}"))
     }
@@ -104,23 +104,23 @@ impl ToolError {
         }
     }
 
-    /// Says that the call failed because it was confined.
+    /// Sets the access that the confinement denied.
     pub fn with_confinement_denial(mut self, from: Option<String>) -> Self {
         self.confinement_denial = from;
         self
     }
 
-    /// The tool ran and could not do what was asked.
+    /// Creates the error of a tool that ran and failed.
     pub fn failed(model_text: impl Into<String>) -> Self {
         Self::new(ErrorClass::ExecFailed, model_text)
     }
 
-    /// The input does not make sense to the tool.
+    /// Creates the error of an input that the tool rejects.
     pub fn input(model_text: impl Into<String>) -> Self {
         Self::new(ErrorClass::InputInvalid, model_text)
     }
 
-    /// The call was stopped while it ran.
+    /// Creates the error of a call that was stopped while it ran.
     pub fn interrupted(model_text: impl Into<String>) -> Self {
         Self::new(ErrorClass::Interrupted, model_text)
     }
@@ -150,9 +150,9 @@ impl std::fmt::Display for ToolError {
 
 impl std::error::Error for ToolError {}
 
-/// A call's result with its type erased.
+/// Type-erased result of a call.
 pub struct ToolOutcome {
-    /// The structured output as JSON.
+    /// Structured output as JSON.
     pub output: Box<RawValue>,
     pub content: ResultContent,
     pub view: View,

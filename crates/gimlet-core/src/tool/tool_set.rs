@@ -1,4 +1,4 @@
-//! The tools of one step: looked up by name, then by alias.
+//! Tools of one step: looked up by name, then by alias.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Deref;
@@ -8,7 +8,7 @@ use gimlet_proto::edit_distance;
 
 use super::{AbsentTools, AnyTool};
 
-/// One tool of a session: of the table, which lives for ever, or one that came from elsewhere and may go again.
+/// One tool of a session: a static one from the table, or an external one that may be removed.
 #[derive(Clone)]
 pub enum ToolRef {
     BuiltIn(&'static dyn AnyTool),
@@ -44,15 +44,15 @@ impl From<Arc<dyn AnyTool>> for ToolRef {
     }
 }
 
-/// The tools that a session offers, in the order in which the model sees them.
+/// Tools that a session offers, in the order of the model's list.
 #[derive(Clone)]
 pub struct ToolSet {
     tools: Arc<[ToolRef]>,
-    /// Nobody can be asked.
+    /// Set if no user can be asked.
     unattended: bool,
-    /// Which tool a call of another one means.
+    /// Substitutes: the called name, and the tool that it means.
     stand_ins: Arc<BTreeMap<String, String>>,
-    /// Tools that are not there although somebody wanted them.
+    /// Expected tools that are absent.
     absent: Arc<[AbsentTools]>,
 }
 
@@ -66,52 +66,52 @@ impl ToolSet {
         }
     }
 
-    /// The same with one more at the end.
+    /// Appends one tool.
     pub fn with(self, tool: ToolRef) -> Self {
         Self { tools: self.tools.iter().cloned().chain([tool]).collect(), ..self }
     }
 
-    /// For a session in which nobody can be asked: tools that live on answers are not offered. A call of one is still
-    /// known, and told what to do instead.
+    /// Sets an unattended session: tools that need answers are not offered. A call of one is still recognized, and
+    /// its result states what to do instead.
     pub fn for_unattended(self) -> Self {
         Self { unattended: true, ..self }
     }
 
-    /// The same, with tools that stand in for others: a call of a key means the tool that is its value.
+    /// Sets the substitutes: a call of a key means the tool that is its value.
     pub fn with_substitutes(self, stand_ins: BTreeMap<String, String>) -> Self {
         Self { stand_ins: Arc::new(stand_ins), ..self }
     }
 
-    /// Some of these tools, with the same stand-ins.
+    /// Returns a set of the given tools, with these substitutes.
     pub(crate) fn restricted_to(&self, tools: impl IntoIterator<Item = ToolRef>) -> Self {
         Self { stand_ins: self.stand_ins.clone(), absent: self.absent.clone(), ..Self::new(tools) }
     }
 
-    /// The guests that can join these tools: one for each name that is still free, the first that came with it.
+    /// Returns the external tools that can join this set: the first for each name that is still free.
     pub fn joinable_tools(&self, guests: impl IntoIterator<Item = ToolRef>) -> Vec<ToolRef> {
         let mut taken = HashSet::new();
         let is_new = |guest: &ToolRef| self.find(guest.name()).is_none() && taken.insert(guest.name().to_owned());
         guests.into_iter().filter(is_new).collect()
     }
 
-    /// These tools and [newcomers](Self::newcomers) behind them.
+    /// Returns this set followed by [joinable tools](Self::joinable_tools).
     pub fn with_external_tools(&self, guests: &[ToolRef]) -> Self {
         Self { tools: self.tools.iter().chain(guests).cloned().collect(), ..self.clone() }
     }
 
-    /// The same, knowing of tools that are not there.
+    /// Sets the absent tools.
     pub fn with_absent(self, absent: Vec<AbsentTools>) -> Self {
         Self { absent: absent.into(), ..self }
     }
 
-    /// Why there is no tool of this name, if its server is known.
+    /// Returns the reason why there is no tool of this name, if its server is known.
     pub fn absence_reason(&self, name: &str) -> Option<&str> {
         let absence = self.absent.iter().find(|absence| name.starts_with(&absence.prefix))?;
         Some(&absence.why)
     }
 
-    /// The name of the tool that a call of this name means: that of its stand-in, also when there is no such tool just
-    /// now, for whoever wants commands run elsewhere does not want them run here. A stand-in has none itself.
+    /// Returns the name of the tool that a call of this name means: that of its substitute, even if the substitute is
+    /// absent, since commands that are to run elsewhere must not run here. Substitutes are not resolved further.
     pub fn resolve_name<'a>(&'a self, name: &'a str) -> &'a str {
         self.stand_ins.get(name).map_or(name, String::as_str)
     }
@@ -125,14 +125,14 @@ impl ToolSet {
         self.tools.iter()
     }
 
-    /// The tools that the model is told about.
+    /// Returns the tools in the model's list.
     pub fn offered(&self) -> impl Iterator<Item = &ToolRef> {
         let is_of_no_use = |tool: &ToolRef| self.unattended && tool.requires_attended_session();
         self.iter().filter(move |tool| !tool.is_hidden() && !is_of_no_use(tool))
     }
 }
 
-/// The candidate closest to `name`, if one is close enough to be a slip.
+/// Returns the candidate closest to `name`, if one is close enough for a typo.
 pub fn nearest_name<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_ascii_lowercase();
     let limit = (name.len() / 3).max(1);

@@ -1,4 +1,4 @@
-//! Where guests come from.
+//! Sources of external tools.
 
 use gimlet_proto::{BoxFuture, Notice, ServerRequest, ServerView};
 use serde_json::Value;
@@ -6,61 +6,61 @@ use serde_json::Value;
 use super::{PermissionVerdict, ToolRef};
 use crate::gate::HostPermit;
 
-/// A source of tools that come and go while the session lives. The session looks before every turn, so that what the
-/// model is offered changes between turns only.
+/// Source of tools that come and go during the session. The session queries it before every turn, so that the offered
+/// tools change between turns only.
 pub trait ToolSource: Send + Sync {
-    /// What is there now. Waits for what has to be there, within bounds.
+    /// Returns the current tools. Waits for required ones, up to a timeout.
     fn tools(&self) -> BoxFuture<'_, Vec<ToolRef>>;
 
-    /// Whose tools are not there now, and why.
+    /// Returns the tools that are absent now, with the reason.
     fn absent_tools(&self) -> Vec<AbsentTools> {
         Vec::new()
     }
 
-    /// What is to be known about that and was not told yet.
+    /// Takes the news not reported yet.
     fn take_news(&self) -> ToolSourceNews {
         ToolSourceNews::default()
     }
 
-    /// What servers want the model to know about using them, by name. It is theirs, and clean.
+    /// Returns the servers' instructions for the model, by server name. They come from the servers and are sanitized.
     fn instructions(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 
-    /// The servers behind the tools.
+    /// Returns the servers behind the tools.
     fn servers(&self) -> Vec<ServerView>;
 
-    /// What the gate has to know before it decides on a wish of the driving program. Rules come before the question
-    /// whether anybody could fulfil it.
+    /// Returns the facts that the gate needs to decide on a request of the client program. Rules apply before it
+    /// matters if a server could handle the request.
     fn look_up_request<'a>(&'a self, wish: &'a ServerRequest) -> BoxFuture<'a, ServerRequestFacts>;
 
-    /// Does what the gate gave leave for; gives the server's own result, an object.
+    /// Executes a request that the gate permitted. Returns the server's own result, an object.
     fn execute_request(&self, leave: HostPermit) -> BoxFuture<'_, Result<Value, String>>;
 }
 
-/// What happened among guests.
+/// News about external tools.
 #[derive(Clone, Debug, Default)]
 pub struct ToolSourceNews {
-    /// For people and programs.
+    /// Notices for users and programs.
     pub notices: Vec<Notice>,
-    /// Every name of tools that are not what they were: who allowed one of them for the session allowed something else.
+    /// All names of tools whose definition changed: a session approval of the old tool does not cover the new one.
     pub changed: Vec<String>,
 }
 
-/// Tools that a session would have if their server were there.
+/// Tools that the session would have if their server were available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbsentTools {
-    /// How their names begin.
+    /// Prefix of their names.
     pub prefix: String,
-    /// What to say about them.
+    /// Explanation of their absence.
     pub why: String,
 }
 
-/// What a source knows about a wish.
+/// Facts that a source knows about a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerRequestFacts {
-    /// What else rules may call the tool, whose full name was shortened if it was long.
+    /// Other names of the tool in rules, as a long full name was shortened.
     pub also_named: Vec<String>,
-    /// What its server's configuration says.
+    /// Verdict of the server's configuration.
     pub verdict: PermissionVerdict,
 }

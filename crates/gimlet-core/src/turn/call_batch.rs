@@ -1,5 +1,5 @@
-//! Runs the calls of one reply and takes their results in: one for each. They are recorded and told as they end; what they
-//! change and what the model reads is in the order of the calls.
+//! Running the calls of one reply and collecting one result for each. Results are recorded and published as they
+//! arrive; state changes and the model's view follow the order of the calls.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,19 @@ use crate::repeated_failures::{RepeatableCall, result_digest};
 use crate::schedule::{CallGroup, CallSchedule, FinishedCall};
 use crate::tool::StateChange;
 
-/// Why a call that the person was faster than was not begun.
+/// Reason for not starting a call after the user's interrupt.
 pub(super) const INTERRUPTED: &str = "the user interrupted before this call began";
 
-/// What the results say about the turn.
+/// Consequences of the results for the turn.
 #[derive(Default)]
 pub(super) struct BatchEnd {
-    /// The person wants the turn to stop here.
+    /// Set if the user wants the turn to stop here.
     pub(super) stop: bool,
-    /// A hook, or a call that repeats without effect, ends the turn here, like this.
+    /// End of the turn requested by a hook, or due to a call repeated without effect.
     pub(super) ends: Option<TurnEnd>,
 }
 
-/// Runs the calls of a reply, group by group, and takes their results in: one per call.
+/// Runs the calls of a reply, group by group, and collects their results: one per call.
 pub(super) async fn run_calls(
     conversation: &mut Conversation,
     turn: &Turn,
@@ -35,7 +35,7 @@ pub(super) async fn run_calls(
 ) -> BatchEnd {
     let groups = calls.groups();
     conversation.repeats.begin_reply();
-    // Only what changes the world must not run before its request is safe on disk.
+    // Only calls with effects must not run before their request is durable on disk.
     let mut durable = groups.iter().any(|group| group.has_effects).then(|| conversation.record.sync());
     let room = conversation.payload_budget(window);
     let budget = BatchBudget::new(window.saturating_sub(conversation.context_tokens));
@@ -71,37 +71,37 @@ pub(super) async fn run_calls(
     batch.finish(whole).await
 }
 
-/// What has come out of a reply's calls so far.
+/// Results of a reply's calls so far.
 struct ResultBatch<'a> {
     conversation: &'a mut Conversation,
     turn: &'a Turn,
-    /// For images and documents.
+    /// Budget for images and documents.
     room: PayloadBudget,
-    /// For text.
+    /// Budget for text.
     budget: BatchBudget,
-    /// Results and what the model is told behind them, by the call's position.
+    /// Results and the texts that follow them, by the call's position.
     taken: BTreeMap<usize, (Block, Vec<String>)>,
     /// Changes of calls that ended before an earlier one.
     early: BTreeMap<usize, ResultChanges>,
-    /// The call whose changes come next.
+    /// Position of the call whose changes come next.
     due: usize,
     end: BatchEnd,
 }
 
-/// Whose result it is.
+/// Call to which a result belongs.
 struct ResultOwner {
-    /// In the reply.
+    /// Position in the reply.
     position: usize,
     call: ToolCall,
     made: RepeatableCall,
-    /// What it gave, as a number.
+    /// Digest of the result.
     result: u64,
 }
 
-/// What a result changes in the session.
+/// State changes of a result.
 struct ResultChanges {
     list: Vec<StateChange>,
-    /// The model does not see the text that they come from.
+    /// Set if the model does not see the text that they come from.
     unseen: bool,
 }
 
@@ -112,8 +112,8 @@ impl ResultChanges {
 }
 
 impl ResultBatch<'_> {
-    /// Takes in the results of one group as they end, made to fit what room there is. Those that are too much for it wait
-    /// for the rest, so that the largest of them give way.
+    /// Collects the results of one group as they end, fitted to the budgets. Those that exceed their share wait for
+    /// the rest, so that the largest are shrunk.
     async fn take_group(&mut self, calls: &mut CallSchedule, group: &CallGroup, whole: &mut turn_hooks::HookBatch<'_>) {
         let files = &self.turn.result_files;
         let mut taken = 0;
@@ -151,7 +151,7 @@ impl ResultBatch<'_> {
         self.end.stop |= settled.stop_turn;
         self.end.ends = self.end.ends.take().or(settled.ends_turn.take()).or(repeated);
         if matches!(self.end.ends, Some(TurnEnd::Deferred { .. })) {
-            // It is alone in its reply, and its result comes when it runs.
+            // The call is alone in its reply, and its result comes when it runs.
             self.conversation.record.append_deferred(&call.id);
             self.conversation.defer_last_call();
             return;
@@ -161,7 +161,7 @@ impl ResultBatch<'_> {
         self.taken.insert(position, (block, settled.new_messages));
     }
 
-    /// Applies a result's changes once those of all calls before it are.
+    /// Applies a result's changes once those of all earlier calls are applied.
     fn apply_in_order(&mut self, position: usize, settled: &mut CallResult) {
         self.early.insert(position, ResultChanges::take_from(settled));
         while let Some(changes) = self.early.remove(&self.due) {
@@ -170,7 +170,7 @@ impl ResultBatch<'_> {
         }
     }
 
-    /// Why calls that have not begun are not begun any more.
+    /// Returns the reason for not starting the remaining calls, if there is one.
     fn stop_reason(&self) -> Option<&'static str> {
         if self.turn.output.as_ref().is_some_and(|output| output.answer().is_some()) {
             Some("the answer was given before this call began, and ended the turn")
@@ -199,7 +199,7 @@ impl ResultBatch<'_> {
     }
 }
 
-/// Applies what a result that stands by itself changes.
+/// Applies the changes of a single result.
 pub(crate) fn apply_changes(turn: &Turn, settled: &mut CallResult) {
     apply_result_changes(turn, ResultChanges::take_from(settled));
 }

@@ -1,4 +1,4 @@
-//! A call that a hook left for later and that whoever drives the session answers instead of having it run.
+//! Deferred calls that the client answers itself instead of having them run.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use super::Turn;
 use crate::conversation::Conversation;
 
-/// Takes the result of the call that waits out of a prompt that brings it; says whether it did. A prompt that brings any
-/// other, or more than there is room for, is refused as a whole, before anything has happened: the call goes on waiting.
+/// Takes the result of the deferred call out of a prompt that contains it. Returns true if it did. A prompt with any
+/// other result, or with more than fits, is refused as a whole, before any effect: the call stays deferred.
 pub(super) fn take_deferred_answer(
     conversation: &mut Conversation,
     turn: &Turn,
@@ -30,7 +30,7 @@ pub(super) fn take_deferred_answer(
     conversation.deferred = None;
     conversation.record.append_resumed(&call);
     let output = result_content(&block);
-    // Where nothing else is said, the answer is what its author gave the id to.
+    // If the prompt contains nothing else, its id belongs to the answer.
     let uuid = prompt.uuid.clone().filter(|_| prompt.blocks.is_empty());
     let uuid = conversation.record.append_answer(uuid, &block, &output);
     turn.publish(EventBody::ToolFinished(Box::new(StoredToolResult { uuid, call, block: block.clone(), output })));
@@ -38,7 +38,7 @@ pub(super) fn take_deferred_answer(
     Ok(true)
 }
 
-/// What a result says, as programs see it.
+/// Returns the content of a result, as programs see it.
 fn result_content(block: &Block) -> Arc<RawValue> {
     #[derive(Deserialize)]
     struct ResultBlock {

@@ -1,4 +1,4 @@
-//! What a reply means for the turn: go on, run its calls, ask again, or end.
+//! Consequences of a reply for the turn: continue, run its calls, send again, or end.
 
 use gimlet_proto::{
     Block, BlockKind, ModelError, ModelErrorKind, NoticeLevel, ReplyEnd, StopReason, TruncatedCall, TurnEnd,
@@ -9,54 +9,54 @@ use crate::conversation::{Conversation, PromptMark};
 use crate::reply::{ModelReply, ReplyEnding};
 use crate::schedule::CallSchedule;
 
-/// How often a paused turn is sent again.
+/// Maximum number of times a paused turn is resumed.
 const MAX_PAUSES: u32 = 8;
-/// How often a text cut by the output limit is continued.
+/// Maximum number of continuations of a text that was cut by the output limit.
 const MAX_CONTINUATIONS: u32 = 3;
-/// What the model is told when even more room was not enough for a call.
+/// Message for the model if a call did not fit even with a raised limit.
 const SPLIT: &str = "Your last tool call was too long for one reply and was dropped. Split it into smaller calls.";
 
-/// What the model is told when it stopped for no reason, or a server wants a word of ours behind its own.
+/// Message for the model if it stopped for no reason, or if a server requires a user message after its reply.
 const GO_ON: &str = "Please go on.";
 
-/// Counters that keep every kind of "once more" finite.
+/// Counters that bound every kind of retry.
 #[derive(Default)]
 pub(crate) struct RetryLimits {
-    /// Raised once after a tool call did not fit.
+    /// Output limit, raised once after a tool call did not fit.
     pub(crate) max_tokens: Option<u64>,
     pauses: u32,
     continuations: u32,
     cut_calls: u32,
     empty_replies: u32,
-    /// The server said that calls and results do not fit together.
+    /// Number of errors about calls and results that do not match.
     pairings: u32,
-    /// The server said that a history cannot end with a reply.
+    /// Number of errors about a history that ends with a reply.
     prefills: u32,
-    /// How often hooks kept the turn from ending.
+    /// Number of times hooks kept the turn from ending.
     pub(super) stop_blocks: u32,
 }
 
-/// What to do after a reply.
+/// Next action after a reply.
 pub(crate) enum ReplyAction {
-    /// Run the reply's calls; with words, tell the model those behind the results.
+    /// Run the reply's calls; a text, if any, is sent to the model after the results.
     RunCalls(Option<&'static str>),
-    /// Send the request again (history has what it needs).
+    /// Send the request again (history already has what it needs).
     SendAgain,
-    /// Forget the reply's calls, then send again.
+    /// Discard the reply's calls, then send again.
     Discard,
     Aborted,
     End(TurnEnd),
 }
 
 impl ModelReply {
-    /// The text of this reply, if it has any.
+    /// Returns the text of this reply, if it has any.
     pub(crate) fn text(&self) -> Option<String> {
         let texts: Vec<_> = self.blocks.iter().filter_map(Block::as_text).collect();
         (!texts.is_empty()).then(|| texts.join("\n"))
     }
 }
 
-/// Takes a reply into history and says what follows from it. `prompt` is where the turn's own prompt begins.
+/// Adds a reply to the history and returns the next action. `prompt` marks the start of the turn's own prompt.
 pub(crate) fn process_reply(
     conversation: &mut Conversation,
     turn: &Turn,
@@ -138,7 +138,8 @@ fn process_complete_reply(
     }
 }
 
-/// The reply ended inside a tool call: once with more room where there is any, then with the advice to split the call.
+/// Handles a reply that ended inside a tool call: retries once with a raised limit if possible, then advises the
+/// model to split the call.
 fn handle_cut_call(
     conversation: &mut Conversation,
     turn: &Turn,
@@ -180,13 +181,14 @@ fn handle_cut_call(
     ReplyAction::SendAgain
 }
 
-/// Says something to the model in gimlet's own name, on disk first.
+/// Appends a message from gimlet to the model, on disk first.
 pub(crate) fn append_meta_message(conversation: &mut Conversation, text: &str) {
     conversation.record.append_meta(text);
     conversation.push_user(vec![Block::text(text)]);
 }
 
-/// Mends a history that the server says is none. By construction it never has to, so it is tried once and told.
+/// Repairs a history that the server rejects as invalid. By construction this never happens, so it is tried once and
+/// reported.
 fn repair_history(conversation: &mut Conversation, turn: &Turn, limits: &mut RetryLimits, error: &ModelError) -> bool {
     let words = error.message.to_ascii_lowercase();
     let about_pairs = words.contains("tool_use") && words.contains("tool_result");
@@ -194,7 +196,7 @@ fn repair_history(conversation: &mut Conversation, turn: &Turn, limits: &mut Ret
         limits.pairings += 1;
         let mended = conversation.repair_history();
         if mended == 0 {
-            // The same words again would get the same answer.
+            // An unchanged request would get an unchanged answer.
             return false;
         }
         let text = format!(
@@ -213,10 +215,10 @@ fn repair_history(conversation: &mut Conversation, turn: &Turn, limits: &mut Ret
     false
 }
 
-/// Leaves out what the server refuses and the conversation can go on without.
+/// Drops content that the server refuses and the conversation can do without. Returns true if anything was dropped.
 fn drop_refused_content(conversation: &mut Conversation, turn: &Turn, error: &ModelError, prompt: &PromptMark) -> bool {
     let words = error.message.to_ascii_lowercase();
-    // A transcript of another version may hold what this server has never heard of.
+    // A transcript of another version may hold blocks unknown to this server.
     if conversation.drop_unknown_blocks(&words) > 0 {
         turn.publish_notice(
             NoticeLevel::Warning,
@@ -227,16 +229,16 @@ fn drop_refused_content(conversation: &mut Conversation, turn: &Turn, error: &Mo
     drop_refused_attachments(conversation, turn, &words, prompt)
 }
 
-/// Leaves out images and documents that the server refuses: first those that it sees for the first time, then all. What
-/// the person shows with this very prompt is not left out: without it the prompt would say something else. Whatever else
-/// waits for an answer is, or every later prompt would fail for it: what was only to be known, what joined the turn, and
-/// what an earlier turn could not send.
+/// Drops images and documents that the server refuses: first those sent for the first time, then all. Attachments of
+/// this prompt are kept: without them the prompt would mean something else. Every other unanswered attachment is
+/// dropped, as every later prompt would fail because of it: those of notes, of prompts that joined the turn, and of
+/// earlier turns that could not be sent.
 fn drop_refused_attachments(conversation: &mut Conversation, turn: &Turn, words: &str, prompt: &PromptMark) -> bool {
     let is_about_them = ["image", "document", "pdf"].iter().any(|word| words.contains(word));
     if !is_about_them {
         return false;
     }
-    // Each time there is less of them, so this comes to an end.
+    // Every retry has fewer of them, so this terminates.
     let why = "the server refused it";
     let is_lighter = conversation.drop_unanswered_attachments(prompt, why) > 0
         || !conversation.has_prompt_attachments(prompt) && conversation.drop_all_attachments(why) > 0;
@@ -249,8 +251,8 @@ fn drop_refused_attachments(conversation: &mut Conversation, turn: &Turn, words:
     is_lighter
 }
 
-/// Makes a request smaller that is too large: without the images and documents that the model has seen, then without
-/// those that it has not. What the person shows with this very prompt stays.
+/// Shrinks a request that is too large: drops the images and documents that the model has seen, then those that it
+/// has not. Attachments of this prompt are kept.
 fn drop_attachments(conversation: &mut Conversation, turn: &Turn, prompt: &PromptMark) -> bool {
     let why = "the request was too large";
     let is_lighter = conversation.drop_seen_attachments(prompt, why) > 0
@@ -268,7 +270,7 @@ fn end_with_error(conversation: &mut Conversation, turn: &Turn, error: ModelErro
     ReplyAction::End(TurnEnd::Failed(error))
 }
 
-/// Ends the turn because the model would not answer. What it said before it refused is void.
+/// Ends the turn because the model refused. Its text before the refusal is void.
 fn end_with_refusal(conversation: &mut Conversation, turn: &Turn, explanation: Option<String>) -> ReplyAction {
     let text = refusal_text(explanation.as_deref());
     let kind = ModelErrorKind::InvalidRequest;
@@ -277,7 +279,7 @@ fn end_with_refusal(conversation: &mut Conversation, turn: &Turn, explanation: O
     ReplyAction::End(TurnEnd::Refused { explanation })
 }
 
-/// What people read in place of an answer that the model refused to give.
+/// Returns the text for the user in place of a refused answer.
 pub(crate) fn refusal_text(explanation: Option<&str>) -> String {
     const ADVICE: &str = "Rephrase the request, or choose another model.";
     match explanation.map(|why| why.trim_end_matches(['.', ' '])) {
@@ -286,8 +288,8 @@ pub(crate) fn refusal_text(explanation: Option<&str>) -> String {
     }
 }
 
-/// Keeps words about a failure where people and programs look for an answer. They are not part of history; on disk
-/// they also stand behind whatever was taken back, so that a resumed session does not end with that.
+/// Records an error text where users and programs expect an answer. It is not part of the history; on disk it also
+/// follows withdrawn entries, so that a resumed session does not end with them.
 fn record_error_reply(conversation: &mut Conversation, turn: &Turn, text: &str, error: &ModelError) {
     let uuid = conversation.record.append_api_error(text);
     turn.publish(gimlet_proto::EventBody::Block(Box::new(gimlet_proto::AssistantBlock {
@@ -312,16 +314,16 @@ fn window_full_error() -> ModelError {
     }
 }
 
-/// A prompt longer than this may be what a server does not take.
+/// Size above which a prompt may be refused by a server.
 const HEAVY_PROMPT: usize = 100_000;
 
-/// Whether a prompt has something that a server may refuse: it is long, or more than text.
+/// Returns true if a server may refuse the prompt: it is long, or not only text.
 pub(super) fn may_be_too_large(prompt: &[Block]) -> bool {
     let bytes: usize = prompt.iter().map(|block| block.json().len()).sum();
     bytes > HEAVY_PROMPT || prompt.iter().any(|block| block.kind() != BlockKind::Text)
 }
 
-/// Takes a prompt back that the server refused for what it is, so that it is not sent with every later one.
+/// Withdraws a prompt that the server refused for its content, so that it is not sent again with every later one.
 pub(super) fn withdraw_refused_prompt(conversation: &mut Conversation, turn: &Turn, end: &TurnEnd, before: PromptMark) {
     let TurnEnd::Failed(error) = end else { return };
     let refused = matches!(
@@ -329,7 +331,7 @@ pub(super) fn withdraw_refused_prompt(conversation: &mut Conversation, turn: &Tu
         ModelErrorKind::InvalidRequest | ModelErrorKind::PromptTooLong | ModelErrorKind::RequestTooLarge
     );
     if refused && conversation.withdraw_prompt(before) {
-        // On disk this stands behind what is kept, so that a resumed session does not end with what was taken back.
+        // On disk this follows the kept entries, so that a resumed session does not end with the withdrawn ones.
         conversation.record.append_api_error(&error.to_reply_text());
         turn.publish_notice(
             NoticeLevel::Warning,
@@ -338,7 +340,7 @@ pub(super) fn withdraw_refused_prompt(conversation: &mut Conversation, turn: &Tu
     }
 }
 
-/// Tells the model, on resume too, that the person stopped the turn.
+/// Records for the model, also on resume, that the user stopped the turn.
 pub(crate) fn mark_interrupted(conversation: &mut Conversation, turn: &Turn, in_tools: bool) {
     let (uuid, text) = conversation.record.append_interrupt(in_tools);
     let block = Block::text(text);

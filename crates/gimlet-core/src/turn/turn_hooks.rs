@@ -1,4 +1,4 @@
-//! Hooks around a turn: how it begins, which prompts it takes, what follows a batch of calls, and whether it may end.
+//! Hooks around a turn: at its start, for its prompts, after a batch of calls, and before its end.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,15 @@ use crate::conversation::{Conversation, PromptMark};
 use crate::hooks::{BatchCall, CombinedHookOutput, HookEvent, HookPayload, spill_to_file};
 use crate::mentions;
 
-/// How often hooks may keep one turn from ending, unless the environment says otherwise.
+/// Default maximum number of times hooks may keep one turn from ending; the environment can override it.
 const MAX_STOP_BLOCKS: u32 = 8;
 
-/// How much of what hooks and servers say stands before the first prompt, in bytes on disk. Lists read the first 64 KiB.
+/// Size limit of hook and server texts before the first prompt, in bytes on disk. Session lists read the first 64
+/// KiB.
 const MAX_OPENING: usize = 32 << 10;
 
-/// Lets hooks add to the beginning of a session or of a subagent's work. What they say is kept until the prompt that it
-/// stands before is let in. Gives the reason where they do not let it begin.
+/// Runs the start hooks of a session or subagent. Their texts are kept until a prompt is accepted, and placed before
+/// it. Returns the reason if they block the start.
 pub(super) async fn run_start_hooks(conversation: &mut Conversation, turn: &Turn) -> Option<String> {
     let hooks = turn.scope.services.hooks();
     let fired = if turn.scope.subagent.is_some() {
@@ -42,7 +43,7 @@ pub(super) async fn run_start_hooks(conversation: &mut Conversation, turn: &Turn
     fired.stop
 }
 
-/// Takes a prompt in and says where it begins, unless hooks object; then says how the turn ends and with which words.
+/// Submits a prompt and returns the mark of its start; if hooks block it, returns the end of the turn and its text.
 pub(super) async fn submit_prompt(
     conversation: &mut Conversation,
     turn: &Turn,
@@ -91,7 +92,7 @@ pub(super) async fn submit_prompt(
         accept_prompt(conversation, turn, SubmittedPrompt::from_text(&text));
     }
     let named = if of_a_person { mentions::find_mentions(turn, &said) } else { Vec::new() };
-    // What stands before it is said once in a session: it stays, even if the prompt has to be taken back.
+    // The opening is sent once in a session: it stays even if the prompt is withdrawn.
     let before = conversation.mark_prompt();
     let prompt = accept_prompt_as(conversation, turn, said, promised);
     mentions::attach_mentions(conversation, turn, named, &prompt).await;
@@ -102,12 +103,12 @@ pub(super) async fn submit_prompt(
     Ok(before)
 }
 
-/// What stands before the first prompt, kept so short that whoever reads only the beginning of the transcript finds that
-/// prompt. The rest goes to a file.
+/// Limits the opening before the first prompt, so that readers of the transcript's beginning find that prompt. The
+/// rest goes to a file.
 fn fit_opening(turn: &Turn, opening: Vec<String>) -> Vec<String> {
     let mut room = MAX_OPENING;
     let mut fits = |text: &String| {
-        // As long as it will be on disk.
+        // Length on disk.
         let length = serde_json::to_string(text).map_or(usize::MAX, |json| json.len());
         let left = room.checked_sub(length);
         room = left.unwrap_or(0);
@@ -126,7 +127,7 @@ fn fit_opening(turn: &Turn, opening: Vec<String>) -> Vec<String> {
     texts
 }
 
-/// What the session is called so far.
+/// Returns the current title of the session, if any.
 fn session_title(conversation: &mut Conversation) -> Option<String> {
     conversation.record.transcript().labels().display_title().map(str::to_owned)
 }
@@ -137,15 +138,15 @@ fn rename_session(conversation: &mut Conversation, title: Option<String>) {
     }
 }
 
-/// The text of a prompt.
+/// Returns the text of a prompt.
 fn prompt_text(blocks: &[Block]) -> String {
     blocks.iter().filter_map(Block::as_text).collect::<Vec<_>>().join("\n")
 }
 
-/// The calls of a batch, kept for hooks that want to see them together; empty when there are none.
+/// Calls of a batch, collected for hooks that handle whole batches; empty without such hooks.
 pub(super) struct HookBatch<'a> {
     turn: &'a Turn,
-    /// By position.
+    /// Calls by position.
     calls: Option<BTreeMap<usize, BatchCall>>,
 }
 
@@ -167,7 +168,7 @@ impl<'a> HookBatch<'a> {
         }
     }
 
-    /// Tells hooks of the whole batch; gives what the model is told, and the end of the turn if they want that.
+    /// Runs the batch hooks. Returns their texts for the model, and the end of the turn if they request it.
     pub(super) async fn finish(self) -> (Vec<String>, Option<TurnEnd>) {
         let Some(calls) = self.calls.filter(|calls| !calls.is_empty()) else { return (Vec::new(), None) };
         let calls: Vec<BatchCall> = calls.into_values().collect();
@@ -181,19 +182,19 @@ impl<'a> HookBatch<'a> {
     }
 }
 
-/// What hooks want instead of the end of a turn.
+/// Outcome of the stop hooks.
 pub(super) enum StopHookOutcome {
-    /// Nothing: it may end.
+    /// The turn may end.
     End,
-    /// It goes on; the model knows why.
+    /// The turn continues; the model has the reason.
     Continue,
-    /// It ends because a hook said so.
+    /// The turn ends because a hook stopped it.
     Prevented,
-    /// The person stopped it while hooks were asked.
+    /// The user stopped the turn while hooks ran.
     Aborted,
 }
 
-/// Asks hooks whether the turn may end here.
+/// Runs the stop hooks, which decide if the turn may end here.
 pub(super) async fn run_stop_hooks(
     conversation: &mut Conversation,
     turn: &Turn,
@@ -241,7 +242,7 @@ fn max_stop_blocks(turn: &Turn) -> u32 {
     wanted.and_then(|most| u32::try_from(most).ok()).unwrap_or(MAX_STOP_BLOCKS)
 }
 
-/// Tells hooks that a turn ended with an error of the model's.
+/// Runs the hooks for a turn that ended with a model error.
 pub(super) async fn run_failure_hooks(turn: &Turn, error: &ModelError, last_text: &str) {
     let hooks = turn.scope.services.hooks();
     if hooks.has_listeners(HookEvent::StopFailure) {

@@ -1,4 +1,4 @@
-//! The rounds of a turn: ask the model, do what its reply means, and again, until there is an end.
+//! Rounds of a turn: send a request, act on its reply, and repeat until the turn ends.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::{Duration, Instant};
@@ -17,18 +17,18 @@ use crate::plan_mode;
 use crate::reply::{self, ModelReply, ReplyEnding};
 use crate::schedule::CallSchedule;
 
-/// A turn between its prompt and its end.
+/// State of a turn between its prompt and its end.
 pub(super) struct TurnLoop<'a> {
     conversation: &'a mut Conversation,
     turn: &'a Turn,
-    /// Where the turn's own prompt begins.
+    /// Start of the turn's own prompt.
     prompt: &'a PromptMark,
     limits: RetryLimits,
     last_text: String,
-    /// The beginning of a text that was cut at the output limit and goes on in the next reply.
+    /// Beginning of a text that was cut at the output limit and continues in the next reply.
     begun: String,
     stop_reason: Option<StopReason>,
-    /// How the model thinks, for the whole turn: servers leave thinking out where it changes between a call and its result.
+    /// Thinking mode of the whole turn: servers drop thinking if it changes between a call and its result.
     thinking: ThinkingMode,
 }
 
@@ -46,7 +46,7 @@ impl<'a> TurnLoop<'a> {
         }
     }
 
-    /// How the turn ended, its last words, and why the model stopped.
+    /// Runs the turn. Returns its end, its last text, and the model's stop reason.
     pub(super) async fn run(mut self) -> (TurnEnd, String, Option<StopReason>) {
         let end = loop {
             if let Break(end) = self.run_round().await {
@@ -66,7 +66,7 @@ impl<'a> TurnLoop<'a> {
         (end, self.last_text, self.stop_reason)
     }
 
-    /// One request, its reply, and what follows from it.
+    /// Runs one request, its reply, and its consequences.
     async fn run_round(&mut self) -> ControlFlow<TurnEnd> {
         self.check_limits()?;
         let turn = self.turn;
@@ -116,7 +116,7 @@ impl<'a> TurnLoop<'a> {
         }
     }
 
-    /// Whether there may be another request.
+    /// Checks the request and cost limits; breaks with the end of the turn if one is reached.
     fn check_limits(&self) -> ControlFlow<TurnEnd> {
         let asked = self.conversation.ledger.turn_requests();
         if let Some(max) = self.turn.options.max_turns.filter(|max| asked >= *max) {
@@ -128,7 +128,7 @@ impl<'a> TurnLoop<'a> {
         }
     }
 
-    /// Sends history, reads the reply while its first calls may already run, and counts what that took.
+    /// Sends the history, reads the reply while its first calls may already run, and counts the usage.
     async fn request_reply(&mut self, calls: &mut CallSchedule) -> ModelReply {
         let (turn, facts) = (self.turn, self.turn.model_facts());
         let request = self.build_request();
@@ -188,7 +188,7 @@ impl<'a> TurnLoop<'a> {
         }
     }
 
-    /// The model has nothing more to call.
+    /// Handles a reply without calls.
     async fn handle_completion(&mut self) -> ControlFlow<TurnEnd> {
         let end = match &self.turn.output {
             Some(output) => output.require_output(self.conversation),
@@ -197,12 +197,12 @@ impl<'a> TurnLoop<'a> {
         end.map_or(Continue(()), Break)
     }
 
-    /// The results are in history: on to the next request, unless somebody or something ends the turn here.
+    /// Continues with the next request after the results are in history, unless the turn ends here.
     async fn handle_results(&mut self, results: BatchEnd) -> ControlFlow<TurnEnd> {
         let turn = self.turn;
         let interrupted = turn.scope.cancel.is_cancelled() || results.stop;
         if interrupted || turn.steering.has_urgent() {
-            // Whoever has something urgent to say says it now; the model needs no word about the interruption itself.
+            // An urgent prompt joins now; the model needs no message about the interruption itself.
             if interrupted {
                 reply_outcome::mark_interrupted(self.conversation, turn, true);
             }
@@ -224,29 +224,29 @@ impl<'a> TurnLoop<'a> {
         Continue(())
     }
 
-    /// Takes in what was said meanwhile.
+    /// Accepts the prompts that arrived meanwhile.
     async fn absorb_steering(&mut self) {
         let turn = self.turn;
         let mut joining = turn.steering.take_joining().into_iter();
         while let Some(said) = joining.next() {
             if self.conversation.prompt_rejection(&said.blocks, &turn.model_facts()).is_some() {
-                // It gets a turn of its own, whose end says what is wrong with it.
+                // It gets a turn of its own, which ends with the error.
                 turn.steering
                     .put_back([SubmittedPrompt { timing: PromptTiming::Later, ..said }].into_iter().chain(joining));
                 return;
             }
             self.conversation.repeats.clear();
-            // One that hooks do not let in is gone; the turn goes on without it.
+            // A prompt that hooks block is dropped; the turn continues without it.
             drop(turn_hooks::submit_prompt(self.conversation, turn, said).await);
         }
     }
 
-    /// The model is done: the turn ends, unless hooks want it to go on.
+    /// Ends the turn when the model is done, unless hooks want it to continue.
     async fn try_finish(&mut self) -> Option<TurnEnd> {
         match turn_hooks::run_stop_hooks(self.conversation, self.turn, &mut self.limits, &self.last_text).await {
             StopHookOutcome::End => Some(TurnEnd::Completed),
             StopHookOutcome::Continue => {
-                // Whoever wants the work to go on wants another answer.
+                // If the work continues, another answer is expected.
                 if let Some(output) = &self.turn.output {
                     output.begin_turn();
                 }
@@ -260,7 +260,7 @@ impl<'a> TurnLoop<'a> {
         }
     }
 
-    /// The ceiling, once the session has reached it.
+    /// Returns the cost limit if the session has reached it.
     fn exceeded_budget(&self) -> Option<f64> {
         self.turn.options.max_budget_usd.filter(|max| self.conversation.ledger.known_cost_usd() >= *max)
     }
@@ -281,7 +281,7 @@ fn count_reply(conversation: &mut Conversation, turn: &Turn, facts: &ModelFacts,
     }
 }
 
-/// A ceiling that cannot count everything is no ceiling; whoever set it should know.
+/// Warns about models without a known price, which a cost limit cannot cover.
 fn warn_unpriced_models(conversation: &Conversation, turn: &Turn) {
     if turn.options.max_budget_usd.is_some()
         && let Some(models) = conversation.ledger.take_unpriced_models()
