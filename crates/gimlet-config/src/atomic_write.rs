@@ -1,5 +1,5 @@
-//! Replaces a file so that whoever reads it sees the old content or the new, never a part: a temporary file beside it,
-//! written, forced to disk, renamed. Changes are made under a lock of the folder, on what the file says at that moment.
+//! Atomic replacement of a file: readers see the old content or the new, never a part. Writes a temporary file beside
+//! it, syncs it and renames it. Changes are made under a lock of the folder, on the file's content at that moment.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
@@ -13,12 +13,12 @@ use rustix::io::Errno;
 
 use crate::bounded_read::{self, FileReadError};
 
-/// How often a change is made again because somebody else wrote meanwhile.
+/// Maximum number of attempts when another process writes the file in the meantime.
 const ATTEMPTS: usize = 5;
 const LOCK_WAIT: Duration = Duration::from_secs(30);
 const LOCK_POLL: Duration = Duration::from_millis(5);
 
-/// Why a file was not changed.
+/// Reason why a file was not changed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileUpdateError<E> {
     #[error("{}: {source}", path.display())]
@@ -31,15 +31,16 @@ pub(crate) enum FileUpdateError<E> {
     Change(E),
 }
 
-/// Changes a text file: `change` gets its content (nothing when there is no file) and gives the new one, or nothing to
-/// leave it as it is. New files are the person's alone. Blocks while another gimlet changes a file of that folder.
+/// Changes a text file: `change` receives its content (`None` when there is no file) and returns the new one, or
+/// `None` to leave the file as it is. New files are private to the user. Blocks while another gimlet changes a file of
+/// that folder.
 pub(crate) fn update_file<E>(
     path: &Path,
     max_bytes: u64,
     mut change: impl FnMut(Option<&str>) -> Result<Option<String>, E>,
 ) -> Result<(), FileUpdateError<E>> {
     let written = |source| FileUpdateError::Write { path: path.to_owned(), source };
-    // A link stays a link: its target is what changes.
+    // A symlink stays a symlink: its target is changed.
     let target = match path.canonicalize() {
         Ok(target) => target,
         Err(error) if error.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() => path.to_owned(),
@@ -63,7 +64,7 @@ pub(crate) fn update_file<E>(
     Err(FileUpdateError::Busy { path: path.to_owned() })
 }
 
-/// Writes a file that is not there yet, for the person alone.
+/// Writes a file that does not exist yet, private to the user.
 pub(crate) fn create_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     create_private_folder(folder)?;
@@ -75,7 +76,8 @@ pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Held until it is dropped. Anybody who may look into the folder can hold it, so nobody waits for ever.
+/// Locks the folder until the returned file is dropped. Any process that may read the folder can hold the lock, so the
+/// wait is bounded.
 fn lock_folder(folder: &Path) -> io::Result<Option<File>> {
     let file = File::open(folder)?;
     let started = Instant::now();
@@ -92,7 +94,7 @@ fn lock_folder(folder: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// A file beside its target, removed unless it takes the target's place.
+/// Temporary file beside its target, removed unless it replaces the target.
 struct AtomicTempFile {
     path: PathBuf,
     placed: bool,
@@ -116,7 +118,7 @@ impl AtomicTempFile {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
             let path = target.with_file_name(format!(".{name}.{}.{count}.tmp", std::process::id()));
             match File::options().write(true).create_new(true).mode(0o600).open(&path) {
-                // Left behind by a process of the same number.
+                // Left behind by a process with an equal id.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 created => return Ok((created?, path)),
             }
@@ -133,7 +135,7 @@ impl AtomicTempFile {
 impl Drop for AtomicTempFile {
     fn drop(&mut self) {
         if !self.placed {
-            // Whatever failed before has been said; a file that cannot be removed changes nothing about it.
+            // The earlier failure has been reported already; a file that cannot be removed does not change it.
             drop(std::fs::remove_file(&self.path));
         }
     }

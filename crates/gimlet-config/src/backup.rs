@@ -1,4 +1,4 @@
-//! Copies of a file that other programs rely on: kept before it is rewritten, and when nobody can read it any more.
+//! Copies of a file that other programs rely on: kept before it is rewritten, and when it can no longer be parsed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::atomic_write;
 use crate::bounded_read::{self, STATE_MAX_BYTES};
 
-/// So many copies are kept.
+/// Number of copies that are kept.
 const KEPT: usize = 5;
 
 /// Copies a file into `folder` and removes all but the newest copies. A file that is not there needs none.
@@ -20,7 +20,8 @@ pub(crate) fn back_up_file(file: &Path, folder: &Path) -> io::Result<()> {
     remove_old_copies(folder, &format!("{}.backup.", name.to_string_lossy()))
 }
 
-/// Keeps what is in a file that no program can read any more; says where. Once is enough for the same content.
+/// Keeps the content of a file that can no longer be parsed and returns the path of the copy. Identical content is
+/// copied once.
 pub(crate) fn back_up_corrupted(file: &Path, bytes: &[u8], folder: &Path) -> io::Result<PathBuf> {
     let name = file.file_name().unwrap_or_default();
     let prefix = format!("{}.corrupted.", name.to_string_lossy());
@@ -36,7 +37,7 @@ pub(crate) fn back_up_corrupted(file: &Path, bytes: &[u8], folder: &Path) -> io:
     Ok(copy)
 }
 
-/// The copies whose names begin like this, the oldest first.
+/// Returns the copies with this name prefix, the oldest first.
 fn list_copies(folder: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
     let entries = match folder.read_dir() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -44,7 +45,7 @@ fn list_copies(folder: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
     };
     let is_copy = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix));
     let mut copies: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_copy).collect();
-    // Their names end in a time, so this is their age.
+    // Names end in a time, so this sorts by age.
     copies.sort();
     Ok(copies)
 }
@@ -52,7 +53,7 @@ fn list_copies(folder: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
 fn remove_old_copies(folder: &Path, prefix: &str) -> io::Result<()> {
     for old in list_copies(folder, prefix)?.iter().rev().skip(KEPT) {
         match std::fs::remove_file(old) {
-            // Another gimlet tidies up as well.
+            // Another gimlet removes old copies as well.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             removed => removed?,
         }
@@ -60,7 +61,7 @@ fn remove_old_copies(folder: &Path, prefix: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// `file.<what>.<milliseconds since 1970>`
+/// Returns `file.<what>.<milliseconds since 1970>`.
 pub(crate) fn timestamped_path(file: &Path, what: &str) -> PathBuf {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
     let mut name = file.as_os_str().to_owned();

@@ -1,4 +1,4 @@
-//! From a JSON value with places to a Rust type: what does not fit is named by its key and its place.
+//! Deserialization of a JSON value with positions into a Rust type: mismatches are reported by key and position.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,26 +10,26 @@ use serde::forward_to_deserialize_any;
 
 use crate::json::{JsonMember, JsonNode, JsonValue};
 
-/// Why a value does not fit its type.
+/// Reason why a value does not fit its type.
 #[derive(Debug)]
 pub(crate) struct ValueMismatch {
     message: String,
-    /// What stands there instead, where it may be shown.
+    /// The value found instead, if it may be shown.
     found: Option<String>,
-    /// The innermost value that does not fit.
+    /// Position of the innermost value that does not fit.
     pub(crate) span: Option<Range<usize>>,
-    /// The keys that lead there, the innermost first.
+    /// Keys that lead there, the innermost first.
     keys: Vec<String>,
 }
 
 impl ValueMismatch {
-    /// A value that fits its type and still cannot be used.
+    /// Creates a mismatch for a value that fits its type and still cannot be used.
     pub(crate) fn for_key(root: &JsonNode, path: &str, message: impl Into<String>) -> Self {
         let span = root.find(path.split('.')).map(|node| node.span.clone());
         Self { message: message.into(), found: None, span, keys: path.rsplit('.').map(str::to_owned).collect() }
     }
 
-    /// The key that the value stands under, such as `sandbox.enabled`.
+    /// Returns the key of the value, such as `sandbox.enabled`.
     pub(crate) fn key(&self) -> String {
         let keys: Vec<&str> = self.keys.iter().rev().map(String::as_str).collect();
         keys.join(".")
@@ -42,7 +42,7 @@ impl ValueMismatch {
 
     fn with_parent_key(mut self, key: impl Into<String>) -> Self {
         let key = key.into();
-        // Variables are where people keep tokens.
+        // Environment variables often hold tokens.
         self.found = self.found.filter(|_| key != "env");
         self.keys.push(key);
         self
@@ -81,7 +81,7 @@ impl Error for ValueMismatch {
     }
 }
 
-/// A Rust type in the words of people who write JSON.
+/// Returns the name of a Rust type in JSON terms.
 fn describe_expected(wanted: &str) -> &str {
     match wanted {
         "a string" | "string" => "a text",
@@ -160,7 +160,7 @@ impl<'de> Deserializer<'de> for &'de JsonNode {
         read.map_err(|misfit: ValueMismatch| misfit.with_span(&self.span))
     }
 
-    /// A list is no object, though derived types would take one for their fields in order.
+    /// Rejects lists: derived types would accept one for their fields in order.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,

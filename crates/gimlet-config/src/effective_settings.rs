@@ -1,5 +1,5 @@
-//! What holds in a session: the settings of all files together, without what a project's files say and the person has
-//! not trusted. Restrictions hold always.
+//! Settings in effect in a session: all files merged, without the project's values that the user has not trusted.
+//! Restrictions always apply.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::setting_keys::{self, KeyEffect};
 use crate::settings::{DefaultMode, HookGroup, HookHandlerSettings, Settings};
 use crate::trust::{ProjectItem, ProjectTrust, TrustInventory};
 
-/// What a rule in a file does when it matches.
+/// Effect of a rule when it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RuleBehavior {
@@ -24,26 +24,26 @@ pub enum RuleBehavior {
     Deny,
 }
 
-/// One permission rule as it stands in a file; its syntax is not looked at here.
+/// One permission rule as written in a file; its syntax is not checked here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleLine {
     pub behavior: RuleBehavior,
     pub text: String,
     pub origin: SettingOrigin,
-    /// The directory that a leading `/` in its path stands for.
+    /// Directory that a leading `/` in its path refers to.
     pub anchor: PathBuf,
-    /// Whether the project could have written it, rather than the person.
+    /// True if the project could have written it, rather than the user.
     pub from_project: bool,
 }
 
-/// A further folder to work in.
+/// Additional working folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryLine {
     pub path: String,
     pub origin: SettingOrigin,
 }
 
-/// A variable for gimlet and what it starts.
+/// Environment variable for gimlet and its child processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvLine {
     pub name: String,
@@ -51,7 +51,7 @@ pub struct EnvLine {
     pub origin: SettingOrigin,
 }
 
-/// A hook as it stands in a file.
+/// Hook as written in a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookLine {
     pub event: String,
@@ -60,35 +60,35 @@ pub struct HookLine {
     pub origin: SettingOrigin,
 }
 
-/// A key that is set and does nothing in this version.
+/// Key that is set and has no effect in this version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct IdleKey {
     pub key: String,
     pub effect: KeyEffect,
-    /// Where it is set with the strongest say.
+    /// Origin of the value with the highest precedence.
     pub origin: SettingOrigin,
 }
 
-/// What holds in a session.
+/// Settings in effect in a session.
 #[derive(Clone, Debug, Default)]
 pub struct EffectiveSettings {
     pub settings: Settings,
-    /// The same with unknown keys, and where each value came from.
+    /// Merged settings with unknown keys and the origin of each value.
     pub merged: MergedSettings,
     pub rules: Vec<RuleLine>,
     pub directories: Vec<DirectoryLine>,
     pub env: Vec<EnvLine>,
-    /// In the order of the files, the weakest first; a handler that several files name is there several times.
+    /// Hooks in the order of the files, lowest precedence first; a handler in several files is listed several times.
     pub hooks: Vec<HookLine>,
     pub default_mode: Option<(DefaultMode, SettingOrigin)>,
-    /// What the project's files say and is not used.
+    /// Items of the project's files that are not used.
     pub withheld: Vec<ProjectItem>,
-    /// What is wrong with the settings as a whole.
+    /// Problems with the settings as a whole.
     pub problems: Vec<SettingsProblem>,
 }
 
 impl LoadedSettings {
-    /// What holds under this trust.
+    /// Returns the settings in effect under this trust.
     pub fn effective_settings(&self, inventory: &TrustInventory, trust: &ProjectTrust) -> EffectiveSettings {
         let withheld = inventory.withheld(trust);
         let mut layers: Vec<SettingsLayer> =
@@ -98,7 +98,7 @@ impl LoadedSettings {
             EffectiveSettings { withheld, merged: merge::merge_layers(&layers), ..EffectiveSettings::default() };
         match serde_json::from_value(effective.merged.to_value()) {
             Ok(settings) => effective.settings = settings,
-            // Every file fits by itself. Should they still not fit together, the person's own are what holds.
+            // Every file is valid by itself. Should they still not fit together, only the user's own apply.
             Err(error) => {
                 let own: Vec<SettingsLayer> =
                     layers.iter().filter(|layer| layer.author == FileAuthor::User).cloned().collect();
@@ -127,7 +127,7 @@ impl LoadedSettings {
 }
 
 impl EffectiveSettings {
-    /// The keys that are set and do nothing in this version, by name.
+    /// Returns the keys that are set and have no effect in this version, by name.
     pub fn idle_keys(&self) -> Vec<IdleKey> {
         let idle = |key: String| {
             let effect =
@@ -173,7 +173,7 @@ impl EffectiveSettings {
     /// Switches by which the administrator keeps others from adding rules or hooks, and by which hooks are off.
     fn enforce_managed_only(&mut self) {
         if self.settings.allow_managed_permission_rules_only == Some(true) {
-            // What forbids stays, whoever wrote it.
+            // Restrictions stay, regardless of their author.
             let keep = |rule: &RuleLine| rule.origin.scope == Scope::Managed || rule.behavior != RuleBehavior::Allow;
             self.rules.retain(keep);
         }
@@ -202,7 +202,7 @@ impl EffectiveSettings {
     }
 }
 
-/// Where the administrator keeps a list of what is open in the sandbox to themselves, the entries of others are gone.
+/// Removes the entries of other scopes where the administrator reserves a sandbox allow list to managed settings.
 fn drop_unmanaged_lists(layers: &mut [SettingsLayer]) {
     let switch = |layers: &[SettingsLayer], path: [&str; 3]| {
         let managed = layers.iter().filter(|layer| layer.scope == Scope::Managed);
@@ -231,7 +231,7 @@ fn node_origin(layer: &SettingsLayer, node: &JsonNode) -> SettingOrigin {
     SettingOrigin { scope: layer.scope, file: layer.file.clone(), line: layer.line_of_node(node) }
 }
 
-/// The layer without the items that are withheld from it.
+/// Returns the layer without the items that are withheld from it.
 fn without_withheld(layer: &SettingsLayer, at: usize, withheld: &[ProjectItem]) -> SettingsLayer {
     let places = withheld.iter().filter_map(|item| item.place.as_ref()).filter(|place| place.layer == at);
     let gone: HashSet<&[String]> = places.map(|place| place.path.as_slice()).collect();
@@ -242,7 +242,7 @@ fn without_withheld(layer: &SettingsLayer, at: usize, withheld: &[ProjectItem]) 
     layer
 }
 
-/// Takes out what is gone, and with it whatever is empty for that reason.
+/// Removes the given paths, and every container that becomes empty by it.
 fn prune_paths(node: &mut JsonNode, path: &mut Vec<String>, gone: &HashSet<&[String]>) {
     let mut keep = |step: String, below: &mut JsonNode| {
         path.push(step);
@@ -250,7 +250,7 @@ fn prune_paths(node: &mut JsonNode, path: &mut Vec<String>, gone: &HashSet<&[Str
         if kept && gone.iter().any(|place| place.starts_with(path)) {
             prune_paths(below, path, gone);
             let is_empty = below.members().is_empty() && below.elements().is_empty();
-            // A group of hooks is its handlers; a matcher without any matches for nobody.
+            // A hook group consists of its handlers; a matcher without any has no effect.
             let is_bare_group = path.len() == 3 && path[0] == "hooks" && below.get("hooks").is_none();
             kept = !is_empty && !is_bare_group;
         }

@@ -1,29 +1,29 @@
-//! Text of a project's files as people must see it before they trust it: whatever would be invisible, or would change how
-//! the rest looks, is spelt out. Nothing is left out, so that two texts that differ never look alike.
+//! Escaping of a project's text before it is shown for trust: invisible characters, and those that change how the rest
+//! is displayed, are spelt out. Nothing is left out, so that different texts never look alike.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use gimlet_proto::InvisibleChar;
 
-/// The text with every invisible character as `<U+…>`. Lines and tabs stay.
+/// Returns the text with every invisible character as `<U+…>`. Line breaks and tabs stay.
 pub fn escape_invisible(text: &str) -> Cow<'_, str> {
     escape_chars(text, |char| is_invisible(char) && !matches!(char, '\n' | '\t'))
 }
 
-/// The same for what must stay on one line: a name, a path, a title.
+/// Escapes text that must stay on one line: a name, a path, a title.
 pub fn escape_invisible_line(text: &str) -> Cow<'_, str> {
     escape_chars(text, is_invisible)
 }
 
-/// JSON in which no character is invisible, and that still means the same.
+/// Returns equivalent JSON in which no character is invisible.
 pub fn escape_invisible_json(json: &str) -> Cow<'_, str> {
     if !json.chars().any(is_invisible) {
         return Cow::Borrowed(json);
     }
     let mut out = String::with_capacity(json.len());
     for char in json.chars() {
-        // Between values only plain white space can stand, so that the others are inside texts.
+        // Between values only plain whitespace is allowed, so the others are inside strings.
         if is_invisible(char) && !matches!(char, '\n' | '\t' | '\r') {
             for unit in char.encode_utf16(&mut [0; 2]) {
                 // Writing to a String cannot fail.

@@ -1,5 +1,5 @@
-//! Whose the person's files are. What somebody else could have written must not act in the person's name, so a config
-//! home that others own or may write is not believed. Only looked at here; nothing is ever changed but the mode of a
+//! Ownership checks of the user's files. Content that another user could have written must not act for this user, so a
+//! config home that others own or may write is not trusted. Checks only; nothing is ever changed but the mode of a
 //! folder that gimlet made itself.
 
 use std::collections::HashSet;
@@ -10,27 +10,28 @@ use std::sync::LazyLock;
 use crate::bounded_read;
 
 const ROOT: u32 = 0;
-/// As many as the system itself follows.
+/// Maximum number of symlinks, as in the kernel.
 const MAX_LINKS: usize = 40;
 /// Lists of users and groups on large machines stay below this.
 const ACCOUNTS_MAX_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The lists of users and groups, read when the first place is met that a group may write.
+/// Lists of users and groups, read when the first group-writable path is found.
 static ACCOUNTS: LazyLock<(String, String)> = LazyLock::new(|| {
     let text =
         |path: &str| bounded_read::read_text(Path::new(path), ACCOUNTS_MAX_BYTES).ok().flatten().unwrap_or_default();
     (text("/etc/passwd"), text("/etc/group"))
 });
 
-/// Who runs gimlet.
+/// User who runs gimlet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CurrentUser {
     id: u32,
-    /// Another user that is the same person: whoever called `sudo`, or the owner of a folder lent to a container.
+    /// Another user id that counts as this user: the caller of `sudo`, or the owner of a folder mounted into a
+    /// container.
     also_owner: Option<u32>,
 }
 
-/// Why a file or folder is not believed.
+/// Reason why a file or folder is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnershipProblem {
     pub(crate) path: PathBuf,
@@ -44,14 +45,14 @@ enum OwnershipProblemKind {
     Everybody,
 }
 
-/// What a place is to the file that is to be believed.
+/// Role of a path for the file that is to be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PathRole {
-    /// The file itself, or the folder that it lies in.
+    /// The file itself, or the folder that contains it.
     Content,
-    /// A folder in which a link, or the config home, lies.
+    /// A folder that contains a symlink or the config home.
     ParentFolder,
-    /// A link on the way.
+    /// A symlink on the way.
     Symlink,
 }
 
@@ -60,26 +61,27 @@ impl CurrentUser {
         Self { id: rustix::process::geteuid().as_raw(), also_owner }
     }
 
-    /// What is doubtful about this folder and this file in it. Whoever may write the folder may exchange the file, and
-    /// where links lead on, the same holds for the folders that they lie in and the one at their end.
+    /// Returns the ownership problems of this folder and this file in it. A user who may write the folder may replace
+    /// the file; where symlinks are followed, that also holds for the folders that contain them and for the target's
+    /// folder.
     pub(crate) fn check_file(self, folder: &Path, file: &Path) -> Vec<OwnershipProblem> {
         self.check_paths(vec![(folder.to_owned(), PathRole::Content)], folder.parent(), &[folder, file])
     }
 
-    /// The same for a config home, which whoever may write the folder around it may exchange.
+    /// Returns the ownership problems of a config home, which a user who may write its parent folder may replace.
     pub(crate) fn check_config_home(self, home: &Path, file: &Path) -> Vec<OwnershipProblem> {
         let around = home.parent().map(|holder| (holder.to_owned(), PathRole::ParentFolder));
         let places = around.into_iter().chain([(home.to_owned(), PathRole::Content)]).collect();
         self.check_paths(places, home.parent(), &[home, file])
     }
 
-    /// What is doubtful about a file that lies in the home directory itself.
+    /// Returns the ownership problems of a file that is in the home directory itself.
     pub(crate) fn check_state_file(self, file: &Path) -> Vec<OwnershipProblem> {
         let around = file.parent().map(|holder| (holder.to_owned(), PathRole::ParentFolder));
         self.check_paths(around.into_iter().collect(), file.parent(), &[file])
     }
 
-    /// What is doubtful about these places, the last of the paths, and the links that lead there.
+    /// Returns the ownership problems of these paths, of the last one's target, and of the symlinks on the way.
     fn check_paths(
         self,
         mut places: Vec<(PathBuf, PathRole)>,
@@ -97,14 +99,14 @@ impl CurrentUser {
         places.iter().filter_map(|(place, part)| self.check_path(place, *part)).collect()
     }
 
-    /// What is doubtful about one place; nothing about one that is not there.
+    /// Returns the ownership problem of one path; `None` if it has none or does not exist.
     fn check_path(self, path: &Path, part: PathRole) -> Option<OwnershipProblem> {
         let metadata = if part == PathRole::Symlink { path.symlink_metadata() } else { path.metadata() }.ok()?;
         let (owner, group, mode) = (metadata.uid(), metadata.gid(), metadata.mode());
-        // In a folder such as /tmp nobody can exchange what belongs to another, and a link has no mode of its own.
+        // In a sticky folder such as /tmp users cannot replace files of others, and a symlink has no mode of its own.
         let is_shut = part == PathRole::Symlink || (metadata.is_dir() && mode & 0o1000 != 0);
         let open = |bit: u32| mode & bit != 0 && !is_shut;
-        // Root comes into another user's home directory in containers, where nobody else is.
+        // In containers root uses another user's home directory, and there are no other users.
         let may_be_anybodys = part == PathRole::ParentFolder && self.id == ROOT;
         let why = if ![Some(ROOT), Some(self.id), self.also_owner].contains(&Some(owner)) && !may_be_anybodys {
             OwnershipProblemKind::Owner(owner)
@@ -118,9 +120,10 @@ impl CurrentUser {
         Some(OwnershipProblem { path: path.to_owned(), kind: why })
     }
 
-    /// Whether nobody else is in this group: many systems give each user one, and a mask by which it may write.
+    /// Returns true if the group has no other member: many systems create one for each user, with a umask that lets it
+    /// write.
     fn is_private_group_of_user(self, group: u32, owner: u32) -> bool {
-        // What root's group may do, root may do.
+        // Root's group has no more rights than root.
         group == ROOT || {
             let (users, groups) = &*ACCOUNTS;
             let selves = [Some(self.id), self.also_owner, Some(owner)];
@@ -129,8 +132,8 @@ impl CurrentUser {
     }
 }
 
-/// Adds the links on the way to a path below a folder (itself without links), the folders that they lie in, and, where
-/// there is a link at all, the folder in which the way ends. Folders further up are the system's to look after.
+/// Adds the symlinks on the way to a path below a folder (itself without symlinks), the folders that contain them,
+/// and, if there is any symlink, the target's folder. Folders further up are the system's responsibility.
 fn add_symlink_chain(from: &Path, path: &Path, places: &mut Vec<(PathBuf, PathRole)>) {
     let mut at = from.to_owned();
     let mut ahead: Vec<PathBuf> = reversed_components(path);
@@ -152,7 +155,7 @@ fn add_symlink_chain(from: &Path, path: &Path, places: &mut Vec<(PathBuf, PathRo
     }
 }
 
-/// The pieces of a path, the last one first. A root among them leads back to the top.
+/// Returns the components of a path, the last one first. A root among them leads back to the top.
 fn reversed_components(path: &Path) -> Vec<PathBuf> {
     let named = path.components().filter(|piece| *piece != Component::CurDir);
     let mut pieces: Vec<PathBuf> = named.map(|piece| PathBuf::from(piece.as_os_str())).collect();
@@ -160,12 +163,12 @@ fn reversed_components(path: &Path) -> Vec<PathBuf> {
     pieces
 }
 
-/// The lines of such a list, each in its fields.
+/// Splits such a list into lines, and each line into its fields.
 fn split_rows(text: &str) -> Vec<Vec<&str>> {
     text.lines().map(|line| line.split(':').collect()).collect()
 }
 
-/// Whether a group is that of one user alone, by the system's lists of both.
+/// Returns true if a group belongs to one user alone, by the system's user and group lists.
 fn is_private_group(group: u32, user: u32, users: &str, groups: &str) -> bool {
     let number = |field: Option<&&str>| field.and_then(|field| field.parse::<u32>().ok());
     let users = split_rows(users);
@@ -177,7 +180,7 @@ fn is_private_group(group: u32, user: u32, users: &str, groups: &str) -> bool {
             let mut members = row.get(3).copied().unwrap_or_default().split(',').map(str::trim);
             row.first() == Some(&name) && !home_of_others && members.all(|member| member.is_empty() || member == name)
         }
-        // Accounts that are kept elsewhere: by convention such a group has its user's number.
+        // Accounts that are stored elsewhere: by convention such a group has its user's number.
         _ => group == user && !home_of_others,
     }
 }
@@ -192,11 +195,11 @@ impl OwnershipProblem {
         }
     }
 
-    /// What to run to be rid of it.
+    /// Returns the command that fixes the problem.
     fn fix_command(&self) -> String {
         let path = self.path.display();
         match self.kind {
-            // Nobody looks at the mode of what belongs to another.
+            // The mode of a file of another owner does not matter.
             OwnershipProblemKind::Owner(_) => {
                 format!("chown {} '{path}' && chmod go-w '{path}'", rustix::process::geteuid().as_raw())
             }
@@ -206,7 +209,7 @@ impl OwnershipProblem {
     }
 }
 
-/// All of them in one sentence, and what to run.
+/// Describes all problems in one sentence, with the commands that fix them.
 pub(crate) fn describe_problems(doubts: &[OwnershipProblem]) -> String {
     let words: Vec<String> = doubts.iter().map(OwnershipProblem::describe).collect();
     let remedies: Vec<String> = doubts.iter().map(OwnershipProblem::fix_command).collect();
@@ -215,7 +218,7 @@ pub(crate) fn describe_problems(doubts: &[OwnershipProblem]) -> String {
         OwnershipProblemKind::Owner(owner) => Some(owner),
         OwnershipProblemKind::Group(_) | OwnershipProblemKind::Everybody => None,
     });
-    // Root in a container has the files of whoever lent them, who would lose them by a `chown`.
+    // Root in a container uses files of the user who mounted them, who would lose them by a `chown`.
     let is_lent = owner.filter(|_| rustix::process::geteuid().is_root());
     let or_lent = is_lent.map_or_else(String::new, |owner| {
         format!("; or, if that user is you as well (a folder lent to a container), set GIMLET_CONFIG_OWNER={owner}")
@@ -223,7 +226,7 @@ pub(crate) fn describe_problems(doubts: &[OwnershipProblem]) -> String {
     format!("{words}; once you know that nobody changed it, run: {run}{or_lent}")
 }
 
-/// Closes a folder that gimlet made for itself, should somebody have opened it; says so when it did.
+/// Restores the private mode of a folder that gimlet made for itself. Returns a message if it was open to others.
 pub fn restrict_own_folder(folder: &Path) -> Option<String> {
     let metadata = folder.symlink_metadata().ok()?;
     let is_own = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
@@ -269,7 +272,7 @@ mod tests {
         }
         set_mode(&folder, 0o700);
         set_mode(&file, 0o600);
-        // Root's files are believed by everybody, so this needs an owner that is not root.
+        // Root's files are always trusted, so this needs an owner that is not root.
         if owner == ROOT {
             std::os::unix::fs::chown(&file, Some(4711), None).unwrap();
         }
@@ -325,7 +328,7 @@ mod tests {
             assert!(doubted().contains(named), "{}", open.display());
             set_mode(open, 0o700);
         }
-        // Nobody could have exchanged anything in such a folder, but whose is the link?
+        // Files in such a folder cannot be replaced by others, but the symlink's owner still matters.
         set_mode(&steps, 0o1777);
         assert_eq!(doubted(), Vec::<PathBuf>::new());
         if rustix::process::geteuid().is_root() {

@@ -1,9 +1,9 @@
 //! Environment variables that a settings file may not set: names by which a project could run its own code in every
-//! program, stand between gimlet and its server, move gimlet's own files, or pass for a host that it is not.
+//! program, intercept gimlet's connection to its server, move gimlet's own files, or pass for another host.
 
 use crate::scope::Scope;
 
-/// Loaders, interpreters and git take code or programs from these.
+/// Variables from which loaders, interpreters and git take code or programs.
 const INJECTION: [&str; 31] = [
     "BASH_ENV",
     "ENV",
@@ -42,7 +42,8 @@ const INJECTION_PREFIXES: [&str; 5] = ["LD_", "DYLD_", "GIT_", "BASH_FUNC_", "XD
 /// gimlet's own variables by which files run that no digest covers, in any of their spellings.
 const OWN_INJECTION: [&str; 3] = ["CLAUDE_CODE_SHELL", "CLAUDE_CODE_SHELL_PREFIX", "CLAUDE_ENV_FILE"];
 
-/// Whom requests go through, and who is believed to be the server: the key travels with them. Lower-case spellings count.
+/// Variables that set the proxies of requests and the trusted servers: the API key travels with requests. Lower-case
+/// spellings count.
 const CONNECTION: [&str; 7] =
     ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"];
 const OWN_CONNECTION: [&str; 2] = ["CLAUDE_CODE_CLIENT_CERT", "CLAUDE_CODE_CLIENT_KEY"];
@@ -59,16 +60,16 @@ const OWN: [&str; 8] = [
     "GIMLET_CONFIG_OWNER",
 ];
 
-/// What says who runs gimlet and where; no file can.
+/// Variables that identify the host and user of gimlet; no file may set them.
 const HOST: [&str; 2] = ["CLAUDE_CODE_REMOTE", "CLAUDE_CODE_PROJECT_DIR_NAME"];
 const HOST_PREFIXES: [&str; 3] = ["CLAUDE_CODE_ACCOUNT_", "CLAUDE_CODE_ORGANIZATION_", "CLAUDE_CODE_MESSAGING_"];
 
-/// What stays of a name without the prefix that says whose it is; nothing for names of others.
+/// Returns a name without gimlet's own prefix; `None` for other names.
 fn strip_own_prefix(name: &str) -> Option<&str> {
     ["CLAUDE_CODE_", "CLAUDE_", "GIMLET_"].iter().find_map(|prefix| name.strip_prefix(prefix))
 }
 
-/// Why this scope may not set the variable.
+/// Returns the reason why this scope may not set the variable; `None` if it may.
 pub(crate) fn refusal_reason(scope: Scope, name: &str, value: &str) -> Option<&'static str> {
     if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
         return Some("no process can be given such a variable");
@@ -82,7 +83,7 @@ pub(crate) fn refusal_reason(scope: Scope, name: &str, value: &str) -> Option<&'
     if !matches!(scope, Scope::Project | Scope::Local) {
         return None;
     }
-    // The last one is the machine's to say: it lifts the check on bypassing as root.
+    // The last one is for the machine to set: it lifts the check on bypassing as root.
     if is_one_of(&OWN) || name == "IS_SANDBOX" {
         return Some("a project cannot move gimlet's own files or lift its checks");
     }

@@ -1,5 +1,5 @@
-//! Keeps the local settings file out of commits, by the lists of what git ignores. They are read and written as files:
-//! git itself runs what a repository's configuration says, so it is never started here.
+//! Keeps the local settings file out of commits through git's exclude lists. They are read and written as files: git
+//! itself runs programs that a repository's configuration names, so it is never started here.
 
 use std::path::{Path, PathBuf};
 
@@ -11,8 +11,8 @@ use crate::save_setting::SaveError;
 
 const LINE: &str = "**/.claude/settings.local.json";
 
-/// Adds the file to the repository's private list, unless one that counts here has it already. What the person's git does
-/// elsewhere stays as it is, and no shared file changes.
+/// Adds the file to the repository's private exclude list, unless a list that applies here has it already. The user's
+/// global git configuration and shared files are not changed.
 pub(crate) fn exclude_local_file(locations: &SettingsLocations) -> Result<(), SaveError> {
     let Some(repo) = &locations.repo else { return Ok(()) };
     let private = repo.common_dir.join("info/exclude");
@@ -21,14 +21,14 @@ pub(crate) fn exclude_local_file(locations: &SettingsLocations) -> Result<(), Sa
     if shared.iter().chain([&private]).chain(&own).any(|list| is_excluded_by_file(list)) {
         return Ok(());
     }
-    // The repository's folder may come from anybody, and its links lead anywhere; the line is not worth following them.
+    // The repository's folder may come from any source, and its symlinks may point anywhere; they are not followed.
     let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     if [&repo.common_dir, &repo.common_dir.join("info"), &private].into_iter().any(|path| is_link(path)) {
         return Ok(());
     }
     let change = |text: Option<&str>| {
         let text = text.unwrap_or_default();
-        // Asked again under the lock: another process may have added the line since.
+        // Checked again under the lock: another process may have added the line since.
         if is_excluded_by(text) {
             return Ok::<_, JsonEditError>(None);
         }
@@ -43,24 +43,24 @@ pub(crate) fn exclude_local_file(locations: &SettingsLocations) -> Result<(), Sa
     })
 }
 
-/// The list that the person's git uses everywhere: the one that their configuration names, else the usual one.
+/// Returns the user's global exclude list: the one that their configuration names, else the default one.
 fn user_excludes_file(locations: &SettingsLocations) -> Option<PathBuf> {
     let (home, folder) = (locations.home.as_ref()?, locations.git_config_dir.as_ref()?);
-    // What the second one says counts more.
+    // The second one has precedence.
     let configs = [home.join(".gitconfig"), folder.join("config")];
     let named = configs.iter().find_map(|config| {
         let text = bounded_read::read_text(config, SETTINGS_MAX_BYTES).ok().flatten()?;
         let named = parse_excludes_file(&text)?;
         match named.strip_prefix("~/") {
             Some(below) => Some(home.join(below)),
-            // Where a relative one leads depends on where git is started.
+            // The meaning of a relative path depends on git's working directory.
             None => Some(PathBuf::from(named)).filter(|path| path.is_absolute()),
         }
     });
     Some(named.unwrap_or_else(|| folder.join("ignore")))
 }
 
-/// The value of `core.excludesFile` in a configuration of git's; the last one counts.
+/// Returns the value of `core.excludesFile` in a git configuration; the last one counts.
 fn parse_excludes_file(config: &str) -> Option<String> {
     let mut in_core = false;
     let mut found = None;
@@ -78,7 +78,7 @@ fn parse_excludes_file(config: &str) -> Option<String> {
     found
 }
 
-/// A value without its quotes, escapes and comment.
+/// Returns a value without its quotes, escapes and comment.
 fn unquote_value(value: &str) -> String {
     let (mut out, mut quoted) = (String::new(), false);
     let mut chars = value.chars();

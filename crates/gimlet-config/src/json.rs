@@ -1,6 +1,6 @@
-//! Strict JSON that remembers where everything stands: every value has its place in the text, so that a message can
-//! name a line and an edit can leave the rest of a file alone. No comments, no trailing commas. Depth is bounded, and no
-//! sequence of bytes makes it panic.
+//! Strict JSON that keeps positions: every value has its place in the text, so that a message can name a line and an
+//! edit can leave the rest of a file alone. No comments, no trailing commas. Depth is bounded, and no input makes it
+//! panic.
 
 mod json_text;
 mod restriction_recovery;
@@ -13,17 +13,17 @@ use serde_json::{Map, Number, Value};
 pub(crate) use json_text::{JsonSyntaxError, JsonText, TextPosition};
 pub(crate) use restriction_recovery::recover_restrictions;
 
-/// Deeper nesting than this is an error.
+/// Maximum nesting depth; deeper nesting is an error.
 const MAX_DEPTH: usize = 128;
 
-/// A value and where it stands.
+/// Value with its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JsonNode {
     pub(crate) json: JsonValue,
     pub(crate) span: Range<usize>,
 }
 
-/// What a value is.
+/// Kind and content of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum JsonValue {
     Null,
@@ -42,16 +42,16 @@ pub(crate) struct JsonMember {
     pub(crate) value: JsonNode,
 }
 
-/// A text that was read, and what was odd about it.
+/// Parsed text, with its warnings.
 #[derive(Debug)]
 pub(crate) struct ParsedJson {
     pub(crate) root: JsonNode,
     pub(crate) warnings: Vec<JsonWarning>,
-    /// Whether a key hides an earlier one of the same name.
+    /// True if a key hides an earlier one of equal name.
     pub(crate) has_duplicate_keys: bool,
 }
 
-/// Something that is legal and probably a mistake.
+/// Warning about something that is legal and probably a mistake.
 #[derive(Debug, PartialEq)]
 pub(crate) struct JsonWarning {
     pub(crate) offset: usize,
@@ -74,7 +74,7 @@ pub(crate) fn parse_json(text: &str) -> Result<ParsedJson, JsonSyntaxError> {
 }
 
 impl JsonNode {
-    /// The member of an object.
+    /// Returns the member of an object.
     pub(crate) fn get(&self, key: &str) -> Option<&JsonNode> {
         self.members().iter().find(|member| member.key == key).map(|member| &member.value)
     }
@@ -83,7 +83,7 @@ impl JsonNode {
         self.members_mut()?.iter_mut().find(|member| member.key == key).map(|member| &mut member.value)
     }
 
-    /// The value that a path of keys leads to.
+    /// Returns the value at a path of keys.
     pub(crate) fn find<'k>(&self, path: impl IntoIterator<Item = &'k str>) -> Option<&JsonNode> {
         path.into_iter().try_fold(self, |node, key| node.get(key))
     }
@@ -92,7 +92,7 @@ impl JsonNode {
         path.into_iter().try_fold(self, |node, key| node.get_mut(key))
     }
 
-    /// The members of an object; none for anything else.
+    /// Returns the members of an object; none for other values.
     pub(crate) fn members(&self) -> &[JsonMember] {
         if let JsonValue::Object(members) = &self.json { members } else { &[] }
     }
@@ -101,7 +101,7 @@ impl JsonNode {
         if let JsonValue::Object(members) = &mut self.json { Some(members) } else { None }
     }
 
-    /// The elements of an array; none for anything else.
+    /// Returns the elements of an array; none for other values.
     pub(crate) fn elements(&self) -> &[JsonNode] {
         if let JsonValue::Array(elements) = &self.json { elements } else { &[] }
     }
@@ -114,7 +114,7 @@ impl JsonNode {
         if let JsonValue::String(text) = &self.json { Some(text) } else { None }
     }
 
-    /// The member of an object, made if it is not there; nothing for what is no object.
+    /// Returns the member of an object, created if it is missing; `None` if the value is not an object.
     pub(crate) fn get_or_insert(&mut self, key: &str, make: impl FnOnce() -> JsonValue) -> Option<&mut JsonNode> {
         let span = self.span.clone();
         let members = self.members_mut()?;
@@ -126,14 +126,14 @@ impl JsonNode {
         members.get_mut(at).map(|member| &mut member.value)
     }
 
-    /// Takes a member out of an object.
+    /// Removes a member from an object and returns it.
     pub(crate) fn remove(&mut self, key: &str) -> Option<JsonMember> {
         let members = self.members_mut()?;
         let at = members.iter().position(|member| member.key == key)?;
         Some(members.remove(at))
     }
 
-    /// The same value without its places.
+    /// Returns the value without its positions.
     pub(crate) fn to_value(&self) -> Value {
         match &self.json {
             JsonValue::Null => Value::Null,
@@ -148,7 +148,7 @@ impl JsonNode {
         }
     }
 
-    /// What kind of value this is, for messages.
+    /// Returns the name of the value's kind, for messages.
     pub(crate) fn kind_name(&self) -> &'static str {
         match self.json {
             JsonValue::Null => "null",
@@ -247,7 +247,7 @@ impl<'t> JsonParser<'t> {
         }
     }
 
-    /// A comma that something follows.
+    /// Parses a comma, which must not be the last one.
     fn expect_comma(&mut self, end: u8) -> Result<(), JsonSyntaxError> {
         if !self.eat(b',') {
             return Err(self.unexpected_error(&format!("',' or '{}'", char::from(end))));
@@ -270,7 +270,7 @@ impl<'t> JsonParser<'t> {
             while self.peek().is_some_and(|byte| byte != b'"' && byte != b'\\' && byte >= 0x20) {
                 self.at += 1;
             }
-            // Quotes, backslashes and controls are single bytes, so both ends are borders of characters.
+            // Quotes, backslashes and controls are single bytes, so both ends are character boundaries.
             text.push_str(&self.text[start..self.at]);
             match self.peek() {
                 Some(b'"') => {
@@ -309,7 +309,7 @@ impl<'t> JsonParser<'t> {
         if let Some(plain) = char::from_u32(first) {
             return Ok(plain);
         }
-        // Half of a pair: with its other half it is a character, alone it is none.
+        // Half of a surrogate pair: valid only with its other half.
         if first < 0xdc00 && self.bytes[self.at..].starts_with(b"\\u") {
             let before = self.at;
             self.at += 2;

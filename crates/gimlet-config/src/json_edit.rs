@@ -4,20 +4,20 @@ use serde_json::Value;
 
 use crate::json::{self, JsonNode, JsonText, JsonValue};
 
-/// What to do with a value.
+/// Change to a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JsonEdit {
-    /// Gives it this value; objects on the way are made.
+    /// Sets this value; missing objects on the path are created.
     Set(Value),
     /// Adds to the end of a list, unless it is in there already.
     Append(Value),
-    /// Takes this entry out of a list.
+    /// Removes this entry from a list.
     RemoveEntry(Value),
-    /// Takes the key away.
+    /// Removes the key.
     RemoveKey,
 }
 
-/// Why a text was not changed.
+/// Reason why a text was not changed.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum JsonEditError {
     #[error("line {line}, column {column}: {message}; correct it first")]
@@ -28,7 +28,7 @@ pub enum JsonEditError {
     Unsafe,
 }
 
-/// The text with one value changed. An empty text stands for an empty object.
+/// Returns the text with one value changed. An empty text counts as an empty object.
 pub(crate) fn apply_edit(text: &str, path: &[&str], edit: &JsonEdit) -> Result<String, JsonEditError> {
     let text = if text.trim_start_matches('\u{feff}').trim().is_empty() { "{}\n" } else { text };
     let parsed = json::parse_json(text).map_err(|error| {
@@ -45,7 +45,7 @@ pub(crate) fn apply_edit(text: &str, path: &[&str], edit: &JsonEdit) -> Result<S
     if has_applied_edit(&out, path, edit) { Ok(out) } else { Err(JsonEditError::Unsafe) }
 }
 
-/// Whether a text says what an edit wanted.
+/// Returns true if the text has the result of the edit.
 fn has_applied_edit(text: &str, path: &[&str], edit: &JsonEdit) -> bool {
     let Ok(parsed) = json::parse_json(text) else { return false };
     let found = parsed.root.find(path.iter().copied()).map(JsonNode::to_value);
@@ -58,7 +58,7 @@ fn has_applied_edit(text: &str, path: &[&str], edit: &JsonEdit) -> bool {
     }
 }
 
-/// How a text is laid out.
+/// Indentation and line layout of a text.
 struct JsonLayout {
     indent: String,
     newline: &'static str,
@@ -73,7 +73,7 @@ impl JsonLayout {
     }
 }
 
-/// The white space before a value that is the first thing on its line.
+/// Returns the whitespace before a value that is the first on its line; `None` if it is not.
 fn leading_indentation(text: &str, start: usize) -> Option<&str> {
     let line = text[..start].rfind('\n').map(|end| end + 1)?;
     let before = &text[line..start];
@@ -88,7 +88,7 @@ struct JsonEditor<'t> {
 }
 
 impl JsonEditor<'_> {
-    /// `name` is what the node is called by people.
+    /// Applies the edit at the path below the node. `name` is the node's name in messages.
     fn edit_at_path(
         &self,
         node: &JsonNode,
@@ -179,7 +179,7 @@ impl JsonEditor<'_> {
         }
     }
 
-    /// The place of an entry with the comma that goes with it; with the lines that it had for itself when it was the only one.
+    /// Returns the range of an entry with its comma; for an only entry, also with the lines that it had for itself.
     fn span_with_separator(
         &self,
         node: &JsonNode,
@@ -200,7 +200,7 @@ impl JsonEditor<'_> {
         }
     }
 
-    /// The indentation of the line that a value begins on.
+    /// Returns the indentation of the line that a value begins on.
     fn line_indentation(&self, node: &JsonNode, depth: usize) -> String {
         let line = self.text[..node.span.start].rfind('\n').map_or(0, |end| end + 1);
         let before = &self.text[line..node.span.start];
@@ -239,7 +239,7 @@ impl JsonEditor<'_> {
     }
 }
 
-/// What stands under a key that is new; nothing when there is nothing to add.
+/// Returns the value for a key that is new; `None` when there is nothing to add.
 fn value_for_new_key(below: &[&str], edit: &JsonEdit) -> Option<Value> {
     let innermost = match edit {
         JsonEdit::Set(value) => value.clone(),

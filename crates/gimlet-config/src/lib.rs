@@ -1,8 +1,8 @@
-//! Reads what people write for gimlet: settings of every scope, and which of a project's files the person trusts.
+//! Reads gimlet's configuration: settings of every scope, and the user's trust in a project's files.
 //!
-//! Nothing here starts a process, opens a socket, prints or looks at the environment. Files are read with bounds and
-//! never make it panic; a file that cannot be used is a [`SettingsProblem`] with a line and a reason. What a project's files
-//! say is kept apart from what the person says until the person trusts it.
+//! Nothing here starts a process, opens a socket, prints or reads the environment. Files are read with bounds and
+//! never make it panic; a file that cannot be used is a [`SettingsProblem`] with a line and a reason. A project's
+//! settings are kept apart from the user's until the user trusts them.
 
 mod atomic_write;
 mod backup;

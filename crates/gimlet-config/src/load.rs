@@ -1,5 +1,5 @@
-//! Reads every settings file there is, from the weakest to the strongest. A file that cannot be used is a problem with a
-//! line and a reason, never a failure: gimlet starts with what is left.
+//! Reads all settings files, from the lowest precedence to the highest. A file that cannot be used is a problem with a
+//! line and a reason, never a failure: gimlet starts with the rest.
 
 mod file_author;
 mod layer;
@@ -26,42 +26,42 @@ pub use layer::{FileAuthor, SettingsLayer};
 pub use managed_layers::PolicyHelperOutput;
 pub use seen_project_files::forget_seen_project_files;
 
-/// `--settings` may be larger than a file: programs write it.
+/// Maximum size of `--settings`, which may be larger than a file: programs write it.
 const FLAG_MAX_BYTES: u64 = 2 * 1024 * 1024;
 
-/// What is said of a file that a command may have written.
+/// Message for a file that a sandboxed command may have written.
 const WAITS: &str = "it changed while a sandboxed command runs that could have written it; until that has ended, only new \
 rules in it that forbid count. What 'gimlet config' writes counts at once; another file that is new is moved away then";
 
-/// What a caller wants read.
+/// Options for loading settings.
 #[derive(Clone, Debug, Default)]
 pub struct SettingsLoadOptions {
     /// The value of `--settings`: a path, or JSON.
     pub settings_flag: Option<String>,
     /// The value of `--setting-sources`.
     pub sources: SettingSources,
-    /// What the administrator's program printed, once it has been asked.
+    /// Output of the administrator's policy program, once it has run.
     pub policy: Option<PolicyHelperOutput>,
     /// The value of `--managed-settings`: JSON of an embedding program.
     pub parent: Option<String>,
-    /// Says what is wrong with the text of a rule. Their syntax is not known here.
+    /// Callback that returns the error in the text of a rule. The rule syntax is not known here.
     pub rule_objection: Option<fn(RuleBehavior, &str) -> Option<String>>,
 }
 
-/// Everything that was read.
+/// Result of loading all settings.
 #[derive(Clone, Debug)]
 pub struct LoadedSettings {
     pub locations: SettingsLocations,
     pub sources: SettingSources,
-    /// The weakest first.
+    /// Layers, lowest precedence first.
     pub layers: Vec<SettingsLayer>,
     pub problems: Vec<SettingsProblem>,
-    /// What keeps settings of the administrator from being read, if anything does: nobody knows what they forbid.
+    /// Reason why managed settings cannot be read, if they cannot: their restrictions are then unknown.
     pub unreadable_policy: Option<SettingsProblem>,
-    /// Files that are there and cannot be read: nobody knows what they forbid.
+    /// Files that exist and cannot be read: their restrictions are unknown.
     pub unreadable_files: Vec<PathBuf>,
-    /// Files that changed while a sandboxed command runs which could have written them. They go on saying what they said
-    /// before, and forbid what they forbid now.
+    /// Files that changed while a sandboxed command runs which could have written them. Their previous content stays
+    /// in effect, together with the restrictions of the current one.
     pub pending_files: Vec<PathBuf>,
 }
 
@@ -82,10 +82,10 @@ pub fn load_settings(locations: &SettingsLocations, options: &SettingsLoadOption
     if options.sources.project {
         loaded.load_project_file();
     }
-    // The legacy place first: where both say something, the repository's own file wins.
+    // Legacy location first: the repository's own file has precedence.
     for file in locations.legacy_local_file().into_iter().chain([locations.local_file()]) {
-        // Who wrote it is asked about what was read: the answer can take a while. It is asked also where the file does not
-        // count: the next run has to know what this one could see.
+        // The author is determined after the read, because that can take a while. It is determined even if the file
+        // does not count: the next run needs the result.
         let (standing, read) =
             LeaseWindow::read_with_leases(locations, || bounded_read::read_file(&file, SETTINGS_MAX_BYTES));
         let author = file_author::detect_author(locations, &file);
@@ -104,7 +104,7 @@ pub fn load_settings(locations: &SettingsLocations, options: &SettingsLoadOption
     loaded
 }
 
-/// What would be wrong with a file of this scope that says only this.
+/// Returns the first problem that a file of this scope with only this text would have; `None` if it is valid.
 pub(crate) fn first_problem_in(scope: Scope, text: &str) -> Option<String> {
     let parsed = match json::parse_json(text) {
         Ok(parsed) => parsed,
@@ -116,18 +116,18 @@ pub(crate) fn first_problem_in(scope: Scope, text: &str) -> Option<String> {
         LayerValidator { scope, file: Path::new(""), text: &text, problems: &mut problems, rejected: false };
     intake.validate(parsed.root);
     let objection = problems.into_iter().find(|problem| problem.severity > ProblemSeverity::Info)?;
-    // Said of a value that is not in any file yet.
+    // The value is not in any file yet.
     let message = objection.message.trim_start_matches("ignored: ");
     Some(message.split("; the file is ignored").next().unwrap_or_default().to_owned())
 }
 
 impl LoadedSettings {
-    /// Problems that must be said at every start.
+    /// Returns the problems that must be shown at every start.
     pub fn errors(&self) -> impl Iterator<Item = &SettingsProblem> {
         self.problems.iter().filter(|problem| problem.severity == ProblemSeverity::Error)
     }
 
-    /// Whether a file of the person's own is broken, or any was rejected for a value: some of what it closes may be lost.
+    /// Returns true if a file of the user's is broken, or any file was rejected for a value: restrictions may be lost.
     pub fn has_damaged_file(&self) -> bool {
         let own = [self.locations.user_file(), self.locations.local_file()];
         let is_held = |file: &PathBuf| self.layers.iter().any(|layer| layer.is_previous_content && layer.file == *file);
@@ -137,13 +137,13 @@ impl LoadedSettings {
         self.errors().any(is_broken) || self.layers.iter().any(|layer| layer.is_rejected)
     }
 
-    /// Whether the person turned the sandbox on, whatever a project says.
+    /// Returns true if the user turned the sandbox on, regardless of the project.
     pub fn has_user_enabled_sandbox(&self) -> bool {
         let mut persons = self.layers.iter().filter(|layer| layer.author == FileAuthor::User);
         persons.any(|layer| layer.to_value()["sandbox"]["enabled"] == true)
     }
 
-    /// The files that waited and say what they say from now on.
+    /// Returns the pending files whose current content applies from now on.
     pub fn released_files(&self) -> Vec<PathBuf> {
         self.pending_files.iter().filter(|file| settings_lease::is_released(&self.locations, file)).cloned().collect()
     }
@@ -157,7 +157,7 @@ impl LoadedSettings {
         self.add_file(&standing, LayerSource { scope, file: &path, author, anchor: &locations.cwd }, read);
     }
 
-    /// The person's own file. Where others could have written it, only what it forbids is believed.
+    /// Loads the user's own file. If others could have written it, only its restrictions are used.
     fn load_user_file(&mut self) {
         let locations = self.locations.clone();
         let file = locations.user_file();
@@ -184,7 +184,7 @@ impl LoadedSettings {
         self.report_error(place, format!("{what}: {}", file_ownership::describe_problems(&doubts)));
     }
 
-    /// Takes up what a file says, unless a sandboxed command that runs could have written it.
+    /// Adds a file's settings, unless a running sandboxed command could have written it.
     fn add_file(
         &mut self,
         standing: &LeaseWindow,
@@ -202,7 +202,7 @@ impl LoadedSettings {
             return self.add_restrictions(source, read.ok().flatten());
         }
         if source.scope == Scope::Local && standing.is_abandoned_change(source.file, bytes) {
-            // Nobody knows whose it is, so it is accepted as it is or not at all.
+            // Its author is unknown, so it is accepted as it is or not at all.
             source.author = FileAuthor::Project;
         }
         match read {
@@ -212,7 +212,7 @@ impl LoadedSettings {
         }
     }
 
-    /// Takes up the lists by which a file forbids something. Whatever else is wrong with it is said when it counts.
+    /// Adds the restrictions of a file. Its other problems are reported when the file counts.
     fn add_restrictions(&mut self, source: LayerSource<'_>, bytes: Option<Vec<u8>>) {
         let Some(bytes) = bytes else { return };
         let (problems, layers) = (self.problems.len(), self.layers.len());
@@ -252,7 +252,7 @@ impl LoadedSettings {
         let LayerSource { scope, file: path, author, anchor } = source;
         let DecodedText { text, trouble } = decode_text(bytes);
         let text = JsonText::new(text);
-        // A local file that came with the project may say no more than the project's own.
+        // A local file that came with the project may set no more than the project's own.
         let limits = if author == FileAuthor::Project { Scope::Project } else { scope };
         let mut intake =
             LayerValidator { scope: limits, file: path, text: &text, problems: &mut self.problems, rejected: false };
@@ -328,7 +328,7 @@ impl LoadedSettings {
     }
 }
 
-/// Where settings come from.
+/// Source of a settings layer.
 #[derive(Clone, Copy)]
 struct LayerSource<'a> {
     scope: Scope,
@@ -337,7 +337,7 @@ struct LayerSource<'a> {
     anchor: &'a Path,
 }
 
-/// A file's text, and what is wrong with its bytes.
+/// Text of a file, and the problem with its bytes.
 struct DecodedText {
     text: String,
     trouble: Option<JsonSyntaxError>,
@@ -371,8 +371,8 @@ fn decode_text(bytes: Vec<u8>) -> DecodedText {
     }
 }
 
-/// Adds what stands in lists that another one of the same name hides, and a sandbox that one of several blocks switches on:
-/// what one of them forbids is forbidden.
+/// Adds the entries of lists that a duplicate key hides, and a sandbox that one of several blocks switches on: a
+/// restriction in any of them applies.
 fn merge_shadowed_rules(root: &mut JsonNode, all: &JsonNode) {
     for list in restrictions::LISTS {
         let Some(rules) = all.find(list.split('.')) else { continue };
@@ -394,7 +394,7 @@ fn merge_shadowed_rules(root: &mut JsonNode, all: &JsonNode) {
     }
 }
 
-/// The value at a path, made if there is none.
+/// Returns the value at a path, created if it is missing.
 fn get_or_create_path<'n>(root: &'n mut JsonNode, path: &str, json: fn() -> JsonValue) -> Option<&'n mut JsonNode> {
     let (groups, last) = path.rsplit_once('.').unwrap_or(("", path));
     let mut block = root;
@@ -404,7 +404,7 @@ fn get_or_create_path<'n>(root: &'n mut JsonNode, path: &str, json: fn() -> Json
     block.get_or_insert(last, json)
 }
 
-/// The drop-in files, in the order in which they count.
+/// Lists the drop-in files, in the order in which they are applied.
 pub(crate) fn list_drop_in_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let entries = match folder.read_dir() {
         Ok(entries) => entries,

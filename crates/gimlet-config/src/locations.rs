@@ -1,5 +1,5 @@
-//! Where the files are: the person's, the project's and the administrator's. A repository is found by reading its
-//! `.git` alone; git itself runs what a repository's configuration says, so it is never started here.
+//! Locations of the user's, the project's and the administrator's files. A repository is found by reading its `.git`
+//! alone; git itself runs programs that a repository's configuration names, so it is never started here.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -7,56 +7,56 @@ use std::path::{Path, PathBuf};
 use crate::bounded_read;
 use crate::file_ownership::CurrentUser;
 
-/// Where managed settings lie on this system.
+/// Folder of managed settings on this system.
 pub const MANAGED_DIR: &str =
     if cfg!(target_os = "macos") { "/Library/Application Support/ClaudeCode" } else { "/etc/claude-code" };
 
 /// Files of git that name a place are one line.
 const GIT_POINTER_MAX_BYTES: u64 = 64 * 1024;
 
-/// What a caller knows about its surroundings.
+/// Caller's knowledge of its environment.
 #[derive(Clone, Debug)]
 pub struct LocationContext {
     pub home: Option<PathBuf>,
-    /// `~/.claude`, or the folder that stands in its place.
+    /// `~/.claude`, or the folder that replaces it.
     pub config_dir: PathBuf,
-    /// Whether that folder was named by the environment; other programs' state then lies inside it.
+    /// True if the environment named that folder; other programs' state is then inside it.
     pub config_dir_named: bool,
-    /// The folder gimlet was started in, without links.
+    /// Folder gimlet was started in, without symlinks.
     pub cwd: PathBuf,
     pub managed_dir: PathBuf,
-    /// Where programs keep the person's configuration, when that is not `~/.config`.
+    /// User's configuration folder, when it is not `~/.config`.
     pub xdg_config_home: Option<PathBuf>,
-    /// A further user whose files are the person's own.
+    /// Another user id whose files count as the user's own.
     pub also_owner: Option<u32>,
 }
 
-/// Every place that is looked at.
+/// Locations of all files that are read.
 #[derive(Clone, Debug)]
 pub struct SettingsLocations {
     pub home: Option<PathBuf>,
     pub config_dir: PathBuf,
     pub cwd: PathBuf,
     pub managed_dir: PathBuf,
-    /// The repository that the working directory lies in.
+    /// Repository that contains the working directory.
     pub repo: Option<GitRepo>,
     /// `.claude.json`: state shared with other programs.
     pub state_file: PathBuf,
-    /// Where the person's git is configured, beside `~/.gitconfig`.
+    /// Folder of the user's git configuration, beside `~/.gitconfig`.
     pub(crate) git_config_dir: Option<PathBuf>,
     pub(crate) user: CurrentUser,
 }
 
-/// A git repository, as its files describe it.
+/// Git repository, as described by its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitRepo {
-    /// The top of the checkout.
+    /// Top of the checkout.
     pub root: PathBuf,
     /// This checkout's own git folder.
     pub git_dir: PathBuf,
-    /// The git folder that all checkouts of the repository share.
+    /// Git folder that all checkouts of the repository share.
     pub common_dir: PathBuf,
-    /// The top of the main checkout; the same as `root` outside linked worktrees.
+    /// Top of the main checkout; equal to `root` outside linked worktrees.
     pub main_root: PathBuf,
 }
 
@@ -90,12 +90,12 @@ impl SettingsLocations {
         self.cwd.join(".claude/settings.json")
     }
 
-    /// Where local settings are written, and read with the strongest say.
+    /// Returns the file that local settings are written to, which has precedence over the legacy one.
     pub fn local_file(&self) -> PathBuf {
         self.local_settings_root().join(".claude/settings.local.json")
     }
 
-    /// A local file that earlier versions wrote in the starting directory, when that is another place.
+    /// Returns the local file that earlier versions wrote in the starting directory, when that is another place.
     pub fn legacy_local_file(&self) -> Option<PathBuf> {
         (self.local_settings_root() != self.cwd).then(|| self.cwd.join(".claude/settings.local.json"))
     }
@@ -108,18 +108,17 @@ impl SettingsLocations {
         self.managed_dir.join("managed-settings.d")
     }
 
-    /// The folder that trust is given to: the repository's main checkout, or the starting directory.
+    /// Returns the folder that trust applies to: the repository's main checkout, or the starting directory.
     pub fn trust_root(&self) -> &Path {
         self.repo.as_ref().map_or(&self.cwd, |repo| &repo.main_root)
     }
 
-    /// The folder that the project's files must really lie in.
+    /// Returns the folder that must contain the project's files.
     pub fn project_root(&self) -> &Path {
         self.repo.as_ref().map_or(&self.cwd, |repo| &repo.root)
     }
 
-    /// The files that say what is allowed: settings of every scope and the records of trust. Whoever writes them decides
-    /// about permissions.
+    /// Returns the files that decide about permissions: settings of every scope and the records of trust.
     pub fn permission_files(&self) -> Vec<PathBuf> {
         let mut files = vec![self.user_file(), self.project_file(), self.local_file(), self.managed_file()];
         files.extend(self.legacy_local_file());
@@ -127,7 +126,7 @@ impl SettingsLocations {
         files
     }
 
-    /// gimlet's own record of what was accepted.
+    /// Returns the path of gimlet's own trust record.
     pub(crate) fn trust_file(&self) -> PathBuf {
         self.config_dir.join("gimlet/trust.json")
     }
@@ -137,7 +136,7 @@ impl SettingsLocations {
         real.is_some_and(|home| home == self.trust_root())
     }
 
-    /// The folder whose `.claude` holds the local file: the repository's, where that is safely the person's own.
+    /// Returns the folder whose `.claude` holds the local file: the repository's, where that is safely the user's own.
     fn local_settings_root(&self) -> &Path {
         let Some(repo) = &self.repo else { return &self.cwd };
         let root = &repo.main_root;
@@ -147,7 +146,7 @@ impl SettingsLocations {
     }
 }
 
-/// Whether a path belongs to the person who runs this; what is not there belongs to nobody else.
+/// Returns true if a path belongs to the current user or does not exist.
 fn is_owned_or_missing(path: &Path) -> bool {
     match path.metadata() {
         Ok(metadata) => metadata.uid() == rustix::process::geteuid().as_raw(),
@@ -156,7 +155,7 @@ fn is_owned_or_missing(path: &Path) -> bool {
 }
 
 impl GitRepo {
-    /// The repository that this folder lies in.
+    /// Finds the repository that contains this folder; `None` if there is none.
     pub fn discover(folder: &Path) -> Option<Self> {
         folder.ancestors().find_map(Self::open_at)
     }
@@ -167,7 +166,7 @@ impl GitRepo {
         let git_dir = if metadata.is_dir() {
             dot_git
         } else {
-            // A linked worktree or a submodule: one line says where its git folder is.
+            // A linked worktree or a submodule: one line names its git folder.
             let text = bounded_read::read_text(&dot_git, GIT_POINTER_MAX_BYTES).ok().flatten()?;
             root.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?
         };
@@ -185,8 +184,8 @@ impl GitRepo {
         named.unwrap_or_else(|| git_dir.to_owned())
     }
 
-    /// The main checkout of a linked worktree. A folder can claim to be a worktree of any repository; it is one only
-    /// if that repository's own record points back to it.
+    /// Returns the main checkout of a linked worktree. A folder can claim to be a worktree of any repository; it is
+    /// one only if that repository's own record points back to it.
     fn find_main_root(root: &Path, git_dir: &Path, common_dir: &Path) -> PathBuf {
         let back = bounded_read::read_text(&git_dir.join("gitdir"), GIT_POINTER_MAX_BYTES).ok().flatten();
         let points_back = back.and_then(|text| git_dir.join(text.trim()).canonicalize().ok());

@@ -1,5 +1,5 @@
-//! Many files, one answer: the strongest file that says something wins, key by key; lists add up. Every value
-//! remembers which file and line it came from.
+//! Merging of all settings files: for each key the value with the highest precedence wins; lists add up. Every value
+//! keeps the file and line that it came from.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::load::SettingsLayer;
 use crate::scope::Scope;
 use crate::setting_keys::is_group;
 
-/// Where a value was written.
+/// Position that a value was written at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SettingOrigin {
     pub scope: Scope,
@@ -20,20 +20,20 @@ pub struct SettingOrigin {
     pub line: usize,
 }
 
-/// A value and where it was written.
+/// Value with its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourcedValue {
     pub value: Value,
     pub origin: SettingOrigin,
 }
 
-/// The settings of all files together.
+/// Merged settings of all files.
 #[derive(Clone, Debug, Default)]
 pub struct MergedSettings {
     root: MergedGroup,
 }
 
-/// Keys in the order in which they were first said. Open maps, such as that of variables, may have thousands.
+/// Keys in the order of their first appearance. Open maps, such as that of variables, may have thousands.
 #[derive(Clone, Debug, Default)]
 struct MergedGroup {
     members: Vec<(String, MergedEntry)>,
@@ -49,7 +49,7 @@ impl MergedGroup {
         self.places.get(key).map(|at| &mut self.members[*at].1)
     }
 
-    /// A key that is not there yet.
+    /// Adds a key that is not there yet.
     fn push(&mut self, key: &str, slot: MergedEntry) {
         self.places.insert(key.to_owned(), self.members.len());
         self.members.push((key.to_owned(), slot));
@@ -67,7 +67,7 @@ impl MergedGroup {
     }
 }
 
-/// One key's part of the answer.
+/// Merged value of one key.
 #[derive(Clone, Debug)]
 enum MergedEntry {
     One(SourcedValue),
@@ -75,12 +75,12 @@ enum MergedEntry {
     Group(MergedGroup),
 }
 
-/// How a key's values of several files become one, where it is not the usual way.
+/// Returns true if a key's value is replaced as a whole instead of merged with those of other files.
 fn is_replaced_whole(path: &str) -> bool {
     matches!(path, "fallbackModel" | "spellcheck") || path.starts_with("extraKnownMarketplaces.")
 }
 
-/// A value that beats those of stronger files.
+/// Value that overrides those of files with higher precedence.
 enum StickyValue {
     Switch(bool),
     Text(&'static str),
@@ -95,7 +95,7 @@ impl StickyValue {
     }
 }
 
-/// Values that hold as soon as one of these scopes says them, whatever a stronger one says; of one key, the last.
+/// Values that apply as soon as one of these scopes sets them, regardless of precedence; of one key, the last.
 const STICKY: [(&str, StickyValue, &[Scope]); 8] = [
     ("disableClaudeAiConnectors", StickyValue::Switch(true), &Scope::ALL),
     ("isolatePeerMachines", StickyValue::Switch(true), &Scope::ALL),
@@ -118,7 +118,7 @@ pub(crate) fn merge_layers(layers: &[SettingsLayer]) -> MergedSettings {
     for (key, sticky, scopes) in STICKY {
         for layer in layers.iter().filter(|layer| scopes.contains(&layer.scope)) {
             let said = layer.root.get(key).filter(|node| sticky.matches(node));
-            // The administrator's own word can be stricter still.
+            // The administrator's own value can be stricter still.
             let refused = merged.get(key).is_some_and(|now| now == "refuse");
             if let Some(node) = said.filter(|_| !refused) {
                 merged.root.move_to_end(key, MergedEntry::One(sourced_value(node, layer)));
@@ -159,7 +159,7 @@ fn merge_value(group: &mut MergedGroup, above: &str, key: &str, node: &JsonNode,
     }
 }
 
-/// Whether something in it is not the administrator's: their own files add up.
+/// Returns true if some part is not the administrator's: their own files add up.
 fn has_unmanaged_value(slot: &MergedEntry) -> bool {
     match slot {
         MergedEntry::List(entries) => entries.iter().any(|entry| entry.origin.scope != Scope::Managed),
@@ -193,12 +193,12 @@ fn sourced_value(node: &JsonNode, layer: &SettingsLayer) -> SourcedValue {
 }
 
 impl MergedSettings {
-    /// The value that a key has, with dots between the parts of its name.
+    /// Returns the value of a key, with dots between the parts of its name; `None` if it has none.
     pub fn get(&self, key: &str) -> Option<Value> {
         self.find_entry(key).map(MergedEntry::to_value)
     }
 
-    /// Where the parts of a key's value were written.
+    /// Returns the parts of a key's value with their origins.
     pub fn sources(&self, key: &str) -> Vec<SourcedValue> {
         let mut found = Vec::new();
         if let Some(slot) = self.find_entry(key) {
@@ -207,7 +207,7 @@ impl MergedSettings {
         found
     }
 
-    /// The entries of a list, each with its place; one entry for a value that is no list.
+    /// Returns the entries of a list, each with its origin; one entry for a value that is not a list.
     pub fn entries(&self, key: &str) -> &[SourcedValue] {
         match self.find_entry(key) {
             Some(MergedEntry::List(entries)) => entries,
@@ -216,12 +216,12 @@ impl MergedSettings {
         }
     }
 
-    /// Everything, as one JSON object.
+    /// Returns all values as one JSON object.
     pub fn to_value(&self) -> Value {
         group_to_object(&self.root)
     }
 
-    /// Every key that has a value, in the order in which they were first said.
+    /// Returns every key that has a value, in the order of first appearance.
     pub fn keys(&self) -> Vec<String> {
         let mut found = Vec::new();
         collect_keys(&self.root, "", &mut found);
@@ -250,7 +250,7 @@ fn collect_keys(group: &MergedGroup, above: &str, found: &mut Vec<String>) {
         let path = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
         match slot {
             MergedEntry::Group(below) if is_group(&path) => collect_keys(below, &path, found),
-            // A block that says nothing.
+            // An empty block.
             MergedEntry::One(one) if is_group(&path) && one.value.as_object().is_some_and(Map::is_empty) => {}
             _ => found.push(path),
         }

@@ -1,42 +1,42 @@
-//! What is wrong with a settings file, for people: which file, which line, which key, and what follows from it.
+//! Problems of a settings file, for display: file, line, key and consequence.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// How much a problem matters.
+/// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProblemSeverity {
-    /// Something is ignored, as documented.
+    /// A value is ignored, as documented.
     Info,
-    /// Something is probably not as its writer meant it.
+    /// A value is probably not as its author meant it.
     Warning,
-    /// A file, or something in it that protects, is not honoured. Said at every start.
+    /// A file, or a protection in it, is not honoured. Shown at every start.
     Error,
 }
 
-/// One thing that is wrong.
+/// Problem in a settings file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SettingsProblem {
     pub severity: ProblemSeverity,
-    /// The file, or a name such as `--settings` for what is no file.
+    /// Path of the file, or a name such as `--settings` for other sources.
     pub file: PathBuf,
     pub line: Option<usize>,
     pub column: Option<usize>,
-    /// The key, with dots between its parts; empty when the whole file is meant.
+    /// Key, with dots between its parts; empty when the whole file is meant.
     pub key: String,
     pub message: String,
 }
 
-/// What is said of a key with dots in its name.
+/// Message for a key with dots in its name.
 pub const DOTTED_KEY: &str = "ignored: a key has no dots in its name; what belongs to another key stands in its braces";
-/// How what is said of an address among hosts begins.
+/// Start of the message for a URL in a list of hosts.
 pub(crate) const HOST_ALONE: &str = "a host stands alone";
 
 impl SettingsProblem {
-    /// Whether its file may say so, but not with these words.
+    /// Returns true if the file may set the value, but not in this notation.
     pub fn is_wrong_notation(&self) -> bool {
         [DOTTED_KEY, HOST_ALONE].iter().any(|words| self.message.starts_with(words))
     }

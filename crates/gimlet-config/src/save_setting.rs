@@ -14,7 +14,7 @@ use crate::scope::Scope;
 use crate::setting_keys::{self, KeySource};
 use crate::settings_lease::{self, LeaseWindow};
 
-/// Why a setting was not written.
+/// Reason why a setting was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     #[error("{} cannot be written by gimlet; choose user, project or local", scope.label())]
@@ -42,7 +42,7 @@ pub enum SaveError {
     Busy { path: PathBuf },
 }
 
-/// Changes one setting and says in which file. The key has dots between its parts.
+/// Changes one setting and returns the file that was written. The key has dots between its parts.
 pub fn save_setting(
     locations: &SettingsLocations,
     scope: Scope,
@@ -85,7 +85,7 @@ pub fn save_setting(
     Ok(path)
 }
 
-/// The names that a key is made of; the members of open maps may have dots in theirs.
+/// Splits a key into its names; the members of open maps may have dots in theirs.
 pub fn split_key(key: &str) -> Result<Vec<&str>, SaveError> {
     const MAPS: [&str; 7] = [
         "env",
@@ -106,7 +106,7 @@ pub fn split_key(key: &str) -> Result<Vec<&str>, SaveError> {
     }
 }
 
-/// Whether this scope may say this: the value is put through the same gate as one that is read.
+/// Returns an error if this scope may not set the value: it passes the validation of values that are read.
 fn check_edit(scope: Scope, key: &str, parts: &[&str], edit: &JsonEdit) -> Result<(), SaveError> {
     if let Some(row) = setting_keys::find_key(key).filter(|row| !row.source.allows_scope(scope)) {
         return Err(SaveError::WrongScope { key: key.to_owned(), scope, from: row.source });
@@ -126,7 +126,7 @@ fn check_edit(scope: Scope, key: &str, parts: &[&str], edit: &JsonEdit) -> Resul
     }
 }
 
-/// A project's `.claude` may be a link to anywhere; gimlet does not write through it.
+/// Returns an error for a symlink: a project's `.claude` may point anywhere, and gimlet does not write through it.
 fn check_no_symlink(path: &Path) -> Result<(), SaveError> {
     let folder = path.parent().unwrap_or(path);
     let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());

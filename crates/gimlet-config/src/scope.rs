@@ -1,22 +1,22 @@
-//! Where settings come from, and which place beats which.
+//! Scopes of settings and their precedence.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// One of the places that settings come from, the weakest first.
+/// Scope that settings come from, lowest precedence first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// `settings.json` in the config home: the person's own, for every project.
+    /// `settings.json` in the config home: the user's own, for every project.
     User,
-    /// `.claude/settings.json` of the project: shared with everybody who has it.
+    /// `.claude/settings.json` of the project: shared with all its users.
     Project,
-    /// `.claude/settings.local.json`: one person's, for one project.
+    /// `.claude/settings.local.json`: one user's, for one project.
     Local,
     /// `--settings`: for one run.
     Flag,
-    /// What the administrator of the machine says.
+    /// Settings of the machine's administrator.
     Managed,
 }
 
@@ -33,7 +33,7 @@ impl Scope {
         }
     }
 
-    /// The settings of this place, in words for people.
+    /// Returns the name of the scope for messages.
     pub fn label(self) -> &'static str {
         match self {
             Scope::User => "the user settings",
@@ -51,7 +51,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Which of the person's and the project's files are read; managed settings and `--settings` always are.
+/// User and project files that are read; managed settings and `--settings` always are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettingSources {
     pub user: bool,
@@ -65,7 +65,7 @@ impl Default for SettingSources {
     }
 }
 
-/// A name in `--setting-sources` that is none.
+/// Unknown name in `--setting-sources`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a source of settings; choose from user, project, local")]
 pub struct UnknownSource(pub String);
@@ -73,7 +73,7 @@ pub struct UnknownSource(pub String);
 impl std::str::FromStr for SettingSources {
     type Err = UnknownSource;
 
-    /// The value of `--setting-sources`: names with commas between them; no name at all reads no file.
+    /// Parses the value of `--setting-sources`: names with commas between them; no name at all reads no file.
     fn from_str(text: &str) -> Result<Self, UnknownSource> {
         let mut sources = Self { user: false, project: false, local: false };
         for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {

@@ -1,5 +1,6 @@
-//! Every key that gimlet knows: what it does, which files may set it, when a change takes effect, and whether a project's
-//! files need trust for it. What a key may hold is said by its type in [`crate::Settings`]; a test keeps the two together.
+//! All keys that gimlet knows: effect, files that may set it, time at which a change takes effect, and need of trust
+//! in a project's files. The values of a key are defined by its type in [`crate::Settings`]; a test keeps the two
+//! together.
 
 mod key_table;
 
@@ -10,13 +11,13 @@ use crate::scope::Scope;
 
 pub use key_table::KEYS;
 
-/// The files that a key is read from.
+/// Files that a key is read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeySource {
     Any,
     /// Not from the project's shared file.
     NotProject,
-    /// The person's own file, `--settings` and managed settings.
+    /// The user's own file, `--settings` and managed settings.
     User,
     /// Managed settings alone.
     Managed,
@@ -24,7 +25,7 @@ pub enum KeySource {
     State,
 }
 
-/// When a change of a key takes effect.
+/// Time at which a change of a key takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReloadTiming {
     /// In the running session.
@@ -33,18 +34,18 @@ pub enum ReloadTiming {
     Start,
 }
 
-/// What a key of a project's file needs before it is used.
+/// Trust that a key in a project's file needs before it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustRequirement {
     /// Nothing: it only forbids or only changes what is shown.
     Free,
     /// Trust in the folder: it allows something, or changes what is sent where.
     Grant,
-    /// Trust in exactly this content: it names something that runs, or what runs is given.
+    /// Trust in exactly this content: it names something that runs, or input to it.
     Executes,
 }
 
-/// What a key does in this version.
+/// Effect of a key in this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyEffect {
@@ -55,7 +56,7 @@ pub enum KeyEffect {
     Hosted,
 }
 
-/// The switches of the sandbox, and the value of each that makes it stricter.
+/// Switches of the sandbox, and the value of each that makes it stricter.
 pub(crate) const SANDBOX_SWITCHES: [(&str, bool); 4] = [
     ("enabled", true),
     ("failIfUnavailable", true),
@@ -63,7 +64,7 @@ pub(crate) const SANDBOX_SWITCHES: [(&str, bool); 4] = [
     ("allowUnsandboxedCommands", false),
 ];
 
-/// One key.
+/// Description of one key.
 #[derive(Clone, Copy, Debug)]
 pub struct SettingKey {
     /// Its name, with dots between the parts.
@@ -85,7 +86,7 @@ impl KeySource {
         }
     }
 
-    /// Where the key is read from, in words.
+    /// Returns the files that the key is read from, as text.
     pub fn words(self) -> &'static str {
         match self {
             KeySource::Any => "every settings file",
@@ -97,7 +98,7 @@ impl KeySource {
     }
 }
 
-/// The key that this path names, or the one that it lies below.
+/// Returns the key that this path names, or the one that contains it.
 pub fn find_key(path: &str) -> Option<&'static SettingKey> {
     let mut rest = Some(path);
     while let Some(name) = rest {
@@ -109,14 +110,14 @@ pub fn find_key(path: &str) -> Option<&'static SettingKey> {
     None
 }
 
-/// Whether this path is an object whose members are keys of their own.
+/// Returns true if this path is an object whose members are keys of their own.
 pub fn is_group(path: &str) -> bool {
     KEYS.iter().any(|key| key.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// The key that somebody who wrote this name probably meant.
+/// Returns the known key nearest to this unknown name; `None` if there is none.
 pub fn suggest_key(path: &str) -> Option<&'static str> {
-    // Lists of rules are often written without the object that they belong into.
+    // Lists of rules are often written without the object that contains them.
     let inside = format!("permissions.{path}");
     if let Some(key) = KEYS.iter().find(|key| key.path == inside) {
         return Some(key.path);
@@ -127,7 +128,7 @@ pub fn suggest_key(path: &str) -> Option<&'static str> {
     close.filter(|(distance, _)| *distance <= 2).map(|(_, name)| name)
 }
 
-/// Whether this is most likely a slip for a key that guards something: whoever wrote it thinks that it holds.
+/// Returns true if this is most likely a typo of a key that protects something, which then does not apply.
 pub fn is_guard_key_typo(path: &str) -> bool {
     let guards = |name: &str| matches!(name.split('.').next(), Some("permissions" | "sandbox"));
     find_key(path).is_none() && !is_group(path) && suggest_key(path).is_some_and(guards)
@@ -137,7 +138,7 @@ pub fn is_guard_key_typo(path: &str) -> bool {
 pub const OTHER_SPELLINGS: [(&str, &str); 2] =
     [("additionalMarketplaces", "extraKnownMarketplaces"), ("allowedMarketplaces", "strictKnownMarketplaces")];
 
-/// The spelling that is used for one that is another.
+/// Returns the canonical spelling of an alternative one; `None` if it is not an alternative.
 pub(crate) fn canonical_spelling(path: &str) -> Option<&'static str> {
     OTHER_SPELLINGS.iter().find(|(other, _)| *other == path).map(|(_, canonical)| *canonical)
 }

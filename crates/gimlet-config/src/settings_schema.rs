@@ -1,11 +1,12 @@
-//! The JSON Schema of a settings file, for editors. It is made from the types that read the file.
+//! JSON Schema of a settings file, for editors. It is generated from the types that read the file.
 
 use serde_json::{Map, Value, json};
 
 use crate::setting_keys::{self, KeyEffect, KeySource};
 use crate::settings::{HostedSettings, Settings};
 
-/// The schema of a settings file. Keys that it does not name are allowed: files are shared with other programs.
+/// Returns the schema of a settings file. Keys that it does not name are allowed: files are shared with other
+/// programs.
 pub fn settings_schema() -> Value {
     let mut schema = schemars::schema_for!(Settings).to_value();
     let hosted = schemars::schema_for!(HostedSettings).to_value();
@@ -39,7 +40,7 @@ fn merge_section(schema: &mut Value, more: &Value, part: &str) {
     }
 }
 
-/// Says where a key is read from, when not everywhere.
+/// Adds the files that a key is read from to its description, unless it is read from all.
 fn describe_key(name: &str, property: &mut Value) {
     let Some(key) = setting_keys::find_key(name) else { return };
     let mut words: Vec<String> =
@@ -57,7 +58,7 @@ fn describe_key(name: &str, property: &mut Value) {
     }
 }
 
-/// Takes out what comes from the types being optional: defaults, `null`, and formats that editors do not know.
+/// Removes what comes from optional types: defaults, `null`, and formats that editors do not know.
 fn simplify_schema(value: &mut Value) {
     match value {
         Value::Object(members) => {

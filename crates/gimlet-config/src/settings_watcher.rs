@@ -1,4 +1,4 @@
-//! Notices that settings files changed, by looking at them: a handful of `stat` calls, cheap enough for every turn.
+//! Detects changes of settings files by a few `stat` calls, cheap enough for every turn.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -40,14 +40,14 @@ pub struct SettingsWatcher {
 }
 
 impl SettingsWatcher {
-    /// Starts from how the files look now.
+    /// Starts from the current state of the files.
     pub fn new(locations: &SettingsLocations) -> Self {
         let mut watch = Self { locations: locations.clone(), seen: Vec::new() };
         watch.seen = watch.stat_files();
         watch
     }
 
-    /// The files that changed, came or went since the last time.
+    /// Returns the files that changed, appeared or disappeared since the last call.
     pub fn take_changed_files(&mut self) -> Vec<PathBuf> {
         let now = self.stat_files();
         let before = |path: &PathBuf| self.seen.iter().find(|(seen, _)| seen == path).and_then(|(_, stamp)| *stamp);
@@ -63,19 +63,19 @@ impl SettingsWatcher {
         let mut paths = vec![locations.user_file(), locations.project_file(), locations.local_file()];
         paths.extend(locations.legacy_local_file());
         paths.push(locations.managed_file());
-        // A folder that cannot be listed has no files to watch; loading says so.
+        // A folder that cannot be listed has no files to watch; loading reports the error.
         paths.extend(list_drop_in_files(&locations.managed_drop_ins()).unwrap_or_default());
         paths.into_iter().map(|path| (path.clone(), SettingsFileStamp::for_path(&path))).collect()
     }
 }
 
 impl LoadedSettings {
-    /// Reads everything again. A file that was good and is broken now, be it one value of it, goes on saying what it
-    /// said: an editor in the middle of its work must not open what a rule or a wall had closed.
+    /// Reloads all files. A file that was valid and is now broken, even in one value, keeps its previous content: an
+    /// unfinished edit must not open what a rule or the sandbox had closed.
     pub fn reload(&self, options: &SettingsLoadOptions) -> LoadedSettings {
         let mut now = load_settings(&self.locations, options);
         for layer in self.layers.iter().filter(|layer| !layer.is_recovered) {
-            // What was wrong with it when it was taken up is no reason to stay with it.
+            // A problem that the file had when it was loaded is no reason to keep the previous content.
             let was_there = |problem: &SettingsProblem| {
                 let same = |old: &SettingsProblem| old.file == problem.file && old.key == problem.key;
                 !layer.is_previous_content && self.problems.iter().any(same)
@@ -101,8 +101,8 @@ impl LoadedSettings {
 }
 
 impl LoadedSettings {
-    /// A rule that forbids or asks and cannot be read, and that the same file did not have `before`: it may have been a
-    /// good one until somebody's last keystroke.
+    /// Returns a deny or ask rule that cannot be parsed and that the file did not have `before`: it may have been
+    /// valid until the last edit.
     fn find_new_malformed_rule(
         &self,
         before: &SettingsLayer,
@@ -128,7 +128,7 @@ impl LoadedSettings {
         })
     }
 
-    /// Reads everything again but these files, which go on saying what they said.
+    /// Reloads all files but these, which keep their previous content.
     pub fn reload_except(&self, held: &[PathBuf], options: &SettingsLoadOptions) -> LoadedSettings {
         let mut now = self.reload(options);
         for file in held {
@@ -151,7 +151,7 @@ pub struct KeyChange {
     pub reload: ReloadTiming,
 }
 
-/// Which keys that do something differ between two states, and whether a running session takes them up.
+/// Returns the keys with an effect that differ between two states, and whether a running session applies them.
 pub fn changed_keys(before: &EffectiveSettings, after: &EffectiveSettings) -> Vec<KeyChange> {
     let mut names = before.merged.keys();
     names.extend(after.merged.keys());

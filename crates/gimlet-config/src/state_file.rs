@@ -1,5 +1,5 @@
-//! The few interface settings that older versions and other programs keep in `.claude.json`. They are the weakest of
-//! all; nothing else in that file is a setting, and `permissions`, `hooks` and `env` there are never read.
+//! Interface settings that older versions and other programs keep in `.claude.json`. They have the lowest precedence;
+//! nothing else in that file is a setting, and `permissions`, `hooks` and `env` there are never read.
 
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -13,7 +13,7 @@ use crate::locations::SettingsLocations;
 use crate::problem::{ProblemSeverity, SettingsProblem};
 use crate::settings::{NotifyChannel, Settings, TeammateMode};
 
-/// What `.claude.json` says about the interface. The names of its keys are those of the fields.
+/// Interface settings in `.claude.json`. The names of its keys are those of the fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StateSettings {
@@ -43,13 +43,13 @@ pub struct StateSettings {
     preferred_notif_channel: Option<NotifyChannel>,
 }
 
-/// What is wrong with `.claude.json`: other programs' trust in folders then counts as none.
+/// Returns the problem of `.claude.json`, if it has one: other programs' trust in folders then counts as none.
 pub fn state_file_problem(locations: &SettingsLocations) -> Option<SettingsProblem> {
     inspect_state_file(locations).map(|trouble| trouble.problem)
 }
 
-/// The same for the start of a session. Whatever is in a file that is no JSON is copied to `backups` first, where the
-/// next program that makes it anew cannot lose it; the file itself stays as it is.
+/// Checks the file at the start of a session. The content of a file that is not JSON is copied to `backups` first, so
+/// that a program that recreates it cannot lose it; the file itself stays as it is.
 pub fn check_and_back_up_state_file(locations: &SettingsLocations) -> Option<SettingsProblem> {
     let StateFileProblem { mut problem, broken } = inspect_state_file(locations)?;
     let copied = broken
@@ -64,11 +64,11 @@ pub fn check_and_back_up_state_file(locations: &SettingsLocations) -> Option<Set
 
 struct StateFileProblem {
     problem: SettingsProblem,
-    /// What is in the file, where that is the person's own and no JSON.
+    /// Content of the file, if that is the user's own and not JSON.
     broken: Option<Vec<u8>>,
 }
 
-/// Whose the file is comes first: nothing of another's is read, let alone copied.
+/// Checks ownership before the content: a file of another user is neither read nor copied.
 fn inspect_state_file(locations: &SettingsLocations) -> Option<StateFileProblem> {
     let file = &locations.state_file;
     let trouble = |message: String, at: Option<TextPosition>, broken: Option<Vec<u8>>| {
@@ -92,7 +92,7 @@ fn inspect_state_file(locations: &SettingsLocations) -> Option<StateFileProblem>
         Ok(bytes) => bytes?,
         Err(error) => return trouble(format!("{error}; {in_vain}"), None, None),
     };
-    // The file can be large, and is good almost always.
+    // The file can be large, and is almost always valid.
     if serde_json::from_slice::<IgnoredAny>(&bytes).is_ok() {
         return None;
     }
@@ -109,8 +109,8 @@ fn inspect_state_file(locations: &SettingsLocations) -> Option<StateFileProblem>
 }
 
 impl StateSettings {
-    /// Reads them; a file that cannot be read says nothing, and a value that does not fit is none. The file can be
-    /// large: only who shows an interface needs this.
+    /// Reads the interface settings; a file that cannot be read and a value that does not fit count as unset. The file
+    /// can be large: only programs with an interface need this.
     pub fn read(locations: &SettingsLocations) -> Self {
         let Ok(Some(text)) = bounded_read::read_text(&locations.state_file, STATE_MAX_BYTES) else {
             return Self::default();
@@ -119,13 +119,13 @@ impl StateSettings {
         Self::deserialize(&parsed.root).unwrap_or_default()
     }
 
-    /// What it says about a key, by the key's name.
+    /// Returns the value of a key by its name; `None` if it is unset.
     pub fn get(&self, key: &str) -> Option<Value> {
         let all = serde_json::to_value(self).ok()?;
         all.get(key).filter(|value| !value.is_null()).cloned()
     }
 
-    /// Fills in what no settings file says.
+    /// Fills in the values that no settings file sets.
     pub fn fill_unset(&self, settings: &mut Settings) {
         fn fill<T: Clone>(setting: &mut Option<T>, from: &Option<T>) {
             if setting.is_none() {
@@ -142,7 +142,7 @@ impl StateSettings {
     }
 }
 
-/// A value of the kind that is wanted; another one is none.
+/// Deserializes a value of the wanted type; one of another type becomes `None`.
 fn if_it_fits<'d, D: Deserializer<'d>, T: DeserializeOwned>(value: D) -> Result<Option<T>, D::Error> {
     Ok(serde_json::from_value(Value::deserialize(value)?).ok())
 }

@@ -1,14 +1,14 @@
-//! The names that one file has on the way through links.
+//! Names of a file along a chain of symlinks.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-/// As many links as the kernel follows.
+/// Maximum number of symlinks, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// An absolute path as it is spelt, and what it becomes after each link on the way; the last one has none. Whoever can write
-/// where one of these lies decides what the file says. What is not there yet is spelt as it would be.
+/// Returns an absolute path as spelt, and its form after each symlink on the way; the last one has none. A user who
+/// can write at one of these decides about the file's content. Missing parts are kept as spelt.
 pub fn symlink_names(path: &Path) -> Vec<PathBuf> {
     let mut spelt = vec![path.to_owned()];
     let mut real = PathBuf::from("/");
@@ -30,7 +30,7 @@ pub fn symlink_names(path: &Path) -> Vec<PathBuf> {
         for name in path_names(&target).collect::<Vec<_>>().into_iter().rev() {
             rest.push_front(name);
         }
-        // Here it still means the folder above: there is no link before it.
+        // Here it still means the parent folder: there is no symlink before it.
         while rest.pop_front_if(|name| name == "..").is_some() {
             real.pop();
         }
@@ -41,7 +41,7 @@ pub fn symlink_names(path: &Path) -> Vec<PathBuf> {
     spelt
 }
 
-/// All names of a file, if one of them lies in one of these folders.
+/// Returns all names of a file, if one of them is in one of these folders; else none.
 pub fn symlink_names_within(file: &Path, folders: &[PathBuf]) -> Vec<PathBuf> {
     let names = symlink_names(file);
     let is_within = |name: &PathBuf| folders.iter().any(|folder| name.starts_with(folder));

@@ -1,7 +1,8 @@
-//! Which of a project's files may act. Everything in a project that could run something, or allow something, is an
-//! [`Item`] with a digest of its content; the person accepts items, not folders, and an item that changes waits again.
+//! Trust in a project's files. Everything in a project that could run something, or allow something, is a
+//! [`ProjectItem`] with a digest of its content; the user accepts items, not folders, and an item that changes waits
+//! again.
 //!
-//! Looking is inert: files are parsed with bounds, no program runs, and no link is followed out of the project.
+//! Collecting is inert: files are parsed with bounds, no program runs, and no symlink is followed out of the project.
 
 mod documents;
 mod item_change;
@@ -21,7 +22,7 @@ pub use trust_store::{TrustError, TrustStore};
 use crate::escape_invisible::escape_invisible_line;
 use crate::load::LoadedSettings;
 
-/// Everything in a project that needs trust before it is used.
+/// Items of a project that need trust before they are used.
 #[derive(Clone, Debug, Default)]
 pub struct TrustInventory {
     pub items: Vec<ProjectItem>,
@@ -33,49 +34,49 @@ impl TrustInventory {
         Self { items: item_collector::collect_items(loaded) }
     }
 
-    /// Whether this trust covers the item of this kind and name in this file. What was not found, for whatever reason,
-    /// was not accepted either.
+    /// Returns true if this trust covers the item of this kind and name in this file. An item that was not found was
+    /// not accepted either.
     pub fn covers(&self, trust: &ProjectTrust, kind: ProjectItemKind, file: &Path, name: &str) -> bool {
         let mut found = self.items.iter().filter(|item| item.kind == kind && item.file == file && item.name == name);
         found.next().is_some_and(|first| trust.covers(first)) && found.all(|item| trust.covers(item))
     }
 
-    /// The items that this trust does not cover.
+    /// Returns the items that this trust does not cover.
     pub fn withheld(&self, trust: &ProjectTrust) -> Vec<ProjectItem> {
         self.items.iter().filter(|item| !trust.covers(item)).cloned().collect()
     }
 }
 
-/// What the person has accepted of a project.
+/// User's acceptance of a project.
 #[derive(Clone, Debug, Default)]
 pub struct ProjectTrust {
     everything: bool,
-    /// Another program's record says that the folder is trusted; it says nothing about what runs.
+    /// True if another program's record trusts the folder; that does not cover items that run something.
     folder: bool,
-    /// gimlet itself has a record of this folder.
+    /// True if gimlet itself has a record of this folder.
     known: bool,
-    /// One of them is about this very folder, as it was then, and not about one above it or another that lay here.
+    /// True if one record is about this very folder, not about a parent or an earlier folder at this path.
     here: bool,
     accepted: HashSet<String>,
 }
 
 impl ProjectTrust {
-    /// Nothing is trusted: the state before the person was asked.
+    /// Returns trust in nothing: the state before the user was asked.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Everything is trusted for this run: the person or the calling program said so.
+    /// Returns trust in everything for this run, on request of the user or the calling program.
     pub fn all() -> Self {
         Self { everything: true, ..Self::default() }
     }
 
-    /// The same, and these items for this run: the person or the calling program said so.
+    /// Adds these items for this run, on request of the user or the calling program.
     pub fn with(self, items: &[ProjectItem]) -> Self {
         Self { known: true, here: true, ..self.with_items(items) }
     }
 
-    /// The same, and these items alone: the person has just said them, and nothing about the folder.
+    /// Adds these items alone, which the user has just written, without trust in the folder.
     pub fn with_items(mut self, items: &[ProjectItem]) -> Self {
         self.accepted.extend(items.iter().map(|item| item.digest.clone()));
         self
@@ -86,18 +87,18 @@ impl ProjectTrust {
         self.everything || self.accepted.contains(&item.digest) || (by_folder && !item.executes)
     }
 
-    /// Whether the folder was ever accepted, by whatever program.
+    /// Returns true if the folder was ever accepted, by any program.
     pub fn has_accepted_folder(&self) -> bool {
         self.everything || self.folder || self.known
     }
 
-    /// Whether only another program has accepted the folder, which says nothing about what runs.
+    /// Returns true if only another program has accepted the folder, which does not cover items that run something.
     pub fn is_accepted_elsewhere_only(&self) -> bool {
         self.folder && !self.known && !self.everything
     }
 }
 
-/// One line for people that names what is not used under this trust, by kind.
+/// Returns one line that names the items not used under this trust, by kind; `None` if there are none.
 pub fn describe_withheld(withheld: &[ProjectItem], trust: &ProjectTrust) -> Option<String> {
     const SHOWN: usize = 5;
     const NAME_MAX_CHARS: usize = 60;
@@ -111,7 +112,7 @@ pub fn describe_withheld(withheld: &[ProjectItem], trust: &ProjectTrust) -> Opti
             None => kinds.push((item.kind, vec![name])),
         }
     }
-    // What runs is named before what allows.
+    // Items that run come before those that allow.
     kinds.sort_by_key(|(kind, _)| *kind);
     let words = kinds.iter().map(|(kind, names)| {
         let rest = names.len().saturating_sub(SHOWN);

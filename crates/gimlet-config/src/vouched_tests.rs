@@ -52,7 +52,7 @@ fn lease_record_stays_until_released() {
     assert_eq!(scene.count_records(), 1);
     let standing = ActiveLeases::read(&scene.locations);
     assert!(standing.is_abandoned_change(&scene.file, scene.read().as_deref()), "{standing:?}");
-    // The next command does not take it for settled, nor away.
+    // The next command neither treats it as settled nor removes it.
     scene.begin_lease().release();
     assert_eq!(scene.count_records(), 1);
     std::fs::remove_file(&scene.file).unwrap();

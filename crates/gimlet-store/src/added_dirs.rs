@@ -1,7 +1,8 @@
-//! Which sessions added a folder to the one they were started in: going on in that folder finds them.
+//! Record of the sessions that added a folder to the one they were started in, so that resuming in that folder finds
+//! them.
 //!
-//! One small file for each such folder, a line a session, the newest last. It only leads to transcripts: one that is gone or
-//! was never written counts for nothing, and without the file nothing is lost but the way.
+//! One small file for each such folder, one line per session, the newest last. It only points to transcripts: an entry
+//! without a transcript is ignored, and losing the file loses no session.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -12,13 +13,13 @@ use serde::{Deserialize, Serialize};
 use crate::disk::{create_private_dirs, open_private, read_small_file};
 use crate::layout::{SessionFiles, StoreLocations, project_key};
 
-/// How many sessions are remembered for a folder, and when the older ones are let go.
+/// Number of sessions that are remembered for a folder, and the number at which older ones are dropped.
 const KEPT: usize = 100;
 const MOST: usize = 2 * KEPT;
 
 #[derive(Serialize, Deserialize, PartialEq, Eq)]
 struct AddedDirLine {
-    /// Different folders can share a name of the file.
+    /// Folder of the entry; different folders can share a file name.
     folder: PathBuf,
     transcript: PathBuf,
 }
@@ -44,7 +45,7 @@ pub fn record_added_dir(places: &StoreLocations, folder: &Path, session: &Sessio
     std::fs::rename(&draft, &path)
 }
 
-/// The transcripts of the sessions that added a folder.
+/// Returns the transcripts of the sessions that added a folder.
 pub(crate) fn transcripts_with_added_dir(places: &StoreLocations, folder: &Path) -> Vec<PathBuf> {
     let lines = read_lines(&record_file(places, folder));
     lines.into_iter().filter(|line| line.folder == folder).map(|line| line.transcript).collect()

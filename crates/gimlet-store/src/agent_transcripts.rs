@@ -1,4 +1,4 @@
-//! The transcripts of subagents and the description beside each, which links it to the call that started it.
+//! Transcripts of subagents and the description beside each, which connects it to the call that started it.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use crate::load::{LoadOptions, LoadedSession, load_conversation};
 use crate::transcript::{Transcript, TranscriptOptions};
 use crate::transcript_log::MirrorFactory;
 
-/// Where the subagents of a session write. Where nothing of a session is kept, nothing of them is.
+/// Transcripts of a session's subagents. They are not kept if the session's is not.
 #[derive(Clone)]
 pub struct AgentTranscripts {
     pub(crate) session: SessionId,
@@ -26,8 +26,8 @@ pub struct AgentTranscripts {
 }
 
 impl AgentTranscripts {
-    /// A new subagent's transcript, with its description beside it. A description that cannot be written is no reason
-    /// not to start; the transcript itself tells of trouble with the disk.
+    /// Creates a new subagent's transcript, with its description beside it. A description that cannot be written does
+    /// not prevent the start; the transcript itself reports disk errors.
     pub fn create(&self, agent_id: &str, meta: &AgentMeta) -> (Transcript, io::Result<()>) {
         match (&self.files, &self.options) {
             (Some(files), Some(options)) => {
@@ -35,7 +35,7 @@ impl AgentTranscripts {
                 let mut transcript = Transcript::for_agent(files, agent_id, self.stamp.clone(), options.clone());
                 if let Some(mirrors) = &self.mirrors {
                     let mut mirror = mirrors(&files.agent_transcript(agent_id));
-                    // Whoever keeps copies has no place for a second file.
+                    // A mirror has no place for a second file.
                     mirror(&meta.to_entry_line());
                     transcript.set_mirror(mirror);
                 }
@@ -45,8 +45,8 @@ impl AgentTranscripts {
         }
     }
 
-    /// Goes on with the transcript of a subagent that has ended; `None` where nothing is kept. Whoever asks makes sure
-    /// that nobody else writes to it.
+    /// Resumes the transcript of a subagent that has ended; `None` where nothing is kept. The caller makes sure that
+    /// there is no other writer.
     pub fn resume(
         &self,
         agent_id: &str,
@@ -63,7 +63,7 @@ impl AgentTranscripts {
         Ok(Some((transcript, loaded)))
     }
 
-    /// The subagents that the session has had, oldest first. Descriptions that cannot be read are passed over.
+    /// Returns the session's subagents, oldest first. Descriptions that cannot be parsed are skipped.
     pub fn list_agents(&self) -> Vec<KnownAgent> {
         let Some(dir) = self.files.as_ref().map(SessionFiles::subagents) else { return Vec::new() };
         let mut known: Vec<(SystemTime, KnownAgent)> = std::fs::read_dir(dir)
@@ -81,7 +81,8 @@ impl AgentTranscripts {
         known.into_iter().map(|(_, agent)| agent).collect()
     }
 
-    /// Notes that a person stopped a subagent, for runs to come. What others wrote into its description stays.
+    /// Records that the user stopped a subagent, for later runs. Members that other programs wrote into its
+    /// description stay.
     pub fn mark_stopped(&self, agent_id: &str) -> io::Result<()> {
         let Some(path) = self.files.as_ref().map(|files| files.agent_meta(agent_id)) else { return Ok(()) };
         let mut meta: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&read_small_file(&path)?)?;
@@ -92,29 +93,29 @@ impl AgentTranscripts {
         std::fs::rename(draft, path)
     }
 
-    /// Where a subagent's transcript is, if it is kept.
+    /// Returns the path of a subagent's transcript, if it is kept.
     pub fn path(&self, agent_id: &str) -> Option<PathBuf> {
         self.files.as_ref().map(|files| files.agent_transcript(agent_id))
     }
 }
 
-/// A subagent that the session has had.
+/// Subagent of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownAgent {
     pub id: String,
     pub meta: AgentMeta,
 }
 
-/// What is written beside a subagent's transcript when it starts.
+/// Description written beside a subagent's transcript when it starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentMeta {
     pub agent_type: String,
     pub description: String,
-    /// The call that started it, in its parent.
+    /// Call that started it, in its parent.
     pub tool_use_id: String,
     pub spawn_depth: u32,
-    /// Only when the parent is a subagent itself.
+    /// Parent, if that is a subagent itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_agent_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,13 +124,13 @@ pub struct AgentMeta {
     pub name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree_path: Option<PathBuf>,
-    /// A person stopped it, and nobody else may set it going again.
+    /// True if the user stopped it; only the user may start it again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stopped_by_user: bool,
 }
 
 impl AgentMeta {
-    /// The description as a line among the transcript's own.
+    /// Renders the description as a line of the transcript.
     fn to_entry_line(&self) -> String {
         #[derive(serde::Serialize)]
         struct AgentMetaEntry<'a> {

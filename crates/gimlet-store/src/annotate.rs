@@ -1,7 +1,7 @@
-//! Renaming and tagging a session that nobody here drives: one line appended, as the public SDK helpers append it.
+//! Renames and tags a session that this process does not drive: appends one line, as the public SDK helpers do.
 //!
 //! Works while another process runs the session: that one notices the new label and keeps it. The file is never
-//! created, never truncated, and nothing is put onto a torn line.
+//! created, never truncated, and nothing is appended to a torn line.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -18,12 +18,12 @@ use crate::disk::{LogFile, open_private, read_range};
 use crate::entry_format;
 use crate::layout::SessionFiles;
 
-/// By how much a label makes its file younger.
+/// Time that a label adds to its file's modification time.
 const MOMENT: Duration = Duration::from_micros(1);
-/// Longest title that is taken, in characters.
+/// Maximum length of a title, in characters.
 const MAX_TITLE: usize = 200;
 
-/// A label could not be given.
+/// Failure to set a label.
 #[derive(Debug, thiserror::Error)]
 pub enum AnnotateError {
     #[error("a title must have at least one visible character")]
@@ -38,8 +38,8 @@ pub enum AnnotateError {
     Append { path: PathBuf, source: io::Error },
 }
 
-/// A title as it may be written: escape sequences go as a whole, other control characters become blanks, and it is
-/// neither empty nor too long.
+/// Returns a title as it may be written: escape sequences are removed as a whole, other control characters become
+/// spaces. Returns an error if it is empty or too long.
 pub fn clean_title(title: &str) -> Result<String, AnnotateError> {
     let has_escapes = title.contains(|c| c == '\u{1b}' || ('\u{80}'..='\u{9f}').contains(&c));
     let title = if has_escapes { sanitise(title) } else { Cow::Borrowed(title) };
@@ -55,14 +55,14 @@ pub fn clean_title(title: &str) -> Result<String, AnnotateError> {
     Ok(title.to_owned())
 }
 
-/// Gives a session a title. Returns it as it was written.
+/// Sets the title of a session. Returns it as it was written.
 pub fn rename_session(files: &SessionFiles, title: &str) -> Result<String, AnnotateError> {
     let title = clean_title(title)?;
     append_line(files, &entry_format::render_metadata("custom-title", "customTitle", &title, files.id().as_str()))?;
     Ok(title)
 }
 
-/// Gives a session a tag, or takes it away. Returns it as it was written.
+/// Sets or removes the tag of a session. Returns it as it was written.
 pub fn tag_session(files: &SessionFiles, tag: Option<&str>) -> Result<String, AnnotateError> {
     let cleaned = tag.map(clean_tag).unwrap_or_default();
     if tag.is_some() && cleaned.is_empty() {
@@ -72,8 +72,8 @@ pub fn tag_session(files: &SessionFiles, tag: Option<&str>) -> Result<String, An
     Ok(cleaned)
 }
 
-/// Compatible forms joined; what is invisible, private or not assigned taken out. Taking out can make new pairs to
-/// join, so it is done until nothing changes.
+/// Normalizes a tag: joins compatible forms and removes invisible, private and unassigned characters. A removal can
+/// make new pairs to join, so it is repeated until nothing changes.
 fn clean_tag(tag: &str) -> String {
     static HIDDEN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"[\p{Cf}\p{Co}\p{Cn}]").ok());
     let mut current = tag.to_owned();
@@ -89,7 +89,7 @@ fn clean_tag(tag: &str) -> String {
     current.trim().to_owned()
 }
 
-/// One line at the end of the transcript, in one write, on a line of its own.
+/// Appends one line to the transcript, in one write, on a line of its own.
 fn append_line(files: &SessionFiles, line: &str) -> Result<(), AnnotateError> {
     let path = files.transcript();
     let failed = |source| AnnotateError::Append { path: path.clone(), source };
@@ -103,8 +103,8 @@ fn append_line(files: &SessionFiles, line: &str) -> Result<(), AnnotateError> {
     let worked_in = file.metadata().and_then(|metadata| metadata.modified()).ok().filter(|_| !files.is_driven());
     write_and_sync(&file, line.as_bytes()).map_err(failed)?;
     if let Some(time) = worked_in {
-        // A label is no work in the session: the newest stays the one that was worked in last. The file is a moment younger
-        // all the same, for whoever tells by the time that it changed. Where the time cannot be set, the label still counts.
+        // A label is not activity: the session used last stays the newest. The file's time still advances a moment,
+        // for programs that detect changes by it. Where the time cannot be set, the label still counts.
         drop(file.set_modified(time + MOMENT));
     }
     Ok(())

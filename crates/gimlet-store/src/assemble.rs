@@ -1,5 +1,5 @@
-//! From entries to messages: blocks of one reply joined, results gathered behind the reply that asked for them. What was
-//! sent as messages apart comes back as messages apart.
+//! Assembly of entries into messages: joins the blocks of one reply and puts results behind the reply with their
+//! calls. Messages that were sent separately stay separate.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::full_entry::FullEntry;
 use crate::history_repair::order_results;
 use crate::transcript_index::{EntryKey, EntryKind};
 
-/// Of results that fanned out, drops those whose call has an answer already: the chain's own answer is the valid one.
+/// Drops fanned-out results whose call has a result already: the chain's own result is the valid one.
 pub(crate) fn drop_duplicate_results(lives: &mut Vec<FullEntry>) {
     let on_chain = lives.iter().filter(|live| !live.link.fanned_out);
     let mut answered: HashSet<String> = on_chain.flat_map(FullEntry::tool_result_ids).map(str::to_owned).collect();
@@ -60,7 +60,7 @@ pub(crate) fn assemble_messages(lives: Vec<FullEntry>) -> Vec<Message> {
     messages
 }
 
-/// Whether nothing but tool results followed, so that another block of the same reply may still join it.
+/// Returns true if only tool results followed, so that another block of that reply may still join it.
 fn has_only_results(after: &[Message]) -> bool {
     after.iter().flat_map(|message| &message.blocks).all(|block| block.kind() == BlockKind::ToolResult)
 }

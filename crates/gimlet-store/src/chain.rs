@@ -1,17 +1,18 @@
-//! From rows to the live conversation: choose the newest leaf, walk up, add back what parallel calls fanned out.
+//! Selection of the live conversation from rows: chooses the newest leaf, walks up, adds back the fan-out of parallel
+//! calls.
 //!
-//! Pure and linear. Parents that are missing are replaced by the entry before; circles are cut.
+//! Pure and linear. Missing parents are replaced by the entry before; cycles are cut.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::damage::{Damage, DamageReport};
 use crate::transcript_index::{EntryKey, EntryKind, IndexRow};
 
-/// The entries that make up the conversation, in order.
+/// Entries that make up the conversation, in order.
 #[derive(Debug, Default)]
 pub(crate) struct EntryChain {
     pub(crate) links: Vec<ChainLink>,
-    /// The entry that a new one follows.
+    /// Entry that a new one follows.
     pub(crate) last: Option<u32>,
 }
 
@@ -19,7 +20,7 @@ pub(crate) struct EntryChain {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChainLink {
     pub(crate) row: u32,
-    /// Not an ancestor of the leaf: another block or result of a reply on the chain.
+    /// True if it is not an ancestor of the leaf: another block or result of a reply on the chain.
     pub(crate) fanned_out: bool,
 }
 
@@ -47,7 +48,7 @@ pub(crate) fn build_chain(
 struct ParentLinks {
     parent: Vec<u32>,
     relinked: Vec<bool>,
-    /// Replaced by a later row with the same id.
+    /// True for rows replaced by a later row with an equal id.
     replaced: Vec<bool>,
     named: Vec<bool>,
 }
@@ -60,7 +61,7 @@ impl ParentLinks {
             replaced: vec![false; rows.len()],
             named: vec![false; rows.len()],
         };
-        // The last row so far of the main conversation and of side chains: what a lost parent is replaced by.
+        // Last row so far of the main conversation and of side chains, which replaces a lost parent.
         let mut before = [NONE; 2];
         for (at, row) in rows.iter().enumerate() {
             if by_uuid.get(&row.uuid) != Some(&(at as u32)) {
@@ -84,13 +85,13 @@ impl ParentLinks {
         links
     }
 
-    /// The leaf of the conversation and the terminal below it.
+    /// Returns the leaf of the conversation and the terminal row below it.
     fn newest_leaf(&self, rows: &[IndexRow]) -> (Option<u32>, Option<u32>) {
         let mut speaker = vec![NONE - 1; rows.len()];
         let current = |at: &usize| !self.replaced[*at];
         let mut terminals: Vec<usize> = (0..rows.len()).filter(current).filter(|at| !self.named[*at]).collect();
         if terminals.is_empty() {
-            // Everything runs in circles; the last entry is as good an end as any.
+            // All entries are in cycles; the last entry is as good an end as any.
             terminals.extend((0..rows.len()).rfind(current));
         }
         let mut best: Option<LeafCandidate> = None;
@@ -110,7 +111,8 @@ impl ParentLinks {
         (best.map(|best| best.leaf), best.map(|best| best.terminal))
     }
 
-    /// The nearest user or assistant entry at or above `at`; remembers the way so that all walks together are linear.
+    /// Returns the nearest user or assistant entry at or above `at`; caches the path so that all walks together are
+    /// linear.
     fn nearest_speaker(&self, rows: &[IndexRow], known: &mut [u32], at: u32) -> u32 {
         const UNKNOWN: u32 = NONE - 1;
         let mut path = Vec::new();
@@ -136,10 +138,10 @@ impl ParentLinks {
         found
     }
 
-    /// For a leaf that is hidden from lists: the nearest entry above it that is not. Its place in the file says how
-    /// new the branch really is.
+    /// Returns, for a leaf that is hidden from lists, the nearest entry above it that is not. Its position in the file
+    /// shows the real age of the branch.
     fn nearest_unhidden(&self, rows: &[IndexRow], leaf: u32) -> u32 {
-        // Hidden entries come in short runs; a bound keeps odd files from costing more than a glance.
+        // Hidden entries come in short runs; a bound limits the cost of unusual files.
         let mut here = leaf;
         for _ in 0..64 {
             here = self.parent[here as usize];
@@ -154,7 +156,7 @@ impl ParentLinks {
         0
     }
 
-    /// From the leaf to the root or the last compact boundary, leaf first.
+    /// Walks from the leaf to the root or the last compact boundary; returns the rows, leaf first.
     fn walk_up(&self, rows: &[IndexRow], leaf: u32, damage: &mut DamageReport) -> Vec<u32> {
         let mut visited = vec![false; rows.len()];
         let mut walked = Vec::new();
@@ -245,7 +247,7 @@ fn add_fan_out(rows: &[IndexRow], by_uuid: &HashMap<EntryKey, u32>, walked: &[u3
     links
 }
 
-/// What belongs to one reply beyond the walked chain.
+/// Entries that belong to one reply beyond the walked chain.
 #[derive(Default)]
 struct ReplyFanOut {
     /// Its last entry on the chain.

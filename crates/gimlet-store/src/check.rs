@@ -1,4 +1,4 @@
-//! Checking a transcript: everything that is wrong with it, where, and what that means for the session. Changes nothing.
+//! Check of a transcript: all damage with its position and its consequence for the session. Changes nothing.
 
 mod missing_outputs;
 
@@ -18,33 +18,33 @@ use crate::line_reader::LineReader;
 use crate::load::{LoadOptions, RawConversation, read_conversation};
 use crate::transcript_index::{EntryKey, EntryKind, TranscriptIndex, for_each_record};
 
-/// A line longer than this is worth a word.
+/// Length beyond which a line is reported.
 const GIANT_LINE: usize = 4 << 20;
 /// Findings that are described of one transcript. A file that is no transcript at all must not fill the memory.
 const MOST_FINDINGS: usize = 10_000;
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingSeverity {
-    /// Odd, but nothing is lost by it.
+    /// Unusual, but nothing is lost by it.
     Note,
-    /// Something is lost or has to be changed when the session is taken up.
+    /// Something is lost or has to be changed when the session is resumed.
     Damage,
 }
 
-/// One thing that is wrong.
+/// Problem that a check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckFinding {
-    /// The line of the file, where one can be named.
+    /// Line of the file, where there is one.
     pub line: Option<usize>,
-    /// A short name that does not change.
+    /// Short, stable name.
     pub kind: &'static str,
     pub severity: FindingSeverity,
     pub what: String,
     pub consequence: &'static str,
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
     pub path: PathBuf,
@@ -55,7 +55,7 @@ pub struct CheckReport {
     pub messages: usize,
     /// At most ten thousand, by line.
     pub findings: Vec<CheckFinding>,
-    /// How many there were in all.
+    /// Total number of findings.
     pub total: usize,
 }
 
@@ -132,7 +132,7 @@ pub fn check_transcript(path: &Path) -> Result<CheckReport, LoadError> {
 
 fn finding_from_damage(damage: &Damage, line: Option<usize>) -> CheckFinding {
     let text = damage.to_string();
-    // The line is told beside it, and what is done about it is the consequence.
+    // The line is reported beside it, and the consequence describes the repair.
     let text =
         text.strip_prefix("line ").and_then(|rest| rest.split_once(": ")).map_or(text.as_str(), |(_, rest)| rest);
     let what = text.rsplit_once("; ").map_or(text, |(what, _)| what).to_owned();
@@ -140,7 +140,7 @@ fn finding_from_damage(damage: &Damage, line: Option<usize>) -> CheckFinding {
     CheckFinding { line, kind: damage.kind(), severity, what, consequence }
 }
 
-/// A call that was running when its turn was made to end: nothing of the record is lost by that.
+/// Returns the finding for a call that was running when its turn was ended: no record is lost by that.
 fn cut_off_call_finding(call: &ToolUseId, line: Option<usize>) -> CheckFinding {
     CheckFinding {
         line,
@@ -178,14 +178,14 @@ fn damage_consequence(damage: &Damage) -> (FindingSeverity, &'static str) {
     }
 }
 
-/// Where calls, results and empty texts of the live conversation stand.
+/// Lines of calls, results and empty texts of the live conversation.
 #[derive(Default)]
 struct BlockLines {
     calls: HashMap<String, usize>,
     results: HashMap<String, Vec<usize>>,
     blanks: Vec<usize>,
     first: Option<usize>,
-    /// Calls of replies that nothing of their turn stands behind but results.
+    /// Calls of replies that are followed only by results in their turn.
     cut_off: HashSet<String>,
 }
 
@@ -233,7 +233,7 @@ impl BlockLines {
     }
 }
 
-/// Blocks of types that nobody here knows. They are kept as they are: another version may have written them.
+/// Finds blocks of unknown types. They are kept as they are: another version may have written them.
 fn find_unknown_blocks(index: &TranscriptIndex, lives: &[crate::full_entry::FullEntry]) -> Vec<CheckFinding> {
     let mut found = Vec::new();
     for live in lives {
@@ -251,7 +251,7 @@ fn find_unknown_blocks(index: &TranscriptIndex, lives: &[crate::full_entry::Full
     found
 }
 
-/// What is odd about how entries hang together, also in branches that were given up.
+/// Finds problems in the structure of the chain, also in abandoned branches.
 fn find_structure_problems(index: &TranscriptIndex) -> Vec<CheckFinding> {
     let note = |line: u32, kind, what: String, consequence| CheckFinding {
         line: Some(line as usize),
@@ -330,7 +330,7 @@ fn find_invalid_json(file: &File, known: &[CheckFinding]) -> io::Result<Vec<Chec
     Ok(found)
 }
 
-/// One line of every circle of parents. Each entry is walked over once.
+/// Returns one line of every cycle of parents. Each entry is visited once.
 fn find_cycles(index: &TranscriptIndex) -> Vec<u32> {
     const NEW: u32 = 0;
     let mut walk_of = vec![NEW; index.rows.len()];

@@ -1,9 +1,8 @@
-//! Checkpoints: what files held before a session changed them, by the prompt after which they were changed.
+//! Checkpoints: contents of files before a session changed them, by the prompt after which they were changed.
 //!
 //! A journal names every prompt and, behind it, each file that was changed since with the content it had; contents are
-//! stored once each, under their hash. Both are written before the file changes, survive a resume, and are the owner's
-//! alone. This room keeps and gives back; which change is worth a checkpoint is for others to say, so that what commands
-//! change can be kept the same way.
+//! stored once each, under their hash. Both are written before the file changes, survive a resume, and are private to
+//! the owner. This module stores and restores; its callers decide which change needs a checkpoint.
 
 mod nofollow_dir;
 mod restore;
@@ -25,14 +24,14 @@ pub use restore::{CurrentContent, read_current_content, restore_file_content};
 
 /// Prompts that one can go back to.
 const MOST_PROMPTS: usize = 100;
-/// A larger file is not kept.
+/// Maximum size of a file that is kept.
 const LARGEST_FILE: usize = 32 << 20;
-/// What the contents of one session may take together.
+/// Maximum size of all contents of one session.
 const LARGEST_SESSION: u64 = 1 << 30;
 /// Files of one prompt up to which the transcript repeats them all with each further one.
 const MOST_TOLD: usize = 100;
 
-/// Why a file has no checkpoint. The change itself goes on.
+/// Reason why a file has no checkpoint. The change itself proceeds.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     #[error("{} has {size} bytes, which is too much to keep", path.display())]
@@ -43,27 +42,27 @@ pub enum CheckpointError {
     Write { path: PathBuf, folder: PathBuf, source: io::Error },
 }
 
-/// A file's content, kept.
+/// Kept content of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptFile {
-    /// Where it is: the hash of the content.
+    /// Hash of the content, which is its name in the store.
     blob: String,
-    /// The file's permission bits.
+    /// Permission bits of the file.
     pub mode: u32,
 }
 
-/// What a file was before it was changed.
+/// State of a file before it was changed.
 #[derive(Clone, Copy, Debug)]
 pub enum PriorContent<'a> {
     Absent,
     File { bytes: &'a [u8], mode: u32 },
 }
 
-/// Where the transcript says that a file is kept.
+/// Backup of a file as the transcript records it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileBackup<'a> {
     pub(crate) path: &'a Path,
-    /// The name of the copy in the folder; `None`: the file was not there.
+    /// Name of the copy in the folder; `None` if the file did not exist.
     pub(crate) name: Option<&'a str>,
 }
 
@@ -83,31 +82,32 @@ enum JournalLine {
     },
     File {
         path: PathBuf,
-        /// `None`: it was not there.
+        /// Prior content; `None` if the file did not exist.
         was: Option<KeptFile>,
     },
 }
 
-/// A prompt and what was changed behind it.
+/// Prompt with the changes behind it.
 #[derive(Debug)]
 struct CheckpointStep {
     prompt: EntryId,
     files: Vec<(PathBuf, Option<KeptFile>)>,
 }
 
-/// The checkpoints of one session.
+/// Checkpoints of one session.
 #[derive(Debug)]
 pub struct SessionCheckpoints {
     folder: PathBuf,
     journal: Option<File>,
     steps: Vec<CheckpointStep>,
     stored: u64,
-    /// The transcript tells of them, too: that is where other programs look. What is read is the journal.
+    /// Writer that also records them in the transcript, for other programs. Only the journal is read.
     side_writer: Option<SideWriter>,
 }
 
 impl SessionCheckpoints {
-    /// Those of a session, with what an earlier run left. Nothing is created before there is something to keep.
+    /// Opens the checkpoints of a session, with those of earlier runs. Nothing is created before there is something to
+    /// keep.
     pub fn open(places: &StoreLocations, session: &SessionId) -> Self {
         let folder = places.config_home().join("file-history").join(session.as_str());
         let steps = read_journal(&folder.join(JOURNAL));
@@ -116,7 +116,7 @@ impl SessionCheckpoints {
         Self { folder, journal: None, steps, stored, side_writer: None }
     }
 
-    /// The same, told in a transcript as well.
+    /// Also records checkpoints in a transcript.
     pub fn with_side_writer(self, transcript: SideWriter) -> Self {
         Self { side_writer: Some(transcript), ..self }
     }
@@ -129,7 +129,7 @@ impl SessionCheckpoints {
         }
     }
 
-    /// A prompt that one can go back to from now on.
+    /// Records a prompt that files can be restored to from now on.
     pub fn begin_prompt(&mut self, prompt: &EntryId) -> io::Result<()> {
         self.steps.push(CheckpointStep { prompt: prompt.clone(), files: Vec::new() });
         self.append_line(&JournalLine::Prompt { id: prompt.clone(), at: current_timestamp() })?;
@@ -140,7 +140,7 @@ impl SessionCheckpoints {
 
     /// Keeps what a file was, unless that was done since the last prompt. To be called before it changes.
     pub fn keep_file(&mut self, path: &Path, before: PriorContent<'_>) -> Result<(), CheckpointError> {
-        // Before the first prompt there is nothing to go back to.
+        // Before the first prompt there is nothing to restore.
         let Some(step) = self.steps.last() else { return Ok(()) };
         if step.files.iter().any(|(known, _)| known == path) {
             return Ok(());
@@ -169,16 +169,16 @@ impl SessionCheckpoints {
         Ok(())
     }
 
-    /// What each file was at a prompt, as far as it was changed since; `None` for a prompt that nobody knows.
+    /// Returns the state of each file at a prompt, as far as it was changed since; `None` for an unknown prompt.
     pub fn files_at(&self, prompt: &EntryId) -> Option<Vec<(PathBuf, Option<KeptFile>)>> {
         let from = self.steps.iter().rposition(|step| step.prompt == *prompt)?;
         let mut seen = HashSet::new();
         let files = self.steps[from..].iter().flat_map(|step| &step.files);
-        // The first change since then met the file as it was then.
+        // The first change since then recorded the file as it was then.
         Some(files.filter(|(path, _)| seen.insert(path.as_path())).cloned().collect())
     }
 
-    /// The folder of the contents.
+    /// Returns the folder of the contents.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -193,14 +193,14 @@ impl SessionCheckpoints {
                 let options = &mut OpenOptions::new();
                 let journal = open_private(&self.folder.join(JOURNAL), options.append(true).create(true))?;
                 if journal.metadata()?.len() > 0 {
-                    // A run that was cut may have left half a line; an empty one is skipped when read.
+                    // An interrupted run may have left half a line; an empty one is skipped when read.
                     bytes.insert(0, b'\n');
                 }
                 journal
             }
         };
         journal.write_all(&bytes)?;
-        // A prompt alone loses nothing; behind the line of a file the file itself is about to change.
+        // Losing a prompt's line loses no content; behind a file's line the file itself is about to change.
         if matches!(line, JournalLine::File { .. }) {
             journal.sync_data()?;
         }
@@ -216,7 +216,7 @@ impl SessionCheckpoints {
             return Ok(blob);
         }
         create_private_dirs(&self.folder)?;
-        // Under another name first: half a content under its hash would pass for the whole.
+        // Under another name first: partial content under its hash would pass for the whole.
         let draft = self.folder.join(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
         let mut file = open_private(&draft, OpenOptions::new().write(true).create_new(true))?;
         let written =
@@ -244,7 +244,7 @@ impl SessionCheckpoints {
         for kept in unwanted {
             let path = self.folder.join(&kept.blob);
             let size = path.symlink_metadata().map_or(0, |metadata| metadata.len());
-            // One that stays costs space and nothing else.
+            // A file that stays only costs space.
             if std::fs::remove_file(&path).is_ok() {
                 self.stored = self.stored.saturating_sub(size);
             }
@@ -253,7 +253,7 @@ impl SessionCheckpoints {
 }
 
 impl KeptFile {
-    /// The content, checked against its hash.
+    /// Reads the content and checks it against its hash.
     pub fn read(&self, folder: &Path) -> io::Result<Vec<u8>> {
         let bytes = std::fs::read(folder.join(&self.blob))?;
         let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -263,7 +263,7 @@ impl KeptFile {
 
 const JOURNAL: &str = "journal.ndjson";
 
-/// What a journal says; lines that cannot be read are passed over.
+/// Reads a journal; lines that cannot be parsed are skipped.
 fn read_journal(path: &Path) -> Vec<CheckpointStep> {
     let Ok(file) = crate::disk::open_regular(path) else { return Vec::new() };
     let mut steps: Vec<CheckpointStep> = Vec::new();
@@ -284,7 +284,7 @@ fn read_journal(path: &Path) -> Vec<CheckpointStep> {
 }
 
 impl KeptFile {
-    /// A name from a file must not lead out of the folder.
+    /// Returns true if the hash is well-formed: a name from a file must not lead out of the folder.
     fn has_valid_hash(&self) -> bool {
         self.blob.len() == 64 && self.blob.bytes().all(|byte| byte.is_ascii_hexdigit())
     }

@@ -1,9 +1,9 @@
-//! The record of what a session has used, so that a resumed one counts on.
+//! Record of a session's usage, so that a resumed session continues its totals.
 
 use gimlet_proto::{ModelUsage, TokenUsage};
 use serde::{Deserialize, Serialize};
 
-/// One model's share.
+/// Usage of one model.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CostRecord {

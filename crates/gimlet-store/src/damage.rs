@@ -1,8 +1,8 @@
-//! What was found wrong with a transcript or a history, in words. Damage is tolerated, never fatal.
+//! Descriptions of damage in a transcript or a history. Damage is tolerated, never fatal.
 
 use gimlet_proto::ToolUseId;
 
-/// One thing that was not as it should be, and what was done about it.
+/// Damage that was found, and its handling.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     #[error("line {line}: cut off at the end of the file; skipped")]
@@ -50,7 +50,7 @@ pub enum Damage {
 }
 
 impl Damage {
-    /// A short name for programs and for looking it up.
+    /// Returns a short name for programs and for lookup.
     pub fn kind(&self) -> &'static str {
         match self {
             Damage::TornTail { .. } => "torn-tail",
@@ -77,7 +77,7 @@ impl Damage {
         }
     }
 
-    /// The line of the file that it is about, where that is known.
+    /// Returns the line of the file, where it is known.
     pub fn line(&self) -> Option<usize> {
         match self {
             Damage::TornTail { line }
@@ -96,7 +96,7 @@ impl Damage {
     }
 }
 
-/// Described damage, at most so many items of it (a hundred unless more are wanted), and how much there was in all.
+/// Descriptions of damage, limited in number (a hundred unless more are wanted), and the total count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamageReport {
     pub items: Vec<Damage>,
@@ -111,10 +111,10 @@ impl Default for DamageReport {
 }
 
 impl DamageReport {
-    /// What a session that is taken up keeps in memory about its own damage.
+    /// Maximum number of findings that a resumed session keeps in memory.
     const ENOUGH_TO_GO_ON: usize = 100;
 
-    /// A report that describes at most so many items.
+    /// Creates a report that describes at most `most` items.
     pub(crate) fn with_limit(most: usize) -> Self {
         Self { items: Vec::new(), total: 0, most }
     }

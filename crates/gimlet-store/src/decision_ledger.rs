@@ -1,7 +1,8 @@
-//! The decision ledger: one line beside the transcript for every call that was decided on, and by whom and why.
+//! Decision ledger: one line beside the transcript for every call that was decided on, with the decider and the
+//! reasons.
 //!
-//! It only ever grows. What stands in a line's reasons is the policy's own form; this room keeps it and gives it back
-//! without knowing what it says. A line that cannot be written costs an explanation later, never a call now.
+//! It is append-only. The reasons are in the policy's own form and are stored and returned without interpretation. A
+//! line that cannot be written costs an explanation later, never a call now.
 
 use std::io::{self, BufRead, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -13,27 +14,27 @@ use serde_json::value::RawValue;
 use crate::disk::{Disk, LogFile, RealDisk, read_range};
 use crate::layout::SessionFiles;
 
-/// How a call came out of the gate.
+/// Outcome of a decision about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DecisionOutcome {
     Allowed,
     Refused,
-    /// The question was withdrawn before anybody answered.
+    /// The question was withdrawn before it was answered.
     Cancelled,
 }
 
-/// Who had the last word.
+/// Author of the final decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decider {
     /// Rules, mode and place.
     Policy,
-    /// A person, or the program that asks in a person's place.
+    /// The user, or the program that answers for the user.
     Person,
-    /// It would have asked, and nobody was there.
+    /// A question was needed, and there was no one to answer it.
     Nobody,
-    /// A classifier in place of a person.
+    /// A classifier in place of the user.
     Classifier,
     /// A hook.
     Hook,
@@ -41,36 +42,36 @@ pub enum Decider {
     Host,
 }
 
-/// One decision.
+/// Decision about one call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DecisionLine {
     pub at: String,
-    /// The call's id in the transcript; empty for what the driving program wanted by itself.
+    /// Id of the call in the transcript; empty for actions of the driving program itself.
     pub call: String,
-    /// The subagent that made the call.
+    /// Subagent that made the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     pub tool: String,
-    /// The call in a few words.
+    /// Short description of the call.
     pub summary: String,
     pub outcome: DecisionOutcome,
     pub by: Decider,
-    /// The permission mode at that moment.
+    /// Permission mode at that moment.
     pub mode: String,
-    /// The policy's verdict with its reasons.
+    /// Verdict of the policy with its reasons.
     pub verdict: Box<RawValue>,
-    /// What whoever decided said.
+    /// Note from the decider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The working directory at that moment.
+    /// Working directory at that moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// The folders that could be worked in besides the one that the session was started in.
+    /// Added working folders besides the one that the session was started in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<String>,
 }
 
-/// The ledger of one session, open for adding.
+/// Ledger of one session, open for appending.
 pub struct DecisionLedger {
     disk: Arc<dyn Disk>,
     path: PathBuf,
@@ -78,7 +79,7 @@ pub struct DecisionLedger {
 }
 
 impl DecisionLedger {
-    /// Nothing is created before the first line.
+    /// Creates the ledger. Nothing is written before the first line.
     pub fn new(files: &SessionFiles) -> Self {
         Self { disk: Arc::new(RealDisk), path: files.decisions(), file: None }
     }
@@ -101,7 +102,7 @@ impl DecisionLedger {
                 file
             }
         };
-        // A short write leaves a torn line; the next opening looks at the end again.
+        // A short write leaves a torn line; the next opening checks the end again.
         self.file = None;
         if file.append(&bytes)? < bytes.len() {
             return Err(io::Error::new(ErrorKind::WriteZero, "the disk took only part of the line"));
@@ -123,7 +124,7 @@ fn has_torn_end(file: &dyn LogFile) -> io::Result<bool> {
     Ok(size > 0 && read_range(file, size - 1, 1)? != b"\n")
 }
 
-/// The decisions of a session in the order they were made, and how many lines could not be read.
+/// Reads the decisions of a session in order; also returns the number of lines that could not be parsed.
 pub fn read_decisions(files: &SessionFiles) -> io::Result<(Vec<DecisionLine>, usize)> {
     let file = match crate::disk::open_regular(&files.decisions()) {
         Ok(file) => file,

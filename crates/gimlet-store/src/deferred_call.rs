@@ -1,6 +1,6 @@
-//! A conversation as it would go on: repaired, except for a call at its end that a hook left for later. That one has no
-//! result because it waits, not because anything was lost. Once it was about to run it waits no more: without a result it is
-//! lost like any other.
+//! Conversation for a resume: repaired, except for a call at its end that a hook deferred. That call has no result
+//! because it waits, not because the result was lost. Once it was marked as about to run it is not deferred any more:
+//! without a result it is lost like any other.
 
 use std::fs::File;
 use std::io;
@@ -17,11 +17,11 @@ use crate::history_repair::repair_messages;
 use crate::load::read_span;
 use crate::transcript_index::{EntryKind, TranscriptIndex};
 
-/// The messages of a conversation and what was done to them.
+/// Messages of a conversation and their repairs.
 pub(crate) struct RepairedConversation {
     pub(crate) messages: Vec<Message>,
     pub(crate) repairs: Vec<Damage>,
-    /// The message behind them that makes the call which waits, and nothing answers.
+    /// Message behind them with the deferred call, which has no result.
     pub(crate) deferred: Option<Message>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn repair_conversation(
     Ok(RepairedConversation { messages, repairs, deferred })
 }
 
-/// The call that the conversation ends with because a hook left it for later.
+/// Returns the call at the end of the conversation that a hook deferred; `None` if there is none.
 fn find_deferred_call(file: &File, index: &TranscriptIndex, chain: &EntryChain) -> io::Result<Option<ToolUseId>> {
     #[derive(Deserialize)]
     struct DeferredEntry {
@@ -55,12 +55,13 @@ fn find_deferred_call(file: &File, index: &TranscriptIndex, chain: &EntryChain) 
     };
     let mut buffer = Vec::new();
     read_span(file, row.span, &mut buffer)?;
-    // Anything else that is attached says nothing about calls that wait.
+    // Other attachments do not concern deferred calls.
     let mark = serde_json::from_slice::<DeferredEntry>(&buffer).ok().map(|entry| entry.attachment);
     Ok(mark.filter(|mark| mark.r#type == DEFERRED_CALL).map(|mark| ToolUseId::new(mark.tool_use_id)))
 }
 
-/// Takes the end of a history away that is this call alone and the result that was made up for it.
+/// Removes the end of a history if it is this call alone and the synthetic result for it, and returns the call's
+/// message.
 fn take_deferred_call(messages: &mut Vec<Message>, repairs: &mut Vec<Damage>, call: &ToolUseId) -> Option<Message> {
     let [.., asking, answer] = messages.as_slice() else { return None };
     let calls: Vec<_> = asking.tool_uses().map(|parts| parts.id.into_owned()).collect();

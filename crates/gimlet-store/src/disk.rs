@@ -1,4 +1,4 @@
-//! The file layer under a transcript: the few system calls that decide what survives a crash.
+//! File layer under a transcript: the few system calls that decide what survives a crash.
 //!
 //! It is a trait so that tests can record, tear and refuse each call. Implementations add no buffering and no retries
 //! of their own: one `write` here is one `write(2)` there.
@@ -18,28 +18,29 @@ use crate::symlinks::refuse_symlinks;
 pub trait Disk: Send + Sync {
     /// Makes a directory and its missing parents, for the owner only.
     fn create_dirs(&self, dir: &Path) -> io::Result<()>;
-    /// Opens a file for appending and reading, for the owner only, never through a link.
+    /// Opens a file for appending and reading, for the owner only, never through a symlink.
     fn open_append(&self, path: &Path) -> io::Result<Arc<dyn LogFile>>;
-    /// Gives a draft its name, unless somebody has written to a file of that name by now; says whether it has it.
+    /// Renames a draft to its final name, unless a file of that name has content by now; returns true if it was
+    /// renamed.
     fn publish_draft(&self, draft: &Path, path: &Path) -> io::Result<bool>;
     fn remove_file(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
 
-/// An open file that is only ever appended to.
+/// Open file that is only ever appended to.
 pub trait LogFile: Send + Sync {
-    /// One `write(2)` at the end of the file; may write less than it was given.
+    /// Appends by one `write(2)` at the end of the file; may write fewer bytes than passed.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
     fn size(&self) -> io::Result<u64>;
-    /// Whether somebody removed it: what is written into it then is lost when it is closed.
+    /// Returns true if the file was removed: data written to it is lost when it is closed.
     fn is_removed(&self) -> io::Result<bool>;
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Waits until everything appended so far is on stable storage.
     fn sync_data(&self) -> io::Result<()>;
 }
 
-/// The machine's own file system.
+/// File system of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
@@ -55,7 +56,7 @@ impl Disk for RealDisk {
     fn publish_draft(&self, draft: &Path, path: &Path) -> io::Result<bool> {
         match rustix::fs::renameat_with(CWD, draft, CWD, path, RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(true),
-            // The last ones are of file systems that cannot do both in one step.
+            // The last ones come from file systems that cannot do both in one step.
             Err(Errno::EXIST | Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
             Err(error) => return Err(error.into()),
         }
@@ -112,11 +113,11 @@ pub fn create_private_dirs(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// Opens a file that only its owner may read. A link in its place is refused, and so is anything but a plain file;
-/// an older file with looser rights is tightened.
+/// Opens a file that only its owner may read. Returns an error for a symlink and for anything but a regular file; the
+/// mode of an older file is tightened.
 pub(crate) fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     refuse_symlinks(path)?;
-    // Without NONBLOCK a pipe planted under this name would hold us for ever.
+    // Without NONBLOCK a pipe planted under this name would block forever.
     let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = options.mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)?;
     let metadata = file.metadata()?;
@@ -129,8 +130,8 @@ pub(crate) fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result
     Ok(file)
 }
 
-/// Opens a file to read it. What is no plain file is refused, also where it is a symlink to something else: a pipe would
-/// hold us until somebody writes into it, and a device has no end. Files of sessions are not reached through symlinks.
+/// Opens a file for reading. Returns an error unless it is a regular file, and for symlinks: a pipe would block until
+/// it has a writer, and a device has no end. Session files are never reached through symlinks.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     refuse_symlinks(path)?;
     let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -145,7 +146,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     Err(io::Error::new(ErrorKind::InvalidInput, what))
 }
 
-/// The text of a small plain file, such as those that git keeps its state in.
+/// Reads the text of a small regular file, such as git's state files.
 pub fn read_small_file(path: &Path) -> io::Result<String> {
     const LONGEST: u64 = 1 << 20;
     let mut text = String::new();

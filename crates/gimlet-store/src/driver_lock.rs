@@ -1,25 +1,26 @@
-//! Who drives a session: an advisory lock on a side file, tied to the open file description.
+//! Driver lock of a session: an advisory lock on a side file, tied to the open file description.
 //!
-//! The kernel lets go of it when the process ends in any way, so there are no stale locks to reason about. Reading a
-//! transcript and appending metadata to it need no lock.
+//! The kernel releases it when the process ends in any way, so there are no stale locks. Reading a transcript and
+//! appending metadata to it need no lock.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
 
 use crate::disk::{create_private_dirs, open_private};
 
-/// Held by the one process that runs turns in a session.
+/// Lock held by the one process that runs turns in a session.
 #[derive(Debug)]
 pub(crate) struct DriverLock {
     _file: File,
 }
 
-/// What came of trying to become the driver.
+/// Result of trying to become the driver.
 pub(crate) enum LockClaim {
     Held(DriverLock),
-    /// Someone else drives the session.
+    /// Another process drives the session.
     Busy,
-    /// The lock file cannot be made or locked here (a read-only home, say); nobody else can hold it either.
+    /// The lock file cannot be made or locked here (a read-only home, for example); no other process can hold it
+    /// either.
     Unavailable,
 }
 

@@ -1,6 +1,6 @@
-//! The shape of entries on disk: members in their fixed order, rendered once to one line of compact JSON.
+//! Format of entries on disk: members in their fixed order, rendered once to one line of compact JSON.
 //!
-//! Scanners of other programs search these lines as bytes, so the order, the names and the absence of white space are
+//! Scanners of other programs search these lines as bytes, so the order, the names and the absence of whitespace are
 //! part of the format. Blocks and tool outputs are spliced in as the exact JSON they already are.
 
 use std::borrow::Cow;
@@ -11,33 +11,34 @@ use serde_json::value::RawValue;
 
 use crate::checkpoints::FileBackup;
 
-/// What is attached below a call that waits.
+/// Attachment type for a call that is deferred.
 pub(crate) const DEFERRED_CALL: &str = "deferred_tool_use";
-/// The attachment that says that such a call is about to run, and must not be run again.
+/// Attachment type for a deferred call that is about to run, and must not be run again.
 pub(crate) const RESUMED_CALL: &str = "deferred_tool_use_resumed";
 
-/// The member of a user entry that was not sent with what stands before it, although nothing else stands between them.
+/// Member of a user entry that was not sent together with the user entry right before it.
 pub(crate) const APART: &str = "gimletApart";
 
-/// What every chain entry of a session says about where it was written.
+/// Context that every chain entry of a session records.
 #[derive(Clone, Debug, Default)]
 pub struct EntryStamp {
     pub cwd: String,
     pub git_branch: String,
-    /// What started the session: `cli` in a terminal, `sdk-cli` for print mode, `sdk-py`, … as the host says.
+    /// Program that started the session: `cli` in a terminal, `sdk-cli` for print mode, `sdk-py`, … as set by the
+    /// host.
     pub entrypoint: Option<String>,
 }
 
-/// Which file an entry is for.
+/// File that an entry is for.
 #[derive(Clone, Copy)]
 pub(crate) struct EntryContext<'a> {
     pub(crate) session: &'a str,
-    /// The subagent whose own file this is.
+    /// Subagent whose own file this is.
     pub(crate) agent: Option<&'a str>,
     pub(crate) stamp: &'a EntryStamp,
 }
 
-/// The links and the time of one entry.
+/// Links and time of one entry.
 #[derive(Clone, Copy)]
 pub(crate) struct EntryLinks<'a> {
     pub(crate) uuid: &'a str,
@@ -69,7 +70,7 @@ struct EntryFoot<'a> {
     timestamp: &'a str,
 }
 
-/// A line under construction: `{` has been written, members follow.
+/// Line under construction: `{` has been written, members follow.
 struct EntryLine(String);
 
 impl EntryLine {
@@ -147,7 +148,7 @@ fn to_json(value: &(impl Serialize + ?Sized)) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }
 
-/// What kind of user entry it is, beyond an ordinary prompt.
+/// Kind of a user entry, beyond an ordinary prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UserEntryKind {
     #[default]
@@ -158,18 +159,18 @@ pub enum UserEntryKind {
     CompactSummary,
 }
 
-/// The answer half of a user entry that carries a tool result.
+/// Fields of a user entry that carries a tool result.
 #[derive(Clone, Copy)]
 pub(crate) struct ResultEntryFields<'a> {
     pub(crate) source_assistant: Option<&'a str>,
     pub(crate) tool_use_result: Option<&'a RawValue>,
 }
 
-/// The content of a user message: one string where it was given as one, else its blocks.
+/// Renders the content of a user message: one string where it was passed as one, else its blocks.
 pub(crate) fn render_user_content(blocks: &[Block], plain: bool) -> String {
     if let ([block], true) = (blocks, plain)
         && let Some(text) = block.as_text()
-        // Reading the string back must give this very block; one with odd escapes is kept as a block.
+        // Parsing the string again must return this very block; one with unusual escapes is kept as a block.
         && Block::text(&text) == *block
     {
         return to_json(&text);
@@ -190,12 +191,12 @@ fn render_block_array(blocks: &[Block]) -> String {
     json
 }
 
-/// What a user entry says besides its content.
+/// Fields of a user entry besides its content.
 #[derive(Default)]
 pub(crate) struct UserEntryFields<'a> {
     pub(crate) origin: Option<&'a PromptOrigin>,
     pub(crate) answer: Option<ResultEntryFields<'a>>,
-    /// What stands before it was sent without it: it begins a message of its own.
+    /// True if the entries before it were sent without it: it begins a message of its own.
     pub(crate) starts_message: bool,
 }
 
@@ -227,7 +228,7 @@ pub(crate) fn render_user(
     line.finish()
 }
 
-/// What an assistant entry says besides its block.
+/// Fields of an assistant entry besides its block.
 #[derive(Clone, Debug, Default)]
 pub struct AssistantHead {
     /// Shared by all blocks of one reply.
@@ -238,7 +239,7 @@ pub struct AssistantHead {
     pub stop_reason: Option<String>,
     pub stop_sequence: Option<String>,
     pub usage: TokenUsage,
-    /// The text is gimlet's own report of a failed request, not the model's.
+    /// True if the text is gimlet's own report of a failed request, not the model's.
     pub is_api_error: bool,
 }
 
@@ -333,7 +334,7 @@ impl From<&TokenUsage> for WireUsage {
     }
 }
 
-/// What became of a call that has no result yet: [`DEFERRED_CALL`] or [`RESUMED_CALL`].
+/// Renders the state of a call that has no result yet: [`DEFERRED_CALL`] or [`RESUMED_CALL`].
 pub(crate) fn render_open_call(place: EntryContext<'_>, links: EntryLinks<'_>, state: &str, call: &str) -> String {
     // Two texts always are a JSON object.
     let json = serde_json::json!({ "type": state, "toolUseId": call }).to_string();
@@ -360,10 +361,10 @@ pub(crate) fn render_system(place: EntryContext<'_>, links: EntryLinks<'_>, subt
     line.finish()
 }
 
-/// What a compaction did, as the boundary records it.
+/// Result of a compaction, as the boundary records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactionRecord {
-    /// Asked for by a person rather than by the size of the conversation.
+    /// True if the user asked for it rather than the size of the conversation.
     pub manual: bool,
     pub pre_tokens: u64,
     pub post_tokens: u64,
@@ -399,7 +400,7 @@ pub(crate) fn render_compact_boundary(
     line.finish()
 }
 
-/// A metadata entry with one string member: `{"type":…,"<name>":…,"sessionId":…}`.
+/// Renders a metadata entry with one string member: `{"type":…,"<name>":…,"sessionId":…}`.
 pub(crate) fn render_metadata(kind: &str, name: &str, value: &str, session: &str) -> String {
     let mut line = EntryLine("{".to_owned());
     line.add_string("type", kind);
@@ -417,7 +418,7 @@ pub(crate) fn render_last_prompt(prompt: &str, leaf: &str, session: &str) -> Str
     line.finish()
 }
 
-/// Something that happens to the prompts that wait for their turn.
+/// Renders a change to the queue of prompts.
 pub(crate) fn render_queue_operation(operation: &str, content: Option<&str>, session: &str) -> String {
     let mut line = EntryLine("{".to_owned());
     line.add_string("type", "queue-operation");
@@ -430,7 +431,7 @@ pub(crate) fn render_queue_operation(operation: &str, content: Option<&str>, ses
     line.finish()
 }
 
-/// Where what files held at a prompt is kept. `update`: more of them than when this was last said.
+/// Renders the backups of files at a prompt. `update`: there are more of them than in the previous record.
 pub(crate) fn render_file_history(prompt: &str, backups: &[FileBackup<'_>], update: bool) -> String {
     let now = current_timestamp();
     let mut tracked = EntryLine("{".to_owned());
@@ -454,7 +455,8 @@ pub(crate) fn render_file_history(prompt: &str, backups: &[FileBackup<'_>], upda
     line.finish()
 }
 
-/// The tool list is kept as a string: its bytes survive as they are, and no scanner mistakes a schema's member for ours.
+/// Renders the frozen system prompt and tool list. The tool list is kept as a string: its bytes survive as they are,
+/// and no scanner mistakes a schema's member for ours.
 pub(crate) fn render_frozen_prefix(system: &[String], tools_json: &str, session: &str) -> String {
     let mut line = EntryLine("{".to_owned());
     line.add_string("type", "gimlet-frozen");
@@ -464,7 +466,7 @@ pub(crate) fn render_frozen_prefix(system: &[String], tools_json: &str, session:
     line.finish()
 }
 
-/// An entry of gimlet's own with one JSON value: `{"type":…,"value":…,"sessionId":…}`.
+/// Renders an entry of gimlet's own with one JSON value: `{"type":…,"value":…,"sessionId":…}`.
 pub(crate) fn render_own_entry(kind: &str, value: &impl Serialize, session: &str) -> String {
     let mut line = EntryLine("{".to_owned());
     line.add_string("type", kind);
@@ -473,7 +475,7 @@ pub(crate) fn render_own_entry(kind: &str, value: &impl Serialize, session: &str
     line.finish()
 }
 
-/// A prompt as lists show it: one line, at most 200 characters.
+/// Returns a prompt as lists show it: one line, at most 200 characters.
 pub(crate) fn to_one_line(text: &str) -> String {
     const MAX: usize = 200;
     let flat: Cow<'_, str> =
@@ -485,7 +487,7 @@ pub(crate) fn to_one_line(text: &str) -> String {
     }
 }
 
-/// Now, as entries and the public wire write it: ISO 8601 in UTC with milliseconds.
+/// Returns the current time as entries and the public wire write it: ISO 8601 in UTC with milliseconds.
 pub fn current_timestamp() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with session records, said with the path and the deed.
+//! Errors of session records, with the path and the failed operation.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gimlet_proto::EntryId;
 
-/// A transcript could not be opened, written or made durable. Nothing that was stored before is harmed by any of these.
+/// Failure to open, write or sync a transcript. Records that were stored before are not affected by any of these.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum TranscriptError {
     #[error("another process is working in this session ({}); fork the session or wait for it to end", path.display())]
@@ -29,7 +29,7 @@ pub enum TranscriptError {
 }
 
 impl TranscriptError {
-    /// The system's reason, when there is one: `StorageFull`, `QuotaExceeded`, `ReadOnlyFilesystem` and so on.
+    /// Returns the system's reason, when there is one: `StorageFull`, `QuotaExceeded`, `ReadOnlyFilesystem` and so on.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         match self {
             TranscriptError::Busy { .. } | TranscriptError::Exists { .. } | TranscriptError::Removed { .. } => None,
@@ -41,7 +41,7 @@ impl TranscriptError {
     }
 }
 
-/// A transcript could not be read at all. Damage inside a readable file is not an error, see [`crate::Damage`].
+/// Failure to read a transcript at all. Damage inside a readable file is not an error, see [`crate::Damage`].
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error("cannot read the transcript {}: {source}", path.display())]
@@ -54,15 +54,15 @@ pub enum LoadError {
     )]
     TooLarge {
         path: PathBuf,
-        /// What its entries take in the file.
+        /// Size of its entries in the file.
         bytes: u64,
         limit: u64,
-        /// The last entry up to which it fits into any model.
+        /// Last entry up to which it fits into any model.
         fits_up_to: Option<EntryId>,
     },
 }
 
-/// A session could not be copied.
+/// Failure to copy a session.
 #[derive(Debug, thiserror::Error)]
 pub enum ForkError {
     #[error(transparent)]

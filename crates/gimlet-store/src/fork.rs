@@ -1,7 +1,7 @@
-//! Copying a session: the kept entries under a new id, the source untouched.
+//! Copies a session: the kept entries under a new id, the source untouched.
 //!
-//! Entries keep their own ids and blocks byte for byte; only the session they belong to changes, and each says what it
-//! was copied from. The copy appears under its name whole or not at all.
+//! Entries keep their own ids and blocks byte for byte; only the session id changes, and each entry names its source.
+//! The copy appears under its name whole or not at all.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -16,7 +16,7 @@ use crate::raw_members::RawJsonMembers;
 use crate::transcript_index::RecordSpan;
 use crate::{ForkError, LoadError};
 
-/// What a copy holds.
+/// Contents of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForkSummary {
     pub entries: usize,
@@ -64,8 +64,8 @@ fn write_copy(
     File::open(dir)?.sync_all()
 }
 
-/// Gives a finished file its name without replacing one that appeared meanwhile: a link refuses where a rename
-/// would not. Only file systems without links are left with the rename.
+/// Moves a finished file to its name without replacing one that appeared meanwhile: a hard link fails where a rename
+/// would not. Only file systems without hard links use the rename.
 pub fn rename_without_replacing(unfinished: &Path, path: &Path) -> io::Result<()> {
     match std::fs::hard_link(unfinished, path) {
         Ok(()) => std::fs::remove_file(unfinished),
@@ -92,7 +92,7 @@ fn copy_lines(
     out.flush()
 }
 
-/// One line of the copy: every member as it was, the session replaced, the origin added.
+/// Writes one line of the copy: every member as it was, the session replaced, the origin added.
 fn copy_entry(line: &[u8], source: &SessionFiles, target: &SessionFiles, out: &mut Vec<u8>) {
     out.push(b'{');
     let mut member = |key: &[u8], value: &[u8]| {

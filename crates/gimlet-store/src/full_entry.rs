@@ -1,6 +1,6 @@
-//! One entry of the live conversation, read in full.
+//! Entry of the live conversation, read in full.
 //!
-//! Only what is sent to a model again must be well-formed; a damaged member beside it loses nothing.
+//! Only members that are sent to a model again must be well-formed; damage in others loses nothing.
 
 use gimlet_proto::{Block, EntryId};
 use serde_json::value::RawValue;
@@ -14,14 +14,14 @@ pub(crate) struct FullEntry {
     pub(crate) link: ChainLink,
     pub(crate) kind: EntryKind,
     pub(crate) entry: EntryId,
-    /// Which reply the blocks belong to.
+    /// Key of the reply that the blocks belong to.
     pub(crate) message: EntryKey,
     pub(crate) blocks: Vec<Block>,
-    /// It was not sent with what stands before it.
+    /// True if it was not sent together with the entry before it.
     pub(crate) starts_message: bool,
-    /// Some of the content was not usable.
+    /// True if some of the content was not usable.
     pub(crate) bad_blocks: bool,
-    /// The blocks are no longer what the file has.
+    /// True if the blocks differ from those in the file.
     pub(crate) changed: bool,
     pub(crate) model: Option<String>,
     pub(crate) mode: Option<String>,
@@ -29,12 +29,13 @@ pub(crate) struct FullEntry {
 }
 
 impl FullEntry {
-    /// Reads an entry for a request. A report of a failed request is for people; the model never said it.
+    /// Parses an entry for a request. The report of a failed request is skipped: it is for display and did not come
+    /// from the model.
     pub(crate) fn parse(line: &[u8], link: ChainLink, kind: EntryKind) -> Option<FullEntry> {
         Self::parse_entry(line, link, kind, false)
     }
 
-    /// Reads an entry for people.
+    /// Parses an entry for display.
     pub(crate) fn parse_for_display(line: &[u8], link: ChainLink, kind: EntryKind) -> Option<FullEntry> {
         Self::parse_entry(line, link, kind, true)
     }
@@ -77,7 +78,7 @@ impl FullEntry {
         for (key, value) in RawJsonMembers::new(message) {
             match key {
                 b"content" => content = Some(value),
-                // The first, as in the pass over the file, which does not look any further.
+                // The first one counts, as in the pass over the file, which reads no further.
                 b"id" => id = id.or(Some(value)),
                 b"model" => self.model = parse_string(value).filter(|model| !model.starts_with('<')),
                 _ => {}
@@ -102,17 +103,17 @@ impl FullEntry {
     }
 }
 
-/// The structured output in an entry.
+/// Returns the structured output in an entry.
 pub(crate) fn find_tool_output(line: &[u8]) -> Option<&[u8]> {
     last_member(line, b"toolUseResult")
 }
 
-/// The id of an entry.
+/// Returns the id of an entry.
 pub(crate) fn find_uuid(line: &[u8]) -> Option<EntryId> {
     parse_string(last_member(line, b"uuid")?).map(EntryId::new)
 }
 
-/// Of several members with one name the last counts, here as in every other reading of an entry.
+/// Returns the last member of this name, which is the one that counts in every other reading of an entry.
 fn last_member<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     RawJsonMembers::new(line).filter(|(key, _)| *key == name).last().map(|(_, value)| value)
 }

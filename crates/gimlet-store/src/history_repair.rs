@@ -1,9 +1,9 @@
-//! Making any history valid to send: every call answered once, right behind it; no empty texts; no words while a tool of
-//! the vendor's runs.
+//! Repair of any history so that it can be sent: every call has one result, right behind it; no empty texts; no user
+//! text while a server tool runs.
 //!
-//! Messages of one role may follow each other: the API reads them as one, and what was sent like that stays like that.
-//! Pure, and cheap when there is nothing to do: only messages behind the part that was checked before are looked at.
-//! That part is never touched, because it has been sent and its bytes are bound by caches and signatures.
+//! Messages of one role may follow each other: the API reads them as one, and messages that were sent like that stay
+//! like that. Pure, and cheap when there is nothing to do: only messages behind the part that was checked before are
+//! checked. That part is never changed, because it has been sent and its bytes are bound by caches and signatures.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
@@ -14,12 +14,13 @@ use serde_json::value::RawValue;
 
 use crate::damage::Damage;
 
-/// What the model is told about a call whose result was lost.
+/// Result for the model of a call whose own result was lost.
 pub const INTERRUPTED_CALL: &str = "This call was interrupted before its result was recorded. It may have run, wholly or in part; check before repeating it.";
-/// What stands first when the beginning of a conversation is lost.
+/// First text of a conversation whose beginning is lost.
 pub const MISSING_START: &str = "(The beginning of this conversation could not be recovered.)";
 
-/// Repairs the messages from `checked` on and says what was done. A valid history comes back as it is.
+/// Repairs the messages from `checked` on and returns them with the damage found. A valid history is returned
+/// unchanged.
 pub fn repair_messages(mut messages: Vec<Message>, checked: usize) -> (Vec<Message>, Vec<Damage>) {
     let checked = checked.min(messages.len());
     if is_sendable(&messages, checked) {
@@ -40,7 +41,7 @@ pub fn repair_messages(mut messages: Vec<Message>, checked: usize) -> (Vec<Messa
     (messages, damage)
 }
 
-/// Whether the messages from `checked` on can be sent behind the others. Looks at those alone.
+/// Returns true if the messages from `checked` on can be sent behind the others. Checks those alone.
 pub fn is_sendable<M: Borrow<Message>>(messages: &[M], checked: usize) -> bool {
     if checked == 0 && messages.first().is_some_and(|first| !may_begin_history(first.borrow())) {
         return false;
@@ -81,7 +82,8 @@ fn tool_call_ids(message: &Message) -> impl Iterator<Item = &str> {
     message.blocks.iter().filter(|block| block.kind() == BlockKind::ToolUse).map(|block| block.id().unwrap_or(""))
 }
 
-/// Whether a user message begins with exactly the results of the calls before it, in their order, and has no others.
+/// Returns true if a user message begins with exactly the results of the calls before it, in their order, and has no
+/// others.
 fn is_exact_answer(before: Option<&Message>, message: &Message) -> bool {
     let results = message.blocks.iter().take_while(|block| block.kind() == BlockKind::ToolResult);
     let count = results.clone().count();
@@ -90,22 +92,22 @@ fn is_exact_answer(before: Option<&Message>, message: &Message) -> bool {
     rest_is_free && asked.map(Some).eq(results.map(Block::id))
 }
 
-/// Whether a message says more than results behind a reply of which a tool of the vendor's still runs. No server takes that
-/// where the reply has calls of other tools too.
+/// Returns true if a message has more than results while a server tool of the reply before it is unfinished. No server
+/// accepts that where the reply has calls of other tools too.
 fn is_overtaking_server_tool(reply: &Message, message: &Message) -> bool {
     let says_more = || message.blocks.iter().any(|block| block.kind() != BlockKind::ToolResult);
     reply.has_tool_use() && unfinished_server_calls(reply).next().is_some() && says_more()
 }
 
-/// The calls of the vendor's tools whose results are not in the reply.
+/// Returns the calls of server tools whose results are not in the reply.
 fn unfinished_server_calls(reply: &Message) -> impl Iterator<Item = &Block> {
     let of = |kind| reply.blocks.iter().filter(move |block| block.kind() == kind);
     of(BlockKind::ServerToolUse)
         .filter(move |call| of(BlockKind::ServerToolResult).all(|result| result.id() != call.id()))
 }
 
-/// Drops calls of the vendor's tools that somebody's words did not wait for. Their results would come with the next reply,
-/// which answers the words instead.
+/// Drops unfinished calls of server tools that are followed by a user's text. Their results would come with the next
+/// reply, which answers the text instead.
 fn drop_overtaken_calls(messages: &mut [Message], damage: &mut Vec<Damage>) {
     for at in 1..messages.len() {
         let (reply, message) = (&messages[at - 1], &messages[at]);
@@ -125,7 +127,8 @@ fn may_begin_history(message: &Message) -> bool {
     message.role == Role::User || message.blocks.first().is_some_and(|block| block.kind() == BlockKind::Compaction)
 }
 
-/// Whether an API would refuse this as an empty text. A text that cannot be decoded (half a surrogate pair) is not.
+/// Returns true if an API would reject this as an empty text. A text that cannot be decoded (half a surrogate pair) is
+/// not empty.
 fn is_blank_text(block: &Block) -> bool {
     #[derive(Deserialize)]
     struct TextBlock<'a> {
@@ -140,7 +143,7 @@ fn is_blank_text(block: &Block) -> bool {
     serde_json::from_str::<String>(text.get()).is_ok_and(|text| text.trim().is_empty())
 }
 
-/// Whether a call has all that an API asks of one.
+/// Returns true if a call has all members that an API requires.
 fn is_valid_call(block: &Block) -> bool {
     block
         .as_tool_use()
@@ -151,7 +154,8 @@ fn is_valid_id(id: &str) -> bool {
     !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
-/// Drops blank texts, calls with unusable or repeated ids, results in replies, and messages left with nothing.
+/// Drops whitespace-only texts, calls with unusable or repeated ids, results in replies, and messages that become
+/// empty.
 fn drop_unusable_blocks(messages: Vec<Message>, damage: &mut Vec<Damage>) -> Vec<Message> {
     let mut seen: HashSet<String> = HashSet::new();
     let mut kept: Vec<Message> = Vec::with_capacity(messages.len());
@@ -180,8 +184,8 @@ fn drop_unusable_blocks(messages: Vec<Message>, damage: &mut Vec<Damage>) -> Vec
     kept
 }
 
-/// Adds a message. Two of the user's that meet because the reply between them is gone become one, as they would be read
-/// from a file without it.
+/// Adds a message. Two user messages that become adjacent because the reply between them is gone are joined, as they
+/// would be when read from a file without it.
 fn push_or_join(messages: &mut Vec<Message>, message: Message, gone: bool) {
     match messages.last_mut() {
         Some(last) if gone && last.role == Role::User && message.role == Role::User => {
@@ -234,7 +238,7 @@ fn pair_results(messages: Vec<Message>, checked: usize, damage: &mut Vec<Damage>
     paired
 }
 
-/// A user message that answers nothing: results in it are orphans, and with them gone it may be empty.
+/// Adds a user message that follows no calls: results in it are orphans, and without them it may be empty.
 fn push_without_results(paired: &mut Vec<Message>, mut message: Message, damage: &mut Vec<Damage>) {
     message.blocks.retain(|block| {
         let orphan = block.kind() == BlockKind::ToolResult;
@@ -250,7 +254,7 @@ fn push_without_results(paired: &mut Vec<Message>, mut message: Message, damage:
     }
 }
 
-/// The blocks of the message that answers `open`: one result for each call in order, then everything else.
+/// Returns the blocks of the message that follows `open`: one result for each call in order, then everything else.
 fn build_answer(open: &Message, blocks: Vec<Block>, damage: &mut Vec<Damage>) -> Vec<Block> {
     let asked: Vec<&str> = tool_call_ids(open).collect();
     let place: HashMap<&str, usize> = asked.iter().enumerate().map(|(at, call)| (*call, at)).collect();

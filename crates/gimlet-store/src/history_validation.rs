@@ -1,7 +1,7 @@
-//! Everything that a server demands of a history, checked over all of it.
+//! Complete validation of a history against all requirements of a server.
 //!
-//! What is checked before every request is [`is_sendable_part`], which looks at new messages only and at what can be mended.
-//! This is the whole list, for whoever can afford to look at everything: builds with assertions, and tests.
+//! The check before every request is [`is_sendable`], which covers new messages and repairable faults only. This is
+//! the complete check, for builds with assertions, and tests.
 
 use std::borrow::Borrow;
 
@@ -10,18 +10,18 @@ use gimlet_proto::{Message, Role};
 use crate::history_repair::is_sendable;
 use crate::sendable_blocks::{self, BlockCheck};
 
-/// What no server takes, and where.
+/// Fault that no server accepts, with its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidHistory {
-    /// Calls, results, empty texts or the first or last message do not stand as they must, or words do not wait for a tool
-    /// of the vendor's that still runs.
+    /// Calls, results, empty texts or the first or last message are out of order, or a user's text does not wait for a
+    /// server tool that still runs.
     Order,
-    /// An image is none, of a kind that no server takes or another than it says; or a result or another block has a
-    /// shape that no server takes, or a cache mark of its own beside those that every request sets.
+    /// An image is invalid, of an unsupported or mislabelled type; or a result or another block has an invalid shape,
+    /// or a cache mark of its own beside those that every request sets.
     Block { message: usize, block: usize },
 }
 
-/// What no server would take of these messages; `None` when they can be sent.
+/// Returns the first fault that no server would accept; `None` when the messages can be sent.
 pub fn find_invalid<M: Borrow<Message>>(messages: &[M]) -> Option<InvalidHistory> {
     if !is_sendable(messages, 0) {
         return Some(InvalidHistory::Order);

@@ -1,4 +1,4 @@
-//! The images of a conversation: which of them can be sent, and what stands in the place of those that cannot.
+//! Images of a conversation: checks whether they can be sent, and replaces those that cannot.
 
 use gimlet_proto::{Block, BlockKind, Message, SendableImage};
 use memchr::memmem;
@@ -7,10 +7,10 @@ use serde_json::value::RawValue;
 
 use crate::sendable_blocks::{content_parts, json_member, replace_block_content};
 
-/// What came of looking at an image.
+/// Result of checking an image.
 pub(crate) enum ImageCheck {
     Fine,
-    /// It is an image of another type than it says; this is the same one with the right label.
+    /// Image of another type than its label; holds the block with the right label.
     Mislabelled(Block),
     Unusable(&'static str),
 }
@@ -32,7 +32,7 @@ fn parse_source(json: &str) -> Option<ImageBlockSource> {
     serde_json::from_str::<ImageBlockJson>(json).ok().map(|image| image.source)
 }
 
-/// Whether an image can be sent.
+/// Checks whether an image can be sent.
 pub(crate) fn check_image(json: &str) -> ImageCheck {
     const NO_SOURCE: ImageCheck = ImageCheck::Unusable("it has no readable source");
     let Some(source) = parse_source(json) else { return NO_SOURCE };
@@ -46,7 +46,7 @@ pub(crate) fn check_image(json: &str) -> ImageCheck {
     }
 }
 
-/// The images that this block carries itself or in a result, as far as their data is here.
+/// Returns the images in this block or in its result, as far as their data is inline.
 pub fn images_in_block(block: &Block) -> Vec<SendableImage> {
     let look = |json: &str| {
         SendableImage::from_base64(&parse_source(json).filter(|source| source.r#type == "base64")?.data).ok()
@@ -61,7 +61,7 @@ pub fn images_in_block(block: &Block) -> Vec<SendableImage> {
     }
 }
 
-/// The block with a note in the place of every image that is not wanted; nothing when it has none.
+/// Returns the block with a note in place of every unwanted image; `None` when it has none.
 pub(crate) fn replace_images(
     block: &Block,
     mut why_not: impl FnMut(SendableImage) -> Option<&'static str>,
@@ -89,10 +89,10 @@ pub(crate) fn replace_images(
     }
 }
 
-/// Leaves out the oldest images beyond so many; says how many those were.
+/// Removes the oldest images beyond `most`; returns the number removed.
 pub fn keep_newest_images(messages: &mut [Message], most: usize) -> usize {
     let blocks = || messages.iter().flat_map(|message| &message.blocks);
-    // Looking at an image takes time, and nearly no conversation has so many.
+    // Checking an image takes time, and nearly no conversation has so many.
     let mentioned = |block: &Block| match block.kind() {
         BlockKind::Image => 1,
         BlockKind::ToolResult => memmem::find_iter(block.json().as_bytes(), b"\"image\"").count(),
@@ -108,7 +108,7 @@ pub fn keep_newest_images(messages: &mut [Message], most: usize) -> usize {
     surplus
 }
 
-/// The messages that have the oldest images, so many of them, with a note in the place of each, by their position.
+/// Returns the messages with the oldest images, each image replaced by a note, by their position.
 pub fn replace_oldest_images<'a>(
     messages: impl IntoIterator<Item = &'a Message>,
     count: usize,
@@ -134,7 +134,7 @@ pub fn replace_oldest_images<'a>(
     changed
 }
 
-/// The block with a note in the place of every image and document; nothing when it has none.
+/// Returns the block with a note in place of every image and document; `None` when it has none.
 pub fn replace_attachments(block: &Block, why: &str) -> Option<Block> {
     match block.kind() {
         BlockKind::Image | BlockKind::Document => Some(omitted_image_note(why)),
@@ -154,7 +154,7 @@ pub fn replace_attachments(block: &Block, why: &str) -> Option<Block> {
     }
 }
 
-/// The text in the place of an image.
+/// Returns the note in place of an image.
 pub(crate) fn omitted_image_note(why: &str) -> Block {
     Block::text(&format!("(An image stood here. It could not be sent: {why}.)"))
 }
@@ -169,7 +169,7 @@ pub(crate) mod tests {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
 
-    /// The smallest thing that looks like a PNG of this size.
+    /// Returns the smallest data that passes for a PNG of this size.
     pub(crate) fn png(width: u32, height: u32) -> String {
         let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
         bytes.extend(width.to_be_bytes());

@@ -1,7 +1,7 @@
-//! Where things are: the config home, project folders and the files of a session.
+//! File layout: the config home, project folders and the files of a session.
 //!
-//! Pure path arithmetic except for resolving links of a working directory. Nothing is created here, and the names must
-//! stay equal to what the public SDK helpers compute, character for character.
+//! Pure path arithmetic except for resolving symlinks of a working directory. Nothing is created here, and the names
+//! must stay equal to those of the public SDK helpers, character for character.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ pub struct StoreLocations {
 /// The folder that holds the sessions of one working directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectDir {
-    /// The working directory, links resolved.
+    /// Working directory, symlinks resolved.
     cwd: PathBuf,
     dir: PathBuf,
 }
@@ -41,7 +41,8 @@ pub struct SessionFiles {
 }
 
 impl StoreLocations {
-    /// Takes the config home as the person named it; the name is normalised (NFC), links are not resolved.
+    /// Creates the layout for a config home as the user named it; the name is normalised (NFC), symlinks are not
+    /// resolved.
     pub fn new(config_home: &Path) -> Self {
         Self { home: config_home.to_str().map_or_else(|| config_home.to_owned(), |text| normalize_nfc(text).into()) }
     }
@@ -54,7 +55,7 @@ impl StoreLocations {
         self.home.join(PROJECTS)
     }
 
-    /// The project of a working directory. A directory that does not exist keeps the name it was given.
+    /// Returns the project of a working directory. A directory that does not exist keeps its name as passed.
     pub fn project(&self, cwd: &Path) -> ProjectDir {
         let real = std::fs::canonicalize(cwd).unwrap_or_else(|_| cwd.to_owned());
         let dir = self.projects_root().join(project_key(&real.to_string_lossy()));
@@ -67,13 +68,13 @@ impl ProjectDir {
         &self.cwd
     }
 
-    /// The folder that new sessions are written to.
+    /// Returns the folder that new sessions are written to.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The folders that may hold sessions of this project: the exact one, or for a shortened name every folder with
-    /// the same visible part (another program may have hashed the path differently).
+    /// Returns the folders that may hold sessions of this project: the exact one, or for a shortened name every folder
+    /// with an equal visible part (another program may have hashed the path differently).
     pub fn existing_dirs(&self) -> Vec<PathBuf> {
         if self.dir.is_dir() {
             return vec![self.dir.clone()];
@@ -97,7 +98,7 @@ impl ProjectDir {
 }
 
 impl SessionFiles {
-    /// The files of the session whose transcript is at `path`, if that is a session's file name.
+    /// Returns the files of the session whose transcript is at `path`; `None` if that is not a session's file name.
     pub fn from_transcript(path: &Path) -> Option<Self> {
         let id = session_id_from_path(path)?;
         Some(Self { project_dir: path.parent()?.to_owned(), id })
@@ -111,38 +112,39 @@ impl SessionFiles {
         self.project_dir.join(format!("{}.jsonl", self.id))
     }
 
-    /// The directory beside the transcript.
+    /// Returns the directory beside the transcript.
     pub fn side_dir(&self) -> PathBuf {
         self.project_dir.join(self.id.as_str())
     }
 
-    /// Where results that are too large for the conversation go.
+    /// Returns the folder for results that are too large for the conversation.
     pub fn tool_results(&self) -> PathBuf {
         self.side_dir().join(TOOL_RESULTS)
     }
 
-    /// What was decided about the session's calls. Not named `.jsonl`: programs that look for transcripts take every such file.
+    /// Returns the path of the decision ledger. Not named `.jsonl`: programs that search for transcripts take every
+    /// such file.
     pub fn decisions(&self) -> PathBuf {
         self.side_dir().join("decisions.ndjson")
     }
 
-    /// The file whose lock says who drives the session.
+    /// Returns the file whose lock marks the session's driver.
     pub(crate) fn driver_lock(&self) -> PathBuf {
         self.side_dir().join("driver.lock")
     }
 
-    /// Whether some process runs turns in the session.
+    /// Returns true if some process runs turns in the session.
     pub fn is_driven(&self) -> bool {
         let lock = self.driver_lock();
         lock.exists() && matches!(DriverLock::claim(&lock), LockClaim::Busy)
     }
 
-    /// Where the transcripts of subagents are.
+    /// Returns the folder of subagents' transcripts.
     pub(crate) fn subagents(&self) -> PathBuf {
         self.side_dir().join("subagents")
     }
 
-    /// The transcripts of all subagents that left one, by the agents' ids.
+    /// Returns the transcripts of all subagents that have one, by the agents' ids.
     pub fn agent_transcripts(&self) -> Vec<(String, PathBuf)> {
         let mut found = Vec::new();
         collect_agent_transcripts(&self.subagents(), 0, &mut found);
@@ -150,12 +152,12 @@ impl SessionFiles {
         found
     }
 
-    /// A subagent's transcript.
+    /// Returns the path of a subagent's transcript.
     pub fn agent_transcript(&self, agent_id: &str) -> PathBuf {
         self.subagents().join(format!("agent-{agent_id}.jsonl"))
     }
 
-    /// The description beside a subagent's transcript.
+    /// Returns the path of the description beside a subagent's transcript.
     pub fn agent_meta(&self, agent_id: &str) -> PathBuf {
         self.subagents().join(format!("agent-{agent_id}.meta.json"))
     }
@@ -174,12 +176,12 @@ fn collect_agent_transcripts(dir: &Path, depth: usize, found: &mut Vec<(String, 
     }
 }
 
-/// A fresh session id.
+/// Creates a new session id.
 pub fn new_session_id() -> SessionId {
     SessionId::new(uuid::Uuid::new_v4().hyphenated().to_string())
 }
 
-/// The session that a transcript's file name stands for; other files are not sessions.
+/// Returns the session id in a transcript's file name; `None` for other files.
 pub(crate) fn session_id_from_path(path: &Path) -> Option<SessionId> {
     if path.extension()? != "jsonl" {
         return None;
@@ -188,7 +190,7 @@ pub(crate) fn session_id_from_path(path: &Path) -> Option<SessionId> {
     is_session_id(stem).then(|| SessionId::new(stem))
 }
 
-/// Whether this text has the form of a session id: a hyphenated UUID of either case.
+/// Returns true if this text has the form of a session id: a hyphenated UUID of either case.
 pub fn is_session_id(text: &str) -> bool {
     text.len() == 36
         && text.bytes().enumerate().all(|(at, byte)| match at {
@@ -197,7 +199,7 @@ pub fn is_session_id(text: &str) -> bool {
         })
 }
 
-/// The folder name of a project, from the resolved path of its directory.
+/// Returns the folder name of a project, from the resolved path of its directory.
 pub fn project_key(real_path: &str) -> String {
     let path = normalize_nfc(real_path);
     let mut key: String = path.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
@@ -213,7 +215,7 @@ pub(crate) fn normalize_nfc(text: &str) -> String {
     text.nfc().collect()
 }
 
-/// The 32-bit string hash of the reference, over code points, in base 36.
+/// Returns the 32-bit string hash of the reference, over code points, in base 36.
 fn path_hash(text: &str) -> String {
     let hash = text.chars().fold(0i32, |hash, c| hash.wrapping_mul(31).wrapping_add(c as i32));
     let mut rest = hash.unsigned_abs();

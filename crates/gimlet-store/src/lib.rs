@@ -1,7 +1,7 @@
-//! Everything gimlet writes about a session, and how it is found and read again.
+//! Session records: writing, finding and reading them.
 //!
-//! Transcripts are append-only lines of JSON that other programs read and add to at the same time; they are the truth,
-//! and no byte of them is ever rewritten here. Blocks go to disk and come back as the exact bytes they are. This room
+//! Transcripts are append-only lines of JSON that other programs read and append to concurrently; they are the source
+//! of truth, and no byte of them is ever rewritten here. Blocks are written and read back as exact bytes. This crate
 //! prints nothing, starts no process and reads no environment: paths and settings come in as values.
 
 mod added_dirs;

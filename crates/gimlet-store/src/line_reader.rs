@@ -1,4 +1,5 @@
-//! Lines of a file of any size through one buffer, each with its place; only the longest line must fit in memory.
+//! Reader of lines of a file of any size through one buffer, each with its offset; only the longest line must fit in
+//! memory.
 
 use std::io::{ErrorKind, Read, Result};
 
@@ -8,12 +9,12 @@ const CHUNK: usize = 1 << 20;
 
 /// One line, without its line break.
 pub(crate) struct FileLine<'a> {
-    /// Where it begins in the file.
+    /// Offset of its start in the file.
     pub(crate) at: u64,
     /// Counted from one.
     pub(crate) number: usize,
     pub(crate) bytes: &'a [u8],
-    /// Whether a line break follows.
+    /// True if a line break follows.
     pub(crate) ended: bool,
 }
 
@@ -33,7 +34,7 @@ impl<R: Read> LineReader<R> {
         Self { source, buffer: vec![0; CHUNK], start: 0, end: 0, offset: 0, number: 0, drained: false }
     }
 
-    /// How many bytes have been handed out.
+    /// Returns the number of bytes returned so far.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }

@@ -1,7 +1,7 @@
-//! Reading a transcript back: the live conversation, byte for byte, and what is known about the session.
+//! Loads a transcript: the live conversation, byte for byte, and the session's metadata.
 //!
-//! The file is passed over once cheaply (`index`), the live chain is chosen (`chain`), and only its lines are read and
-//! parsed. Memory follows the live part, not the file. Damage is tolerated, described and never fatal.
+//! The file is indexed in one cheap pass (`index`), the live chain is chosen (`chain`), and only its lines are read
+//! and parsed. Memory depends on the live part, not the file. Damage is tolerated, described and never fatal.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -24,28 +24,28 @@ use crate::sendable_blocks::{self, BlockCheck, BlockFault};
 use crate::session_labels::SessionLabels;
 use crate::transcript_index::{self, EntryKey, EntryKind, RecordSpan, TranscriptIndex};
 
-/// The largest history that can be taken up: providers take requests of at most 32 MB, and the rest needs some room.
+/// Largest history that can be resumed: providers accept requests of at most 32 MB, and the rest needs some room.
 pub const MAX_HISTORY: u64 = 28_000_000;
 
-/// How much of a transcript to load.
+/// Options for loading a transcript.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    /// Keep the conversation up to and including this entry.
+    /// Last entry of the conversation to keep.
     pub up_to: Option<EntryId>,
-    /// Give up when the conversation is larger than this, before it is in memory.
+    /// Maximum size of the conversation; loading fails beyond it, before it is in memory.
     pub max_bytes: Option<u64>,
-    /// How much of the damage to describe, where more is wanted than what is enough to go on.
+    /// Maximum number of damage descriptions, where more are wanted than the default.
     pub most_damage: Option<usize>,
 }
 
 impl LoadOptions {
-    /// Everything up to and including this entry.
+    /// Returns options for everything up to and including this entry.
     pub fn up_to(entry: EntryId) -> Self {
         Self { up_to: Some(entry), ..Self::default() }
     }
 }
 
-/// The exact bytes that a segment's requests begin with.
+/// Exact bytes that a segment's requests begin with.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct FrozenPrefix {
     pub system: Vec<String>,
@@ -53,7 +53,7 @@ pub struct FrozenPrefix {
     pub tools_json: String,
 }
 
-/// The structured outputs of a conversation's calls: only where they are; each is read when someone wants it.
+/// Structured outputs of a conversation's calls: only their positions; each is read on demand.
 #[derive(Clone, Debug, Default)]
 pub struct ToolOutputs {
     path: PathBuf,
@@ -65,7 +65,7 @@ impl ToolOutputs {
         self.places.is_empty()
     }
 
-    /// The calls that have an output, in order.
+    /// Returns the calls that have an output, in order.
     pub fn calls(&self) -> impl Iterator<Item = &ToolUseId> {
         self.places.iter().map(|(call, _)| call)
     }
@@ -81,42 +81,42 @@ impl ToolOutputs {
     }
 }
 
-/// A session as its transcript tells it.
+/// Session as loaded from its transcript.
 #[derive(Debug)]
 pub struct LoadedSession {
     pub path: PathBuf,
     /// The conversation since the last compaction, repaired: valid to send once a user message ends it.
     pub messages: Vec<Message>,
-    /// The entry that a new one follows.
+    /// Entry that a new one follows.
     pub last_entry: Option<EntryId>,
-    /// The ids that entries and replies have, on every branch.
+    /// Ids of entries and replies, on every branch.
     pub(crate) ids: HashSet<EntryKey>,
     pub labels: SessionLabels,
     pub last_prompt: Option<String>,
-    /// Prompts that waited for their turn when the session ended, and that nobody took up.
+    /// Prompts still queued when the session ended.
     pub queued_prompts: Vec<String>,
-    /// Where the session was started.
+    /// Working directory that the session was started in.
     pub cwd: Option<PathBuf>,
-    /// The model of the last reply.
+    /// Model of the last reply.
     pub model: Option<String>,
-    /// As recorded; whether it may be restored is the caller's decision.
+    /// Permission mode as recorded; the caller decides if it may be restored.
     pub permission_mode: Option<PermissionMode>,
     pub frozen: Option<FrozenPrefix>,
-    /// What the session had used when that was last recorded.
+    /// Usage of the session as last recorded.
     pub cost: Vec<ModelUsage>,
-    /// The structured outputs of the live part.
+    /// Structured outputs of the live part.
     pub outputs: ToolOutputs,
     /// Calls without a result, and the entries that made them.
     pub open_calls: Vec<(ToolUseId, EntryId)>,
-    /// What the model said last, when that is a call which a hook left for later. It belongs behind the messages, and
-    /// nothing answers it yet.
+    /// Last message of the model, when that is a call which a hook deferred. It belongs behind the messages, and has
+    /// no result yet.
     pub deferred: Option<Message>,
-    /// The conversation begins at a compact boundary.
+    /// True if the conversation begins at a compact boundary.
     pub compacted: bool,
     /// Entries of types that gimlet does not know.
     pub unknown_entries: usize,
     pub damage: DamageReport,
-    /// How long the file was when it was read.
+    /// Length of the file when it was read.
     pub file_len: u64,
 }
 
@@ -160,11 +160,11 @@ pub fn load_conversation(path: &Path, options: &LoadOptions) -> Result<LoadedSes
     })
 }
 
-/// What a file says before it is made into a conversation.
+/// Content of a file before it is assembled into a conversation.
 pub(crate) struct RawConversation {
     pub(crate) index: TranscriptIndex,
     pub(crate) chain: EntryChain,
-    /// The speaking entries of the chain, their blocks fit to be sent.
+    /// User and assistant entries of the chain, with blocks that can be sent.
     pub(crate) entries: Vec<FullEntry>,
     pub(crate) damage: DamageReport,
 }
@@ -212,10 +212,11 @@ pub(crate) fn select_chain(
     Ok((index, chain))
 }
 
-/// What of a conversation fits into every model, roughly: some 150,000 tokens.
+/// Size of a conversation that fits into every model, roughly: some 150,000 tokens.
 const FITS_ANYWHERE: u64 = 500_000;
 
-/// The entries of the chain in full; when they are more than `max_bytes`, the last one up to which any model takes them.
+/// Reads the entries of the chain in full; if they exceed `max_bytes`, returns the last entry up to which any model
+/// accepts them as the inner error.
 fn read_chain_entries(
     file: &File,
     index: &TranscriptIndex,
@@ -253,7 +254,7 @@ fn read_chain_entries(
     Ok(Ok(lives))
 }
 
-/// Takes out of an entry what could not be sent, or mends it.
+/// Removes or repairs the blocks of an entry that could not be sent.
 fn sanitize_blocks(live: &mut FullEntry, line: usize, damage: &mut DamageReport) {
     let role = if live.kind == EntryKind::Assistant { Role::Assistant } else { Role::User };
     live.blocks.retain_mut(|block| {
@@ -308,7 +309,7 @@ fn limit_images(index: &TranscriptIndex, lives: &mut [FullEntry], damage: &mut D
     }
 }
 
-/// For calls that have no result where one is expected: a result that stands anywhere else in the file.
+/// Finds results elsewhere in the file for calls that have none where one is expected.
 fn find_stray_results(
     file: &File,
     index: &TranscriptIndex,
@@ -377,7 +378,7 @@ fn find_last_entry(
     Ok(crate::full_entry::find_uuid(&buffer).or_else(|| lives.last().map(|live| live.entry.clone())))
 }
 
-/// The frozen bytes of the live segment: the last ones recorded in it, or else the last before it.
+/// Reads the frozen bytes of the live segment: the last ones recorded in it, or else the last before it.
 fn read_frozen_prefix(file: &File, index: &TranscriptIndex, chain: &EntryChain) -> io::Result<Option<FrozenPrefix>> {
     let start = chain.links.first().map_or(0, |link| index.rows[link.row as usize].span.at);
     let end = chain.last.map_or(u64::MAX, |last| index.rows[last as usize].span.at);
@@ -397,12 +398,12 @@ pub(crate) fn read_span(file: &File, span: RecordSpan, buffer: &mut Vec<u8>) -> 
 }
 
 impl FullEntry {
-    /// The calls that this entry makes.
+    /// Returns the ids of the calls in this entry.
     fn tool_call_ids(&self) -> impl Iterator<Item = &str> {
         self.blocks.iter().filter(|block| block.kind() == BlockKind::ToolUse).filter_map(|block| block.id())
     }
 
-    /// The calls that this entry answers.
+    /// Returns the ids of the calls that this entry has results for.
     pub(crate) fn tool_result_ids(&self) -> impl Iterator<Item = &str> {
         self.blocks.iter().filter(|block| block.kind() == BlockKind::ToolResult).filter_map(|block| block.id())
     }

@@ -1,5 +1,5 @@
-//! Every tool call that a session's files have: also those of branches that were given up, from before a compaction, and
-//! of subagents. For whoever looks back at what was done; a conversation goes on from [`crate::load_conversation`].
+//! All tool calls in a session's files: also those of abandoned branches, from before a compaction, and of subagents.
+//! For reviewing past work; a conversation is resumed from [`crate::load_conversation`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,27 +15,27 @@ use crate::layout::SessionFiles;
 use crate::line_reader::LineReader;
 use crate::raw_members::{RawJsonMembers, unescaped_string};
 
-/// One call, as the model made it.
+/// Tool call, as the model made it.
 #[derive(Clone, Debug)]
 pub struct PastCall {
-    /// The entry that holds it. Forks of a session share their entries.
+    /// Entry that holds it. Forks of a session share their entries.
     pub entry: String,
     pub id: String,
     pub tool: String,
     pub input: Box<RawValue>,
-    /// The working directory that the entry names.
+    /// Working directory recorded in the entry.
     pub cwd: Option<PathBuf>,
-    /// The permission mode that was last written down before it.
+    /// Permission mode that was last recorded before it.
     pub mode: Option<String>,
 }
 
-/// The calls of a session in the order of its files.
+/// Calls of a session in the order of its files.
 #[derive(Clone, Debug, Default)]
 pub struct SessionCalls {
     pub calls: Vec<PastCall>,
-    /// Where the session was started.
+    /// Working directory that the session was started in.
     pub cwd: Option<PathBuf>,
-    /// The session that it is a copy of, when it is one.
+    /// Session that it is a copy of, if it is one.
     pub forked_from: Option<String>,
     /// Lines that could not be read.
     pub damaged: usize,
@@ -62,7 +62,7 @@ fn list_agent_transcripts(files: &SessionFiles) -> Vec<PathBuf> {
 #[derive(Default)]
 struct CallReader {
     found: SessionCalls,
-    /// Where each call stands: one that is written again replaces the one before it.
+    /// Position of each call: one that is written again replaces the one before it.
     places: HashMap<String, usize>,
     mode: Option<String>,
 }
@@ -81,7 +81,7 @@ impl CallReader {
         Ok(())
     }
 
-    /// Takes in one line; nothing when it is not whole.
+    /// Parses one line; `None` when it is not whole.
     fn read_line(&mut self, bytes: &[u8]) -> Option<()> {
         let (mut kind, mut message, mut cwd, mut entry, mut mode) = (None, None, None, None, None);
         let mut members = RawJsonMembers::new(bytes);

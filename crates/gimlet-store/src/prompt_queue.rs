@@ -1,21 +1,21 @@
-//! Prompts that waited for their turn, as a transcript tells: what was put in line, and what left it again.
+//! Queued prompts as recorded in a transcript: additions and removals.
 
 use crate::raw_members::{RawJsonMembers, unescaped_string};
 
-/// How many are remembered; nobody waits behind more.
+/// Maximum number of queued prompts that are remembered.
 const MOST: usize = 1_000;
 
-/// The line of prompts, read record by record.
+/// Queue of prompts, read record by record.
 #[derive(Debug, Default)]
 pub(crate) struct PromptQueue {
-    /// The line of the file at which each began to wait, and its words as JSON.
+    /// Line of the file at which each prompt was queued, and its text as JSON.
     waiting: Vec<(usize, Vec<u8>)>,
 }
 
 impl PromptQueue {
     pub(crate) const KIND: &[u8] = b"queue-operation";
 
-    /// Takes in a record of that kind.
+    /// Applies a queue record.
     pub(crate) fn apply_record(&mut self, json: &[u8], line: usize) {
         let member = |name: &[u8]| RawJsonMembers::new(json).find(|(key, _)| *key == name).map(|(_, value)| value);
         let content = member(b"content").unwrap_or_default();
@@ -31,12 +31,12 @@ impl PromptQueue {
         }
     }
 
-    /// The first line behind another at which a prompt began to wait that nobody took up.
+    /// Returns the first line after `line` at which a prompt that is still queued was added.
     pub(crate) fn first_after_line(&self, line: usize) -> Option<usize> {
         self.waiting.iter().map(|(at, _)| *at).find(|at| *at > line)
     }
 
-    /// The words of those that nobody took up; one may have none.
+    /// Returns the texts of the prompts that are still queued; a text may be empty.
     pub(crate) fn into_prompts(self) -> Vec<String> {
         self.waiting.into_iter().map(|(_, json)| serde_json::from_slice(&json).unwrap_or_default()).collect()
     }

@@ -1,7 +1,7 @@
-//! A cheap look at the outermost members of a JSON object, without parsing what is inside them.
+//! Cheap scan of the outermost members of a JSON object, without parsing their values.
 //!
-//! It checks brackets and strings only as far as it must to find where each value ends; whoever uses a value parses it
-//! properly. It never panics on any bytes.
+//! It checks brackets and strings only as far as needed to find the end of each value; the caller parses a value that
+//! it uses. It never panics on any bytes.
 
 use memchr::memchr;
 
@@ -29,7 +29,8 @@ impl<'a> RawJsonMembers<'a> {
         Self { bytes, at: 0, state: MemberScanState::Start }
     }
 
-    /// What follows the object, once all its members were walked over; `None` while it has not been seen to close.
+    /// Returns the bytes after the object, once all its members were visited; `None` while it has not been seen to
+    /// close.
     pub(crate) fn rest(&self) -> Option<&'a [u8]> {
         (self.state == MemberScanState::Closed).then(|| &self.bytes[self.at..])
     }
@@ -60,7 +61,7 @@ impl<'a> RawJsonMembers<'a> {
         Some((key, &self.bytes[start..self.at]))
     }
 
-    /// The next member, `Ok(None)` after the closing brace.
+    /// Returns the next member; the inner `None` after the closing brace.
     fn next_member(&mut self) -> Option<Option<RawJsonMember<'a>>> {
         if self.state == MemberScanState::Start {
             self.eat(b'{')?;
@@ -105,7 +106,7 @@ impl<'a> Iterator for RawJsonMembers<'a> {
     }
 }
 
-/// The offset behind the string that begins at `at`.
+/// Returns the offset behind the string that begins at `at`.
 fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
     let mut from = at + 1;
     loop {
@@ -118,7 +119,7 @@ fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The offset behind the value that begins at `at`.
+/// Returns the offset behind the value that begins at `at`.
 fn value_end(bytes: &[u8], at: usize) -> Option<usize> {
     match bytes.get(at)? {
         b'"' => string_end(bytes, at),
@@ -153,7 +154,7 @@ fn container_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// The inside of a JSON string that has no escapes.
+/// Returns the content of a JSON string; `None` if it has escapes.
 pub(crate) fn unescaped_string(value: &[u8]) -> Option<&[u8]> {
     let inner = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     memchr(b'\\', inner).is_none().then_some(inner)

@@ -1,8 +1,8 @@
-//! A repaired copy of a transcript: what can be read of it, and a conversation that needs no repair any more.
+//! Repaired copy of a transcript: its readable records, and a conversation that needs no more repair.
 //!
-//! The original is only read. Records beside the conversation are copied as they are; entries of branches that were
-//! given up keep their place with links that lead somewhere; the live conversation follows in one line, each entry with
-//! its own id, time and members, and with exactly the blocks that a resumed session would send.
+//! The original is only read. Records beside the conversation are copied as they are; entries of abandoned branches
+//! keep their place with valid parents; the live conversation follows as one chain, each entry with its own id, time
+//! and members, and with exactly the blocks that a resumed session would send.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -24,7 +24,7 @@ use crate::load::{LoadOptions, RawConversation, read_conversation, read_span};
 use crate::raw_members::RawJsonMembers;
 use crate::transcript_index::{EntryKey, EntryKind, TranscriptIndex, for_each_record, is_readable_metadata};
 
-/// A repaired copy could not be made.
+/// Failure to make a repaired copy.
 #[derive(Debug, thiserror::Error)]
 pub enum RepairCopyError {
     #[error(transparent)]
@@ -35,14 +35,14 @@ pub enum RepairCopyError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// What a repaired copy has.
+/// Contents of a repaired copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepairedCopy {
     /// Records that were copied from beside the conversation.
     pub copied: usize,
     /// Entries of the live conversation.
     pub live: usize,
-    /// Entries that were made up: results of calls whose own are lost, a missing beginning.
+    /// Synthetic entries: results of calls whose own are lost, a missing beginning.
     pub synthetic: usize,
 }
 
@@ -58,16 +58,16 @@ pub fn write_repaired_copy(path: &Path, session: &str, out: &Path) -> Result<Rep
         })?;
     let written = RepairWriter::new(&file, session, &reading.index, &copy).write_copy(reading);
     written.and_then(|mended| copy.sync_all().map(|()| mended)).map_err(|source| {
-        // Best effort: half a copy helps nobody, and the error that led here is the one to report.
+        // Best effort: half a copy is useless, and the error that led here is the one to report.
         drop(std::fs::remove_file(out));
         RepairCopyError::Write { path: out.to_owned(), source }
     })
 }
 
-/// Where a live block comes from.
+/// Source of a live block.
 struct BlockSource {
     row: u32,
-    /// The entry's blocks are those of the file.
+    /// True if the entry's blocks are those of the file.
     whole: bool,
     blocks: usize,
 }
@@ -77,7 +77,7 @@ struct RepairWriter<'a> {
     session: &'a str,
     stamp: EntryStamp,
     out: BufWriter<&'a File>,
-    /// The entry that the next one follows.
+    /// Entry that the next one follows.
     last: Option<String>,
     written: HashSet<u32>,
     done: RepairedCopy,
@@ -103,7 +103,7 @@ impl<'a> RepairWriter<'a> {
                 blocks: live.blocks.len(),
             })
             .collect();
-        // Blocks are shared, so the address of its JSON says which one a block is. Keeping them keeps the addresses.
+        // Blocks are shared, so the address of its JSON identifies a block. Keeping them keeps the addresses.
         let kept: Vec<(Block, usize)> = lives
             .iter()
             .enumerate()
@@ -165,7 +165,7 @@ impl<'a> RepairWriter<'a> {
         Ok(())
     }
 
-    /// Entries of the chain that say nothing, up to the one that speaks next.
+    /// Writes the entries of the chain without content, up to the next one with content.
     fn write_silent_entries(
         &mut self,
         index: &TranscriptIndex,
@@ -189,7 +189,7 @@ impl<'a> RepairWriter<'a> {
         let row = &index.rows[number as usize];
         let mut line = Vec::new();
         read_span(self.file, row.span, &mut line)?;
-        // A second part of an entry that something had to be put into needs an id of its own.
+        // A second part of an entry that was split by an insertion needs an id of its own.
         let id = match crate::full_entry::find_uuid(&line).filter(|_| self.written.insert(number)) {
             Some(id) => id.to_string(),
             None => uuid::Uuid::new_v4().hyphenated().to_string(),
@@ -204,7 +204,7 @@ impl<'a> RepairWriter<'a> {
         Ok(())
     }
 
-    /// An entry for blocks that are in no record.
+    /// Writes an entry for blocks that are in no record.
     fn write_synthetic_entry(&mut self, role: Role, blocks: &[Block]) -> io::Result<()> {
         debug_assert_eq!(role, Role::User, "only results and a note about the beginning are made up");
         let id = uuid::Uuid::new_v4().hyphenated().to_string();
@@ -229,8 +229,8 @@ impl<'a> RepairWriter<'a> {
         Ok(())
     }
 
-    /// A note at the end of the conversation. Entries that were given up may follow what is now its last entry; nothing
-    /// follows the note, so that the conversation still ends here.
+    /// Writes a note at the end of the conversation. Abandoned entries may follow its last entry; nothing follows the
+    /// note, so that the conversation still ends here.
     fn write_end_note(&mut self) -> io::Result<()> {
         let Some(parent) = self.last.clone() else { return Ok(()) };
         let id = uuid::Uuid::new_v4().hyphenated().to_string();
@@ -246,7 +246,7 @@ impl<'a> RepairWriter<'a> {
         self.out.write_all(note.as_bytes())
     }
 
-    /// Title, tag and last prompt once more: session lists look for them at the end.
+    /// Writes title, tag and last prompt again: session lists search for them at the end.
     fn write_labels(&mut self, index: &TranscriptIndex) -> io::Result<()> {
         for line in index.labels.to_entry_lines(self.session) {
             self.out.write_all(line.as_bytes())?;
@@ -262,7 +262,7 @@ fn is_replaced(index: &TranscriptIndex, row: u32) -> bool {
     index.by_uuid.get(&index.rows[row as usize].uuid) != Some(&row)
 }
 
-/// The entries at which circles of parents are cut.
+/// Returns the entries at which cycles of parents are cut.
 fn find_cycle_ends(index: &TranscriptIndex) -> HashSet<u32> {
     let mut walk_of = vec![0u32; index.rows.len()];
     let mut ends = HashSet::new();
@@ -281,7 +281,8 @@ fn find_cycle_ends(index: &TranscriptIndex) -> HashSet<u32> {
     ends
 }
 
-/// An entry of another branch: as it is, unless its parent is missing or leads round in a circle.
+/// Returns an entry of another branch as it is, or without its parent if that is missing or a cycle is cut here;
+/// `None` if the entry cannot be parsed.
 fn relink_entry(index: &TranscriptIndex, row: u32, json: &[u8], cut: &HashSet<u32>) -> Option<Vec<u8>> {
     let entry = &index.rows[row as usize];
     let lost = entry.parent != EntryKey::NONE && !index.by_uuid.contains_key(&entry.parent);
@@ -292,7 +293,7 @@ fn relink_entry(index: &TranscriptIndex, row: u32, json: &[u8], cut: &HashSet<u3
     serde_json::from_slice::<IgnoredAny>(json).is_ok().then(|| json.to_vec())
 }
 
-/// A record with these links and, where given, another content. Members that are no JSON are left out.
+/// Returns a record with these links and, if passed, another content. Members that are not JSON are left out.
 fn rebuild_record(line: &[u8], id: &str, parent: Option<&str>, content: Option<&str>) -> Vec<u8> {
     let quoted = |text: &str| serde_json::to_string(text).unwrap_or_else(|_| "null".to_owned());
     let parent = parent.map_or_else(|| "null".to_owned(), quoted);
@@ -309,7 +310,7 @@ fn rebuild_record(line: &[u8], id: &str, parent: Option<&str>, content: Option<&
     out.finish()
 }
 
-/// A message with another content, where given.
+/// Returns a message with another content, if passed.
 fn replace_content(message: &[u8], content: Option<&str>) -> Vec<u8> {
     let mut out = JsonObjectBuilder::new();
     for (key, value) in RawJsonMembers::new(message) {
@@ -321,7 +322,7 @@ fn replace_content(message: &[u8], content: Option<&str>) -> Vec<u8> {
     out.finish()
 }
 
-/// A JSON object under construction; takes only what is JSON.
+/// JSON object under construction; accepts only valid JSON.
 struct JsonObjectBuilder {
     bytes: Vec<u8>,
     keys: HashSet<Vec<u8>>,

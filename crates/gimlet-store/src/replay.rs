@@ -1,6 +1,6 @@
-//! A session as people read it: everything on the way to the newest leaf, also from before compactions, with times.
+//! Session for display: everything on the path to the newest leaf, also from before compactions, with times.
 //!
-//! Entries are read one by one while they are shown, so a long session needs little memory. What goes to a model comes
+//! Entries are read one by one while they are shown, so a long session needs little memory. Messages for a model come
 //! from [`crate::load_conversation`] instead.
 
 use std::collections::HashSet;
@@ -19,7 +19,7 @@ use crate::raw_members::RawJsonMembers;
 use crate::session_labels::SessionLabels;
 use crate::transcript_index::{EntryKey, EntryKind, TranscriptIndex};
 
-/// A session, ready to be told.
+/// Session, ready for display.
 #[derive(Debug)]
 pub struct TranscriptView {
     file: File,
@@ -31,16 +31,16 @@ pub struct TranscriptView {
     pub damage: DamageReport,
 }
 
-/// What a moment of a session is.
+/// Kind of an item in the transcript.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TranscriptItemKind {
-    /// Said by a person, or by the program that speaks for one.
+    /// Prompt of the user, or of the program that acts for the user.
     Prompt,
-    /// Put in by the program, unseen by the person.
+    /// Text added by the program, not shown to the user.
     Injected,
-    /// What stands for the conversation before a compaction.
+    /// Summary of the conversation before a compaction.
     Summary,
-    /// What tools gave back.
+    /// Results of tools.
     Results,
     Reply,
     /// A report of a failed request.
@@ -85,7 +85,7 @@ pub fn open_transcript_view(path: &Path) -> Result<TranscriptView, LoadError> {
     Ok(TranscriptView { file, path: path.to_owned(), index, links, labels, cwd, damage })
 }
 
-/// The entry that the conversation had come to when it was compacted.
+/// Returns the last entry of the conversation before it was compacted.
 fn entry_before_boundary(file: &File, index: &TranscriptIndex, boundary: u32) -> io::Result<Option<u32>> {
     let mut line = Vec::new();
     read_span(file, index.rows[boundary as usize].span, &mut line)?;
@@ -98,7 +98,7 @@ fn entry_before_boundary(file: &File, index: &TranscriptIndex, boundary: u32) ->
 }
 
 impl TranscriptView {
-    /// How many entries there are to tell.
+    /// Returns the number of entries to show.
     pub fn len(&self) -> usize {
         self.links.len()
     }
@@ -107,7 +107,7 @@ impl TranscriptView {
         self.links.is_empty()
     }
 
-    /// The entries in order, each read when it is asked for. What cannot be read is left out.
+    /// Returns the entries in order, each read on demand. Entries that cannot be parsed are left out.
     pub fn items(&self) -> impl DoubleEndedIterator<Item = Result<TranscriptItem, LoadError>> {
         self.links.iter().filter_map(|link| self.read_item(*link).transpose())
     }

@@ -1,6 +1,6 @@
 //! Results too large for the conversation: the whole text in a file beside the transcript, a preview in its place.
 //!
-//! A file that exists is never overwritten: a replay of the same call finds what the first run stored.
+//! An existing file is never overwritten: a replay of a call finds the result that the first run stored.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Write};
@@ -11,10 +11,10 @@ use gimlet_proto::ToolUseId;
 use crate::disk::{create_private_dirs, open_private};
 use crate::layout::SessionFiles;
 
-/// Most bytes of a result that its preview shows.
+/// Maximum number of bytes in a preview.
 const PREVIEW_BYTES: usize = 2_000;
 
-/// A large result could not be stored.
+/// Failure to store a large result.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot store a large result in {}: {source}", path.display())]
 pub struct ResultFileError {
@@ -33,12 +33,13 @@ impl ResultFiles {
         Self { dir: files.tool_results() }
     }
 
-    /// The folder of one conversation of the session: ids of calls are unique in a conversation, not beyond it.
+    /// Returns the folder of one conversation of the session: ids of calls are unique in a conversation, not beyond
+    /// it.
     pub fn for_agent(&self, agent_id: &str) -> Self {
         Self { dir: self.dir.join(format!("agent-{}", safe_file_stem(agent_id))) }
     }
 
-    /// Where the report of a subagent is kept.
+    /// Returns the path of a subagent's report.
     pub fn report_path(&self, agent_id: &str) -> PathBuf {
         self.dir.join(format!("agent-{}.output", safe_file_stem(agent_id)))
     }
@@ -55,8 +56,8 @@ impl ResultFiles {
         &self.dir
     }
 
-    /// Stores a result and returns where it is. Text that is one JSON object or array gets the ending `.json`. When
-    /// this call's result is stored already, that file is kept and named.
+    /// Stores a result and returns its path. Text that is one JSON object or array gets the extension `.json`. If this
+    /// call's result is stored already, that file is kept and its path returned.
     pub fn store_result(&self, call: &ToolUseId, text: &str) -> Result<PathBuf, ResultFileError> {
         let ending = if is_json(text) { "json" } else { "txt" };
         let path = self.dir.join(format!("{}.{ending}", safe_file_stem(call.as_str())));
@@ -80,24 +81,24 @@ fn is_json(text: &str) -> bool {
     text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
-/// A name that stays inside its folder whatever the id is.
+/// Returns a file name that stays inside its folder for any id.
 fn safe_file_stem(id: &str) -> String {
     const MAX: usize = 120;
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !id.is_empty() && id.len() <= MAX && id.chars().all(plain) {
         return id.to_owned();
     }
-    // Two odd ids must not share a file, so what was replaced is told apart by a digest.
+    // Two unusual ids must not share a file, so a digest distinguishes them.
     let digest = <sha2::Sha256 as sha2::Digest>::digest(id.as_bytes());
     let safe: String = id.chars().take(MAX / 2).map(|c| if plain(c) { c } else { '-' }).collect();
     let tail: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
     format!("{safe}-{tail}")
 }
 
-/// The tag around what stands for a result that has a file of its own.
+/// Tag around the text in place of a result that has a file of its own.
 pub const PERSISTED_TAG: &str = "persisted-output";
 
-/// What stands for such a result: what there is to say about it, a preview, and how to read on.
+/// Returns the text in place of such a result: a description, a preview, and how to read on.
 pub fn persisted_output(about: &str, preview: &str) -> String {
     format!(
         "<{PERSISTED_TAG}>\n{about}\n\nPreview:\n{preview}\n\n\
@@ -105,13 +106,13 @@ pub fn persisted_output(about: &str, preview: &str) -> String {
     )
 }
 
-/// What the model gets in place of a stored result: its size, where it is, a preview, and how to read on.
+/// Returns the text for the model in place of a stored result: its size, its path, a preview, and how to read on.
 pub fn persisted_preview(original_len: usize, path: &Path, text: &str) -> String {
     let about = format!("This result has {original_len} bytes and was saved to {}", path.display());
     persisted_output(&about, &preview_text(text, PREVIEW_BYTES))
 }
 
-/// What the model gets when a large result could not be stored: as much of both ends as fits.
+/// Returns the text for the model when a large result could not be stored: as much of both ends as fits.
 pub fn inline_fallback(text: &str, max_bytes: usize, error: &ResultFileError) -> String {
     let shown = preview_text(text, max_bytes);
     format!(
@@ -121,9 +122,9 @@ pub fn inline_fallback(text: &str, max_bytes: usize, error: &ResultFileError) ->
     )
 }
 
-/// The first two thirds and the last third of a text, in `max_bytes` together with the mark between them that says how
-/// many bytes were left out; cut between lines where there are any. A text that fits is returned as it is. Where not
-/// even the mark fits, it stands alone.
+/// Returns the first two thirds and the last third of a text, in `max_bytes` together with a mark between them that
+/// counts the omitted bytes; cut between lines where there are any. A text that fits is returned as it is. If not even
+/// the mark fits, only the mark is returned.
 pub fn preview_text(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();
@@ -138,7 +139,8 @@ pub fn preview_text(text: &str, max_bytes: usize) -> String {
     format!("{head}{break_before}{omitted}{tail}")
 }
 
-/// At most `max` bytes from the start, ending behind a line break if one is in the second half, else between characters.
+/// Returns at most `max` bytes from the start, ending behind a line break if one is in the second half, else between
+/// characters.
 fn head_lines(text: &str, max: usize) -> &str {
     let end = (0..=max.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let head = &text[..end];
@@ -148,7 +150,7 @@ fn head_lines(text: &str, max: usize) -> &str {
     }
 }
 
-/// At most `max` bytes from the end, beginning behind a line break if one is in the first half.
+/// Returns at most `max` bytes from the end, beginning behind a line break if one is in the first half.
 fn tail_lines(text: &str, max: usize) -> &str {
     let start =
         (text.len().saturating_sub(max)..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! Removes sessions by their age. Nothing here runs by itself: somebody must have asked for it, and said how old.
+//! Removal of sessions by age. Nothing here runs by itself: the user must have asked for it, and set the age.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -8,14 +8,15 @@ use gimlet_proto::SessionId;
 use crate::layout::{SessionFiles, StoreLocations};
 use crate::session_removal::{RemoveError, remove_session};
 
-/// The folders of every project that has sessions.
+/// Lists the folders of every project that has sessions.
 pub fn list_project_folders(places: &StoreLocations) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(places.projects_root()).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| path.is_dir() && !path.is_symlink()).collect()
 }
 
-/// Removes the sessions in these folders that were last written before `limit`, with all that belongs to them, and says
-/// how many. One that somebody drives stays, and so does `keep`; what cannot be removed is left for the next time.
+/// Removes the sessions in these folders that were last written before `limit`, with all that belongs to them, and
+/// returns their number. Sessions with a driver stay, and so does `keep`; those that cannot be removed are left for
+/// the next time.
 pub fn remove_old_sessions(places: &StoreLocations, folders: &[PathBuf], limit: SystemTime, keep: &SessionId) -> usize {
     let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
     let sessions = entries.filter_map(|entry| SessionFiles::from_transcript(&entry.path()));
@@ -31,7 +32,7 @@ fn is_older_than(transcript: &Path, limit: SystemTime) -> bool {
     metadata.and_then(|metadata| metadata.modified().ok()).is_some_and(|written| written < limit)
 }
 
-/// Whether the session is gone, even where something that belonged to it could not be removed.
+/// Removes a session. Returns true if it is gone, even if something that belonged to it could not be removed.
 fn try_remove_session(places: &StoreLocations, files: &SessionFiles) -> bool {
     match remove_session(places, files) {
         Ok(_) => true,

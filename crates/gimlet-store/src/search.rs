@@ -1,8 +1,9 @@
-//! Full-text search over all transcripts: a derived index that can be thrown away at any time.
+//! Full-text search over all transcripts: a derived index that can be deleted at any time.
 //!
-//! The transcripts are the truth. The index holds words and places, not texts; it is opened only by whoever searches, takes
-//! in what was appended since, and is built anew when it is broken or of another version. Everything it learns is written in
-//! transactions that also say how far a file was read, so a kill at any moment loses at most the last batch.
+//! The transcripts are the source of truth. The index holds words and positions, not texts; it is opened only for a
+//! search, reads what was appended since, and is rebuilt when it is broken or of another version. Everything is
+//! written in transactions that also record how far a file was read, so a kill at any moment loses at most the last
+//! batch.
 
 mod index_schema;
 mod index_update;
@@ -21,19 +22,19 @@ use crate::layout::StoreLocations;
 pub use index_update::SearchIndexProgress;
 pub use snippet::Snippet;
 
-/// What to look for, and where.
+/// Query and scope of a search.
 #[derive(Clone, Debug, Default)]
 pub struct SearchRequest {
-    /// Words that must all be there; `"a b"` is a phrase, `wor*` a beginning, `-word` must not be there.
+    /// Words that must all occur; `"a b"` is a phrase, `wor*` a prefix, `-word` must not occur.
     pub text: String,
     /// Only sessions in these project folders.
     pub project_dirs: Option<Vec<PathBuf>>,
-    /// Only what was said at or after this time, in milliseconds since 1970.
+    /// Earliest time of a hit, in milliseconds since 1970.
     pub since_ms: Option<i64>,
     pub limit: usize,
 }
 
-/// Who said what was found.
+/// Author of a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HitRole {
     User,
@@ -65,17 +66,17 @@ impl HitRole {
     }
 }
 
-/// One entry that has the words.
+/// Entry that contains the words.
 #[derive(Clone, Debug)]
 pub struct SearchHit {
     pub session: SessionId,
-    /// The subagent whose transcript it is in.
+    /// Subagent whose transcript contains it.
     pub agent: Option<String>,
-    /// The transcript, or the file of a result that is too large for it.
+    /// Path of the transcript, or of the file of a result that is too large for it.
     pub path: PathBuf,
-    /// The directory that the session was started in.
+    /// Directory that the session was started in.
     pub cwd: Option<PathBuf>,
-    /// When it was said, in milliseconds since 1970.
+    /// Time of the entry, in milliseconds since 1970.
     pub at_ms: Option<i64>,
     pub role: HitRole,
     /// The entry's id.
@@ -83,7 +84,7 @@ pub struct SearchHit {
     pub snippet: Snippet,
 }
 
-/// The index could not be used.
+/// Failure to use the index.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
     #[error("there is no word to look for")]
@@ -94,13 +95,13 @@ pub enum SearchError {
     Create { path: PathBuf, source: io::Error },
 }
 
-/// The index of one config home.
+/// Search index of one config home.
 #[derive(Debug)]
 pub struct SearchIndex {
     db: Connection,
     path: PathBuf,
     projects_root: PathBuf,
-    /// Built anew once already: a second time would not help.
+    /// True if it was rebuilt once already: a second time would not help.
     rebuilt: bool,
 }
 
@@ -122,7 +123,7 @@ impl SearchIndex {
         &self.path
     }
 
-    /// Takes in what was written since the last time.
+    /// Indexes what was written since the last update.
     pub fn update(
         &mut self,
         progress: &mut dyn FnMut(SearchIndexProgress),
@@ -130,14 +131,14 @@ impl SearchIndex {
         let root = self.projects_root.clone();
         self.with_rebuild(|db| {
             match index_schema::retry_while_busy(db, |db| index_update::update_index(db, &root, progress)) {
-                // Another process has been filling it all this time. What it has taken in so far is there.
+                // Another process has been filling it all this time. Its committed part can be searched.
                 Err(error) if index_schema::is_busy(&error) => Ok(SearchIndexProgress::default()),
                 done => done,
             }
         })
     }
 
-    /// Takes the words of sessions that are gone out of an index, if there is one.
+    /// Removes the words of deleted sessions from the index, if there is one.
     pub fn purge_missing(places: &StoreLocations) -> Result<(), SearchError> {
         if !Self::index_path(places).exists() {
             return Ok(());
@@ -151,7 +152,7 @@ impl SearchIndex {
         places.config_home().join("gimlet").join("cache").join("search.db")
     }
 
-    /// The newest entries that have the words.
+    /// Returns the newest entries that contain the words.
     pub fn find(&mut self, search: &SearchRequest) -> Result<Vec<SearchHit>, SearchError> {
         let words = search_query::SearchQuery::parse(&search.text).ok_or(SearchError::NoWords)?;
         let hits = self.with_rebuild(|db| {

@@ -1,9 +1,9 @@
-//! Which blocks of a stored entry can be sent again, and what stands in the place of those that cannot.
+//! Blocks of a stored entry that can be sent again, and replacements for those that cannot.
 //!
-//! A block that a provider took once passes unchanged, byte for byte. Only what no provider would take is touched:
-//! values of the wrong type, images that are too large or no images, half a character written as an escape, and cache
-//! marks, because every request sets its own and may have only few. What the model itself said keeps its bytes as long as
-//! it can be sent at all, because signatures cover it.
+//! A block that a provider accepted once passes unchanged, byte for byte. Only blocks that no provider would accept
+//! are changed: values of the wrong type, images that are too large or invalid, half a character written as an escape,
+//! and cache marks, because every request sets its own and may have only few. The model's own blocks keep their bytes
+//! as long as they can be sent at all, because signatures cover them.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use crate::images::{self, ImageCheck};
 use crate::raw_members::RawJsonMembers;
 
-/// What was wrong with a block.
+/// Fault of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockFault {
     Shape,
@@ -22,14 +22,14 @@ pub(crate) enum BlockFault {
     Image(&'static str),
 }
 
-/// What to do with a block.
+/// Result of checking a block.
 pub(crate) enum BlockCheck {
     Fine,
     Repaired(Block, BlockFault),
     Dropped(BlockFault),
 }
 
-/// Judges one block of a message of this role. What was mended once is fine.
+/// Checks one block of a message of this role. A repaired block passes the check.
 pub(crate) fn check_block(role: Role, block: &Block) -> BlockCheck {
     let (mut now, mut fault) = match check_shape(role, block) {
         BlockCheck::Fine => (Cow::Borrowed(block), None),
@@ -47,9 +47,9 @@ pub(crate) fn check_block(role: Role, block: &Block) -> BlockCheck {
     fault.map_or(BlockCheck::Fine, |fault| BlockCheck::Repaired(now.into_owned(), fault))
 }
 
-/// A block of a reply as it can stand in history: as it is, mended, or not at all.
+/// Returns a block of a reply for the history: as it is or repaired; `None` if it cannot be sent.
 pub fn sendable_reply_block(block: Block) -> Option<Block> {
-    // Only the other side gives results.
+    // Only user messages have results.
     if block.kind() == BlockKind::ToolResult {
         return None;
     }
@@ -85,7 +85,7 @@ fn check_shape(role: Role, block: &Block) -> BlockCheck {
             | BlockKind::Fallback,
         )
         | (Role::Assistant, BlockKind::Image) => BlockCheck::Dropped(BlockFault::Shape),
-        // What a person can send is known; what a model says may be of a later day, and is carried.
+        // The blocks of a user are known; those of a model may be of a later version, and are kept.
         (Role::User, BlockKind::Other) => {
             let known = ["\"search_result\"", "\"container_upload\"", "\"tool_reference\""];
             keep(json_member(block.json(), "type").is_some_and(|kind| known.contains(&kind)))
@@ -97,7 +97,7 @@ fn check_shape(role: Role, block: &Block) -> BlockCheck {
     }
 }
 
-/// A member's exact JSON; the last one of that name counts.
+/// Returns a member's exact JSON; the last one of that name counts.
 pub(crate) fn json_member<'a>(json: &'a str, name: &str) -> Option<&'a str> {
     let found = RawJsonMembers::new(json.as_bytes()).filter(|(key, _)| *key == name.as_bytes()).last()?;
     std::str::from_utf8(found.1).ok()
@@ -111,7 +111,7 @@ pub(crate) fn content_parts(block: &Block) -> Option<Vec<&RawValue>> {
     serde_json::from_str(json_member(block.json(), "content")?).ok()
 }
 
-/// The block without members that no such block has and without a cache mark; nothing when there are none.
+/// Returns the block without unknown members and cache mark; `None` when it has neither.
 fn drop_unknown_members(role: Role, block: &Block) -> Option<Block> {
     let known: &[&[u8]] = match (role, block.kind()) {
         (Role::User, BlockKind::Text) => &[b"type", b"text", b"citations"],
@@ -122,7 +122,7 @@ fn drop_unknown_members(role: Role, block: &Block) -> Option<Block> {
     Block::from_json(&retain_members(block.json(), |key| known.contains(&key))?).ok()
 }
 
-/// The object without a cache mark of its own; nothing when it has none.
+/// Returns the object without its cache mark; `None` when it has none.
 fn drop_cache_mark(json: &str) -> Option<String> {
     const MARK: &[u8] = b"cache_control";
     // Most blocks have none, and some are large.
@@ -130,7 +130,7 @@ fn drop_cache_mark(json: &str) -> Option<String> {
     retain_members(json, |key| key != MARK)
 }
 
-/// The object with those members alone that are wanted; nothing when that is all of them.
+/// Returns the object with only the wanted members; `None` when that is all of them.
 fn retain_members(json: &str, is_wanted: impl Fn(&[u8]) -> bool) -> Option<String> {
     let members: Vec<_> = RawJsonMembers::new(json.as_bytes()).collect();
     if members.iter().all(|(key, _)| is_wanted(key)) {
@@ -142,7 +142,7 @@ fn retain_members(json: &str, is_wanted: impl Fn(&[u8]) -> bool) -> Option<Strin
     Some(format!("{{{}}}", kept.collect::<Vec<_>>().join(",")))
 }
 
-/// A result whose content is a text or a list of parts that can be sent; anything else in it goes.
+/// Checks a result, whose content must be a text or a list of sendable parts; other parts are removed.
 fn check_result(block: &Block) -> BlockCheck {
     let flag = json_member(block.json(), "is_error");
     let bad_flag = flag.is_some_and(|flag| !matches!(flag, "true" | "false" | "null"));
@@ -181,7 +181,7 @@ fn check_result(block: &Block) -> BlockCheck {
     }
 }
 
-/// A part of a result without a cache mark, and whether it had one.
+/// Returns a part of a result without its cache mark, and the fault if it had one.
 fn strip_cache_mark(part: &RawValue) -> (String, Option<BlockFault>) {
     match drop_cache_mark(part.get()) {
         Some(json) => (json, Some(BlockFault::Shape)),
@@ -189,7 +189,7 @@ fn strip_cache_mark(part: &RawValue) -> (String, Option<BlockFault>) {
     }
 }
 
-/// Whether a part of a result that is no image can be sent.
+/// Returns true if a part of a result that is not an image can be sent.
 fn is_sendable_part(part: &RawValue) -> bool {
     let json = part.get();
     match json_member(json, "type").filter(|_| json.starts_with('{')) {
@@ -204,7 +204,7 @@ fn is_sendable_part(part: &RawValue) -> bool {
     }
 }
 
-/// Whether a document has a source that may hold one.
+/// Returns true if a document has a valid source.
 fn has_document_source(json: &str) -> bool {
     let source = json_member(json, "source").filter(|source| source.starts_with('{'));
     let holds = |source: &str| match json_member(source, "type") {
@@ -215,7 +215,8 @@ fn has_document_source(json: &str) -> bool {
     source.is_some_and(holds) && !gimlet_proto::is_too_deep(json)
 }
 
-/// A call with a name and an input that can be sent. What cannot is changed, and never the id: a result refers to it.
+/// Checks the name and the input of a call. Those that cannot be sent are changed, but never the id: a result refers
+/// to it.
 fn check_call(block: &Block) -> BlockCheck {
     let json = block.json();
     let name = json_member(json, "name").and_then(|name| serde_json::from_str::<String>(name).ok());
@@ -230,12 +231,12 @@ fn check_call(block: &Block) -> BlockCheck {
     BlockCheck::Repaired(Block::tool_use(id, &name, input), BlockFault::Shape)
 }
 
-/// What stands in place of a name that a call does not have.
+/// Replacement for a call's missing name.
 const UNNAMED: &str = "unnamed";
 /// The longest name of a call that is accepted in a request that repeats it.
 const LONGEST_NAME: usize = 128;
 
-/// A name that providers accept, for a call by a name that they do not; nothing for one that can stand.
+/// Returns a name that providers accept in place of one that they do not; `None` for a valid name.
 fn sanitize_call_name(name: &str) -> Option<String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(fits) {
@@ -257,7 +258,7 @@ pub(crate) fn replace_block_content(block: &Block, content: &str) -> Option<Bloc
     rebuild_block(block, Some(content))
 }
 
-/// The block with another content, and without a flag that is none.
+/// Returns the block with another content, and without an invalid flag.
 fn rebuild_block(block: &Block, content: Option<&str>) -> Option<Block> {
     let mut json = String::from("{");
     for (key, value) in RawJsonMembers::new(block.json().as_bytes()) {
@@ -276,8 +277,8 @@ fn rebuild_block(block: &Block, content: Option<&str>) -> Option<Block> {
     Block::from_json(&json).ok()
 }
 
-/// The block with the replacement mark where an escape stands for half of a character, which no reader of JSON has to
-/// take; nothing when there is no such escape.
+/// Returns the block with the replacement character in place of escaped half surrogate pairs, which JSON parsers may
+/// reject; `None` when there is no such escape.
 fn replace_block_surrogates(block: &Block) -> Option<Block> {
     memmem::find(block.json().as_bytes(), b"\\u")?;
     match replace_lone_surrogates(block.json()) {

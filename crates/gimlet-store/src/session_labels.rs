@@ -1,4 +1,5 @@
-//! Titles, tags and the main agent of a session: entries that anybody may append at any time, the last one winning.
+//! Titles, tags and the main agent of a session: entries that any program may append at any time, the last one
+//! winning.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +8,7 @@ use serde::Deserialize;
 
 use crate::entry_format;
 
-/// What a session is called and what it runs as. `None` means that nothing is known, not that it was cleared.
+/// Labels of a session. `None` means unknown, not cleared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionLabels {
     pub title: Option<String>,
@@ -30,7 +31,7 @@ struct EarlyTitleState {
 }
 
 impl EarlyTitle {
-    /// Whether it was still early enough; if not, the transcript is there to be written to.
+    /// Sets the title and returns true, unless the transcript has begun; the title then has to be written there.
     pub fn try_set(&self, title: &str) -> bool {
         let mut waiting = self.lock();
         if !waiting.over {
@@ -39,7 +40,7 @@ impl EarlyTitle {
         !waiting.over
     }
 
-    /// The title that was given. From now on it is too late.
+    /// Returns the title, if one was set. None can be set from now on.
     pub(crate) fn take(&self) -> Option<String> {
         let mut waiting = self.lock();
         waiting.over = true;
@@ -67,7 +68,7 @@ struct LabelEntry<'a> {
 }
 
 impl SessionLabels {
-    /// The newest labels among these lines. A broken first or last line is passed over.
+    /// Returns the newest labels among these lines. A broken first or last line is skipped.
     pub(crate) fn from_lines(bytes: &[u8]) -> Self {
         let mut newest = SessionLabels::default();
         for line in bytes.split(|byte| *byte == b'\n') {
@@ -76,7 +77,7 @@ impl SessionLabels {
         newest
     }
 
-    /// Takes over what this line says, if it is a label entry. Cheap for every other line.
+    /// Applies this line, if it is a label entry. Cheap for every other line.
     pub(crate) fn apply_line(&mut self, line: &[u8]) {
         const MAX_LABEL_LINE: usize = 64 << 10;
         if line.len() > MAX_LABEL_LINE || !line.starts_with(b"{") {
@@ -106,7 +107,7 @@ impl SessionLabels {
         overwrite_if_some(&mut self.agent, newer.agent.map(Cow::Owned));
     }
 
-    /// The lines that say all of this again.
+    /// Returns the lines that record all of these labels again.
     pub(crate) fn to_entry_lines(&self, session: &str) -> Vec<String> {
         let known = [
             ("custom-title", "customTitle", &self.title),
@@ -118,7 +119,7 @@ impl SessionLabels {
         known.map(|(kind, name, value)| entry_format::render_metadata(kind, name, value, session)).collect()
     }
 
-    /// The title to show.
+    /// Returns the title to show.
     pub fn display_title(&self) -> Option<&str> {
         self.title.as_deref().or(self.ai_title.as_deref()).filter(|title| !title.is_empty())
     }

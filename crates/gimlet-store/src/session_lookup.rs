@@ -1,4 +1,4 @@
-//! Finding sessions: the newest of a directory, one by its id in any project, one by its title.
+//! Session lookup: the newest of a directory, by id in any project, by title.
 
 use std::collections::HashSet;
 use std::io;
@@ -10,16 +10,16 @@ use crate::layout::{ProjectDir, SessionFiles, StoreLocations, normalize_nfc, ses
 use crate::session_summary::{SessionSummary, read_summary};
 use crate::symlinks::refuse_symlink;
 
-/// Which sessions count.
+/// Filter of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionFilter {
-    /// Those that a person started.
+    /// Sessions that a user started.
     Interactive,
     /// Also those of print mode, SDK programs and schedules.
     All,
 }
 
-/// Why a session was not found.
+/// Reason why a session was not found.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FindError {
     #[error("No conversation found with session ID: {id}")]
@@ -40,7 +40,7 @@ fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// A transcript that could not even be looked at.
+/// Transcript that could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{} cannot be read: {source}", path.display())]
 pub struct UnreadableSession {
@@ -48,7 +48,7 @@ pub struct UnreadableSession {
     pub source: io::Error,
 }
 
-/// The sessions of a directory and, for repositories with several, of its other worktrees.
+/// Sessions of a directory and, for repositories with several, of its other worktrees.
 #[derive(Clone, Debug)]
 pub struct ProjectSessions {
     places: StoreLocations,
@@ -56,7 +56,7 @@ pub struct ProjectSessions {
 }
 
 impl ProjectSessions {
-    /// `worktrees` are the other working trees of the same repository, if any.
+    /// Creates a lookup. `worktrees` are the other working trees of the repository, if any.
     pub fn new(places: &StoreLocations, cwd: &Path, worktrees: &[PathBuf]) -> Self {
         let mut projects = vec![places.project(cwd)];
         for tree in worktrees {
@@ -68,12 +68,12 @@ impl ProjectSessions {
         Self { places: places.clone(), projects }
     }
 
-    /// The folders that hold the sessions of these projects, those that are there.
+    /// Returns the existing folders with the sessions of these projects.
     pub fn project_dirs(&self) -> Vec<PathBuf> {
         self.projects.iter().flat_map(ProjectDir::existing_dirs).collect()
     }
 
-    /// The folder that cannot be looked into, when there is one: whoever finds nothing may have to be told of it.
+    /// Returns the first folder that cannot be read, if any: a caller that finds nothing may have to report it.
     pub fn unreadable_folder(&self) -> Option<UnreadableSession> {
         let unreadable = |path: PathBuf, looked: io::Result<()>| {
             let source = looked.err().filter(|error| error.kind() != io::ErrorKind::NotFound)?;
@@ -90,7 +90,7 @@ impl ProjectSessions {
         })
     }
 
-    /// All sessions, newest first.
+    /// Returns all sessions, newest first.
     pub fn list(&self, include: SessionFilter) -> Vec<SessionSummary> {
         self.iter_newest_first()
             .filter(|session| is_included(session, include))
@@ -98,7 +98,7 @@ impl ProjectSessions {
             .collect()
     }
 
-    /// The session that `--continue` goes on with: the newest that was started here or that added this folder.
+    /// Returns the session that `--continue` resumes: the newest that was started here or that added this folder.
     pub fn latest_session(&self, include: SessionFilter) -> Option<SessionSummary> {
         let started_here = self.iter_newest_first().find(|session| is_included(session, include));
         let added = self.projects.iter().flat_map(|project| transcripts_with_added_dir(&self.places, project.cwd()));
@@ -107,16 +107,16 @@ impl ProjectSessions {
         started_here.into_iter().chain(added).max_by_key(|session| session.modified)
     }
 
-    /// A session by its id: here and in the worktrees first, then in every project if only one has it.
+    /// Returns a session by its id: here and in the worktrees first, then in every project if only one has it.
     pub fn find_by_id(&self, id: &str) -> Result<SessionFiles, FindError> {
-        // Nearly all files are named in small letters or as the id was given; only the rest is looked for one by one.
+        // Nearly all files are named in lower case or as the id was passed; only the rest is searched one by one.
         match self.find_by_id_with(id, find_in_dir) {
             Err(FindError::NoSuchId { .. }) => self.find_by_id_with(id, find_in_dir_ignoring_case),
             found => found,
         }
     }
 
-    /// Whether some session has this id, spelled like this or in small letters: one look into each folder.
+    /// Returns true if some session has this id, spelled like this or in lower case: one check in each folder.
     pub fn has_session(&self, id: &str) -> bool {
         !matches!(self.find_by_id_with(id, find_in_dir), Err(FindError::NoSuchId { .. }))
     }
@@ -142,7 +142,7 @@ impl ProjectSessions {
         }
     }
 
-    /// A session of any project by the beginning of its id.
+    /// Returns a session of any project by the beginning of its id.
     pub fn find_by_prefix(&self, start: &str) -> Result<SessionFiles, FindError> {
         let start = start.to_ascii_lowercase();
         let files = list_subdirs(&self.places.projects_root()).flat_map(|dir| list_transcripts(&dir));
@@ -168,17 +168,17 @@ impl ProjectSessions {
         }
     }
 
-    /// A session by its exact title; a title that a person gave outranks one that was made up.
+    /// Returns the session with exactly this title; a title from the user has precedence over a generated one.
     pub fn find_by_title(&self, title: &str) -> Result<SessionSummary, FindError> {
         select_by_title(self.iter_newest_first().filter(|session| !session.is_sidechain).collect(), title)
     }
 
-    /// The titles of all sessions that have one.
+    /// Returns the titles of all sessions that have one.
     pub fn list_titles(&self) -> HashSet<String> {
         self.iter_newest_first().filter_map(|session| session.labels.title).collect()
     }
 
-    /// The titles of the sessions that run right now. No others are read.
+    /// Returns the titles of the sessions that run right now. No others are read.
     pub fn list_running_titles(&self) -> Vec<String> {
         let dirs = self.project_dirs();
         let paths = dirs.iter().flat_map(|dir| list_transcripts(dir)).map(|(_, path)| path);
@@ -186,12 +186,12 @@ impl ProjectSessions {
         running.filter_map(|path| read_summary(&path).ok().flatten()?.labels.title).collect()
     }
 
-    /// The same among the sessions of every project.
+    /// Returns the session with exactly this title among those of every project.
     pub fn find_by_title_everywhere(&self, title: &str) -> Result<SessionSummary, FindError> {
         select_by_title(self.list_everywhere().into_iter().flatten().collect(), title)
     }
 
-    /// The sessions of these projects, the oldest first, and what cannot be read in their place.
+    /// Returns the sessions of these projects, the oldest first, with errors in place of those that cannot be read.
     pub fn list_oldest_first(&self) -> Vec<Result<SessionSummary, UnreadableSession>> {
         let of = |project: &ProjectDir| {
             let dirs = project.existing_dirs();
@@ -206,14 +206,14 @@ impl ProjectSessions {
         all
     }
 
-    /// The sessions of every project, the oldest first, and what cannot be read in their place.
+    /// Returns the sessions of every project, the oldest first, with errors in place of those that cannot be read.
     pub fn list_everywhere(&self) -> Vec<Result<SessionSummary, UnreadableSession>> {
         let mut all = summarize_folders(&list_subdirs(&self.places.projects_root()).collect::<Vec<_>>());
         all.sort_by(compare_by_age);
         all
     }
 
-    /// Sessions of these projects, newest first, each looked at only when it is asked for.
+    /// Returns the sessions of these projects, newest first, each read on demand.
     fn iter_newest_first(&self) -> impl Iterator<Item = SessionSummary> {
         let mut files: Vec<(SystemTime, PathBuf, &ProjectDir)> = Vec::new();
         for project in &self.projects {
@@ -222,7 +222,7 @@ impl ProjectSessions {
             }
         }
         files.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| b.1.cmp(&a.1)));
-        // A file that cannot be read is no session to go on with.
+        // A file that cannot be read is no session to resume.
         files.into_iter().filter_map(|(_, path, project)| {
             read_summary(&path).ok().flatten().filter(|session| is_in_project(session, project))
         })
@@ -248,7 +248,7 @@ fn select_by_title(mut sessions: Vec<SessionSummary>, title: &str) -> Result<Ses
     }
 }
 
-/// What a glance at each transcript of these folders shows; files of subagents are not sessions.
+/// Returns the summary of each transcript in these folders; files of subagents are not sessions.
 fn summarize_folders(dirs: &[PathBuf]) -> Vec<Result<SessionSummary, UnreadableSession>> {
     let mut looked = Vec::new();
     for dir in dirs {
@@ -268,7 +268,7 @@ fn summarize_folders(dirs: &[PathBuf]) -> Vec<Result<SessionSummary, UnreadableS
     looked
 }
 
-/// By the time of their last change; what cannot be read comes last, by name.
+/// Compares by the time of the last change; those that cannot be read come last, by name.
 fn compare_by_age(
     a: &Result<SessionSummary, UnreadableSession>,
     b: &Result<SessionSummary, UnreadableSession>,
@@ -285,7 +285,8 @@ fn is_included(session: &SessionSummary, include: SessionFilter) -> bool {
     !session.is_sidechain && (include == SessionFilter::All || session.is_interactive())
 }
 
-/// Different directories can share a folder name; the directory that the session itself names decides.
+/// Returns true if the session is of this project. Different directories can share a folder name; the directory in the
+/// session itself decides.
 fn is_in_project(session: &SessionSummary, project: &ProjectDir) -> bool {
     let Some(cwd) = &session.cwd else { return true };
     let same = |path: &Path| normalize_nfc(&path.to_string_lossy()) == normalize_nfc(&project.cwd().to_string_lossy());
@@ -304,7 +305,7 @@ fn find_in_dir_ignoring_case(dir: &Path, id: &str) -> Option<SessionFiles> {
     meant.find_map(|path| nonempty_session(&path))
 }
 
-/// The session of a transcript that has something in it.
+/// Returns the session of a transcript; `None` if it is empty.
 fn nonempty_session(path: &Path) -> Option<SessionFiles> {
     let files = SessionFiles::from_transcript(path)?;
     path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0).then_some(files)

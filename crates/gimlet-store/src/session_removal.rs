@@ -1,7 +1,7 @@
-//! Deleting a session: its transcript, everything beside it, and what the config home keeps under its id.
+//! Deletion of a session: its transcript, everything beside it, and the files under its id in the config home.
 //!
-//! Only names that carry the session's own id are touched, and links are removed, never followed. Nothing here decides
-//! that a session is old: whoever calls has been asked to.
+//! Only names that carry the session's own id are touched, and symlinks are removed, never followed. Nothing here
+//! decides that a session is old: the caller has been asked to delete it.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use crate::driver_lock::{DriverLock, LockClaim};
 use crate::layout::{SessionFiles, StoreLocations};
 use crate::symlinks::refuse_symlink;
 
-/// A session could not be deleted, or not wholly.
+/// Failure to delete a session wholly.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
     #[error("session {id} is in use by another process")]
@@ -20,7 +20,7 @@ pub enum RemoveError {
     Delete { path: PathBuf, source: io::Error },
 }
 
-/// What was deleted.
+/// Deleted files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemovalSummary {
     /// Files and folders, the transcript first.
@@ -28,7 +28,7 @@ pub struct RemovalSummary {
     pub bytes: u64,
 }
 
-/// What belongs to a session and is there: the transcript, its side folder, checkpoints, debug logs, its
+/// Returns the existing paths that belong to a session: the transcript, its side folder, checkpoints, debug logs, its
 /// plan, snapshots.
 pub fn session_paths(places: &StoreLocations, files: &SessionFiles) -> Vec<PathBuf> {
     let mut paths = vec![files.transcript(), files.side_dir()];
@@ -70,7 +70,7 @@ fn refuse_symlink_below(places: &StoreLocations, folder: &Path) -> io::Result<()
     if folder.starts_with(places.projects_root()) { refuse_symlink(folder) } else { Ok(()) }
 }
 
-/// Whether another project has a session of the same id, which shares what the config home keeps.
+/// Returns true if another project has a session with this id, which shares the files in the config home.
 fn has_copies(places: &StoreLocations, files: &SessionFiles) -> bool {
     let name = format!("{}.jsonl", files.id());
     let projects = fs::read_dir(places.projects_root()).into_iter().flatten().flatten();
@@ -87,7 +87,7 @@ fn list_by_prefix(dir: &Path, start: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// The bytes of a file, or of all files below a folder.
+/// Returns the size of a file, or of all files below a folder.
 pub(crate) fn disk_size(path: &Path) -> u64 {
     let Ok(metadata) = path.symlink_metadata() else { return 0 };
     if !metadata.is_dir() {

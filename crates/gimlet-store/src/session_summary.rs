@@ -1,6 +1,6 @@
-//! A session at a glance: what its first and last 64 KiB say, read as session lists of other programs read it.
+//! Summary of a session from its first and last 64 KiB, read as session lists of other programs read it.
 //!
-//! Nothing else of the file is touched, so a glance costs the same for any session.
+//! Nothing else of the file is read, so the cost does not depend on the session's size.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -18,10 +18,10 @@ use crate::layout::{SessionFiles, session_id_from_path};
 use crate::session_labels::SessionLabels;
 
 const WINDOW: usize = 64 << 10;
-/// A reply that nothing was added to for so long is not being written any more.
+/// Age after which an unfinished reply no longer counts as being written.
 const WORKING: Duration = Duration::from_secs(60);
 
-/// What lists show of a session.
+/// Session data for lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionSummary {
     pub id: SessionId,
@@ -29,36 +29,36 @@ pub struct SessionSummary {
     pub labels: SessionLabels,
     pub last_prompt: Option<String>,
     pub first_prompt: Option<String>,
-    /// What older programs wrote for lists.
+    /// Summary that older programs wrote for lists.
     pub old_summary: Option<String>,
-    /// The first time that is written in it.
+    /// First time that is recorded in it.
     pub created: Option<String>,
     pub cwd: Option<PathBuf>,
     pub git_branch: Option<String>,
-    /// What started it, when recorded.
+    /// Program that started it, when recorded.
     pub entrypoint: Option<String>,
-    /// When the last piece of a reply was written, if nothing says that the reply has ended.
+    /// Time of the last piece of a reply, if the reply is not recorded as ended.
     pub unfinished_at: Option<String>,
-    /// The file of a subagent rather than of a session.
+    /// True for the file of a subagent rather than of a session.
     pub is_sidechain: bool,
     pub modified: SystemTime,
     pub size: u64,
 }
 
 impl SessionSummary {
-    /// The one line that stands for the session: its title, else its last prompt, else its first.
+    /// Returns one line for the session: its title, else its last prompt, else its first.
     pub fn line(&self) -> Option<&str> {
         let prompt = self.last_prompt.as_deref().or(self.old_summary.as_deref()).or(self.first_prompt.as_deref());
         self.labels.display_title().or(prompt)
     }
 
-    /// What people know the session by: its title, else what they asked first. Its newest line where neither is known.
+    /// Returns the session's title, else its first prompt, else its last prompt.
     pub fn headline(&self) -> Option<&str> {
         self.labels.display_title().or(self.first_prompt.as_deref()).or_else(|| self.line())
     }
 
-    /// Whether it looks as if a model were answering in it right now, whichever program that is in: the last piece of a
-    /// reply is young, and nothing says that it was the last one.
+    /// Returns true if a model seems to be answering in it right now, in any program: the last piece of a reply is
+    /// recent, and not recorded as its end.
     pub fn is_working(&self, now: SystemTime) -> bool {
         let Some(written) = self.unfinished_at.as_ref().and_then(|time| time.parse::<jiff::Timestamp>().ok()) else {
             return false;
@@ -66,19 +66,19 @@ impl SessionSummary {
         now.duration_since(written.into()).is_ok_and(|age| age < WORKING)
     }
 
-    /// Whether some process runs turns in it.
+    /// Returns true if some process runs turns in it.
     pub fn is_driven(&self) -> bool {
         SessionFiles::from_transcript(&self.path).is_some_and(|files| files.is_driven())
     }
 
-    /// Whether a person started it in a terminal or an editor, rather than a script, an SDK or a schedule.
+    /// Returns true if a user started it in a terminal or an editor, rather than a script, an SDK or a schedule.
     pub fn is_interactive(&self) -> bool {
         let Some(entrypoint) = self.entrypoint.as_deref() else { return true };
         !entrypoint.starts_with("sdk") && !["print", "background", "loop", "mcp"].contains(&entrypoint)
     }
 }
 
-/// Looks at a session's file. `None` for files that are not sessions, and for empty ones.
+/// Reads the summary of a session's file. Returns `None` for files that are not sessions, and for empty ones.
 pub fn read_summary(path: &Path) -> io::Result<Option<SessionSummary>> {
     let Some(id) = session_id_from_path(path) else { return Ok(None) };
     let file = crate::disk::open_regular(path)?;
@@ -125,26 +125,26 @@ fn last_string(bytes: &[u8], name: &str) -> Option<String> {
         .find_map(|at| parse_string_at(bytes, value_start(bytes, at + pattern.len())))
 }
 
-/// Where a value begins: some programs write a blank after the colon.
+/// Returns the start of a value: some programs write a space after the colon.
 fn value_start(bytes: &[u8], after_colon: usize) -> usize {
     after_colon + usize::from(bytes.get(after_colon) == Some(&b' '))
 }
 
-/// Whether a member of this name and value is in a line, as text.
+/// Returns true if a line contains a member of this name and value, as text.
 fn has_member(line: &[u8], name: &str, value: &str) -> bool {
     let pattern = format!("\"{name}\":");
     memmem::find_iter(line, pattern.as_bytes())
         .any(|at| line[value_start(line, at + pattern.len())..].starts_with(value.as_bytes()))
 }
 
-/// The JSON string that begins here; `None` when the window ends inside it.
+/// Parses the JSON string that begins here; `None` when the window ends inside it.
 fn parse_string_at(bytes: &[u8], at: usize) -> Option<String> {
     let mut strings = serde_json::Deserializer::from_slice(bytes.get(at..)?).into_iter::<String>();
     strings.next()?.ok()
 }
 
-/// The time of the last entry of a reply, unless that or a later entry says that the reply has ended. One that failed or that
-/// a person stopped has.
+/// Returns the time of the last entry of a reply, or `None` if that or a later entry ends the reply. A reply that
+/// failed or that the user stopped has ended.
 fn find_unfinished_reply_time(tail: &[u8]) -> Option<String> {
     for line in tail.split(|byte| *byte == b'\n').rev() {
         let is_stopped = memmem::find(line, b"\"[Request interrupted by user").is_some();
@@ -159,7 +159,7 @@ fn find_unfinished_reply_time(tail: &[u8]) -> Option<String> {
     None
 }
 
-/// The first thing that a person asked.
+/// Returns the first prompt of the user.
 fn find_first_prompt(head: &[u8]) -> Option<String> {
     let mut command = None;
     for line in head.split(|byte| *byte == b'\n') {
@@ -213,7 +213,7 @@ fn text_between<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
     rest.split_once(close).map(|(inner, _)| inner)
 }
 
-/// Texts in user entries that no person wrote.
+/// Returns true for texts in user entries that were not written by a user.
 fn is_machine_text(text: &str) -> bool {
     const STARTS: [&str; 5] =
         ["<local-command-stdout>", "<session-start-hook>", "<tick>", "<goal>", "[Request interrupted by user"];

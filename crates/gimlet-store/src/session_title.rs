@@ -1,11 +1,12 @@
-//! A title for a session that nobody named, made of what was said: the beginning of a prompt or the heading of a plan.
+//! Generated title for a session without one: the beginning of a prompt or the heading of a plan.
 
 /// Characters of such a title; lists have room for them.
 const LONGEST: usize = 60;
 /// Up to here a title is not cut at the end of a word: one long word is better than nothing.
 const SHORTEST: usize = 20;
 
-/// A title from a text: its first line that says something, without marks of lists and headings, one sentence at most.
+/// Returns a title from a text: its first line with content, without marks of lists and headings, one sentence at
+/// most. Returns `None` if there is no such line.
 pub fn derive_title(text: &str) -> Option<String> {
     let line = text.lines().map(strip_list_marks).find(|line| line.chars().any(char::is_alphanumeric))?;
     let words = line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -13,7 +14,7 @@ pub fn derive_title(text: &str) -> Option<String> {
     Some(shorten_title(sentence).trim_end_matches([' ', ',', ';', ':', '.', '-', '–', '—', '…']).to_owned())
 }
 
-/// A line without what makes it a heading, a point of a list or a quotation.
+/// Returns a line without the marks of a heading, a list item or a quotation.
 fn strip_list_marks(line: &str) -> &str {
     let line = line.trim().trim_start_matches(['#', '>', '*', '-', '+', ' ']).trim_end_matches(['#', '*', ' ']);
     let unnumbered = line.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -23,7 +24,7 @@ fn strip_list_marks(line: &str) -> &str {
     }
 }
 
-/// Up to the first sign that ends a sentence and has a blank behind it.
+/// Returns the text up to the first punctuation mark that ends a sentence and is followed by whitespace.
 fn first_sentence(text: &str) -> &str {
     let ends = text.match_indices(['.', '!', '?']).map(|(at, sign)| at + sign.len());
     let end = ends.filter(|end| text[*end..].starts_with(' ')).find(|end| *end > SHORTEST);

@@ -1,7 +1,8 @@
-//! What is written about a session beside its conversation, by those who do not hold the transcript.
+//! Writer of session records beside the conversation, for callers that do not hold the transcript.
 //!
-//! A running turn holds the transcript, and a prompt that arrives meanwhile must be on disk all the same. So both write to
-//! one log, line by line. Nobody here keeps the log alive: a session that has ended writes nothing more.
+//! A running turn holds the transcript, and a prompt that arrives meanwhile must still be written to disk. So both
+//! write to one log, line by line. This writer does not keep the log alive: a session that has ended writes nothing
+//! more.
 
 use std::sync::{Mutex, Weak};
 
@@ -11,18 +12,18 @@ use crate::checkpoints::FileBackup;
 use crate::entry_format;
 use crate::transcript_log::{SharedLog, TranscriptLog};
 
-/// What happens to the prompts that wait.
+/// Change to the queue of prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueChange<'a> {
-    /// One more waits.
+    /// A prompt was added.
     Enqueued(&'a str),
-    /// The first in line waits no more.
+    /// The first prompt left the queue.
     Dequeued,
-    /// One in the middle of the line waits no more.
+    /// A prompt inside the queue was removed.
     Removed(&'a str),
 }
 
-/// A pen for such lines.
+/// Writer of such lines.
 #[derive(Clone, Debug)]
 pub struct SideWriter {
     log: Weak<Mutex<TranscriptLog>>,
@@ -44,12 +45,12 @@ impl SideWriter {
         self.append_line(|| entry_format::render_queue_operation(operation, content, self.session.as_str()));
     }
 
-    /// Records a title that nobody gave: one that somebody gives outranks it.
+    /// Records a generated title: one that the user sets has precedence.
     pub fn record_title(&self, title: &str) {
         self.append_line(|| entry_format::render_metadata("ai-title", "aiTitle", title, self.session.as_str()));
     }
 
-    /// Records where the files are kept that were changed since a prompt, as other programs look for them.
+    /// Records the backups of files that were changed since a prompt, in the form that other programs read.
     pub(crate) fn record_file_history(&self, prompt: &EntryId, backups: &[FileBackup<'_>], update: bool) {
         self.append_line(|| entry_format::render_file_history(prompt.as_str(), backups, update));
     }

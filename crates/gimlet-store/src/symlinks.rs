@@ -1,5 +1,5 @@
-//! Symlinks in the folder of all projects are not followed: whoever can put one there would have a session read from, or
-//! written to, any other place. The config home and the folder of projects themselves may be symlinks.
+//! Refusal of symlinks in the folder of all projects: a user who can create one there could have a session read from,
+//! or written to, any other place. The config home and the folder of projects themselves may be symlinks.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -28,7 +28,7 @@ pub(crate) fn refuse_symlink(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a name is that of a transcript, or of the folder beside one.
+/// Returns true if a name is that of a transcript, or of the folder beside one.
 fn is_session_name(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| is_session_id(name.strip_suffix(".jsonl").unwrap_or(name)))
 }

@@ -1,6 +1,6 @@
-//! Making records durable without holding up the conversation: one thread that runs `fdatasync`.
+//! Syncs records without blocking the conversation: one thread that runs `fdatasync`.
 //!
-//! Requests that pile up while a sync runs are answered by the next one together. The thread ends with its owner.
+//! Requests that arrive while a sync runs are served together by the next one. The thread ends with its owner.
 
 use std::future::Future;
 use std::io;
@@ -15,10 +15,10 @@ use tokio::sync::oneshot;
 use crate::TranscriptError;
 use crate::disk::{Disk, LogFile};
 
-/// How eagerly records are forced to stable storage.
+/// Policy for syncing records to stable storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FsyncMode {
-    /// When asked (turn end, before effects) and at most a second after a record.
+    /// On request (turn end, before effects) and at most a second after a record.
     #[default]
     Turn,
     /// After every record.
@@ -69,7 +69,7 @@ impl Future for SyncFuture {
     }
 }
 
-/// What is to be made durable.
+/// Transcript file and new directory entries that are to be synced.
 pub(crate) struct SyncTarget {
     pub(crate) file: Arc<dyn LogFile>,
     /// Directories whose new names must be durable too, the innermost first.
@@ -79,11 +79,11 @@ pub(crate) struct SyncTarget {
 
 struct SyncJob {
     what: SyncTarget,
-    /// Nobody waits for the answer when there is none.
+    /// Receiver of the result; `None` when no caller waits for it.
     reply: Option<oneshot::Sender<Result<(), TranscriptError>>>,
 }
 
-/// The thread that syncs one transcript.
+/// Thread that syncs one transcript.
 pub(crate) struct SyncThread {
     jobs: Option<mpsc::Sender<SyncJob>>,
     thread: Option<JoinHandle<()>>,
@@ -106,10 +106,10 @@ impl SyncThread {
         }
     }
 
-    /// Makes records durable in passing. A failure is told with the next request that somebody does wait for.
+    /// Requests a sync without waiting. A failure is returned by the next request that waits.
     pub(crate) fn request_sync_detached(&self, what: SyncTarget) {
         if let Some(jobs) = &self.jobs {
-            // A thread that has ended says so to the next who waits.
+            // A thread that has ended is reported to the next request that waits.
             drop(jobs.send(SyncJob { what, reply: None }));
         }
     }
@@ -128,7 +128,7 @@ impl Drop for SyncThread {
 fn run_sync_jobs(disk: &dyn Disk, queue: &mpsc::Receiver<SyncJob>) {
     // Directories stay here until a sync of them has succeeded.
     let mut dirs = Vec::new();
-    // The system tells a failure once. When nobody waited for that answer, the next one who does gets it.
+    // The system reports a failure once. If no request waited for it, the next one that does gets it.
     let mut untold: Option<TranscriptError> = None;
     while let Ok(first) = queue.recv() {
         let mut batch = vec![first];
@@ -147,7 +147,7 @@ fn sync_batch(disk: &dyn Disk, batch: &mut [SyncJob], dirs: &mut Vec<PathBuf>) -
     for job in batch.iter_mut() {
         dirs.append(&mut job.what.dirs);
     }
-    // All jobs of one queue are about one file, so the newest descriptor speaks for all of them.
+    // All jobs of one queue are about one file, so the newest descriptor covers all of them.
     let Some(SyncJob { what, .. }) = batch.last() else { return Ok(()) };
     let fail = |source| TranscriptError::Sync { path: what.path.clone(), source: Arc::new(source) };
     what.file.sync_data().map_err(fail)?;

@@ -1,8 +1,8 @@
-//! Writing a session's transcript: one method for each kind of entry.
+//! Writer of a session's transcript: one method for each kind of entry.
 //!
-//! The transcript keeps the chain of parents itself and gives every entry its id. Appending never fails towards the
-//! caller and never blocks on storage: what cannot be written waits in memory (see [`Transcript::take_error`]), and
-//! [`Transcript::sync`] says when the rest is durable. Nothing that was written is ever changed.
+//! The transcript maintains the chain of parents itself and assigns every entry its id. Appending never returns an
+//! error and never blocks on storage: records that cannot be written wait in memory (see [`Transcript::take_error`]),
+//! and [`Transcript::sync`] returns when the rest is durable. Written records are never changed.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -30,12 +30,12 @@ use crate::transcript_log::{LineMirror, MirrorFactory, SharedLog, TranscriptLog}
 
 /// Titles and the last prompt are written again after this many bytes: lists read only the last 64 KiB of a file.
 const LABELS_EVERY: usize = 50 << 10;
-/// A prompt longer than this is listed through its `last-prompt` entry only, so that follows at once.
+/// Length beyond which a prompt is listed through its `last-prompt` entry only, so that entry follows at once.
 const LONG_PROMPT: usize = 32 << 10;
-/// In the default mode no record stays un-synced for longer than this while others follow.
+/// Maximum time that a record stays unsynced in the default mode while others follow.
 const SYNC_WITHIN: Duration = Duration::from_secs(1);
 
-/// How a transcript is kept.
+/// Options of a transcript.
 #[derive(Clone)]
 pub struct TranscriptOptions {
     pub disk: Arc<dyn Disk>,
@@ -48,20 +48,20 @@ impl Default for TranscriptOptions {
     }
 }
 
-/// A user message to be recorded.
+/// User message to be recorded.
 #[derive(Clone, Debug)]
 pub struct UserEntry<'a> {
-    /// The id that the host already gave it.
+    /// Id that the host already assigned.
     pub uuid: Option<EntryId>,
     pub blocks: &'a [Block],
-    /// It was given as one string and is stored as one.
+    /// True if it was passed as one string and is stored as one.
     pub plain: bool,
     pub kind: UserEntryKind,
-    /// Where it comes from, if that is known.
+    /// Origin of the prompt, if known.
     pub origin: Option<&'a PromptOrigin>,
 }
 
-/// What a person interrupted.
+/// Kind of activity that the user interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptKind {
     Reply,
@@ -69,7 +69,7 @@ pub enum InterruptKind {
 }
 
 impl InterruptKind {
-    /// The text of the marker, in the transcript and towards the model.
+    /// Returns the text of the marker, in the transcript and for the model.
     pub fn marker(self) -> &'static str {
         match self {
             InterruptKind::Reply => "[Request interrupted by user]",
@@ -78,7 +78,7 @@ impl InterruptKind {
     }
 }
 
-/// The writer of one session's (or one subagent's) transcript.
+/// Writer of one session's (or one subagent's) transcript.
 pub struct Transcript {
     /// `None` when the session is not to be stored.
     log: Option<SharedLog>,
@@ -86,34 +86,34 @@ pub struct Transcript {
     agent: Option<String>,
     stamp: EntryStamp,
     last: Option<EntryId>,
-    /// Everything so far was sent, and nothing has come of it yet: what a user says next is a message of its own.
+    /// True if everything so far was sent without a reply yet: the next user entry is a message of its own.
     sent: bool,
-    /// The ids of all entries and replies: a second entry of the same id would cut what came before out of the
-    /// conversation, and two replies of the same id are one to whoever reads them.
+    /// Ids of all entries and replies: a second entry with an equal id would cut the earlier one out of the
+    /// conversation, and readers take two replies with an equal id for one.
     ids: HashSet<EntryKey>,
-    /// The newest entry of the reply under way: blocks of one reply follow each other, whatever results come between.
+    /// Newest entry of the current reply: blocks of one reply follow each other, even with results between them.
     reply: Option<(String, EntryId)>,
-    /// The entries of calls that have no result yet.
+    /// Entries of calls that have no result yet.
     open_calls: HashMap<ToolUseId, EntryId>,
     labels: SessionLabels,
     last_prompt: Option<String>,
-    /// Metadata given before the first prompt; the file begins with a real entry, and lists want the prompt early.
+    /// Metadata from before the first prompt; the file begins with a real entry, and lists need the prompt early.
     held_back: Vec<String>,
     early_title: EarlyTitle,
-    /// The file has (or will have) a first entry.
+    /// True if the file has (or will have) a first entry.
     begun: bool,
-    /// A prompt has been recorded, so metadata may follow.
+    /// True if a prompt has been recorded, so metadata may follow.
     prompted: bool,
     bytes_since_labels: usize,
     fsync: FsyncMode,
     syncer: Option<SyncThread>,
     last_sync: Instant,
-    /// Where copies of subagents' transcripts go.
+    /// Factory of mirrors for subagents' transcripts.
     mirrors: Option<MirrorFactory>,
 }
 
 impl Transcript {
-    /// A new session. Nothing is created before the first entry.
+    /// Creates a new session. No file is created before the first entry.
     pub fn create(
         files: &SessionFiles,
         stamp: EntryStamp,
@@ -127,7 +127,7 @@ impl Transcript {
         Ok(Self::with_log(Some(log), files.id().clone(), stamp, options.fsync))
     }
 
-    /// Goes on with a loaded session in the same file. Refused while another process drives it.
+    /// Resumes a loaded session in its file. Returns an error while another process drives it.
     pub fn resume(
         files: &SessionFiles,
         loaded: &LoadedSession,
@@ -139,20 +139,20 @@ impl Transcript {
         Ok(Self::with_log(Some(log), files.id().clone(), stamp, options.fsync).continue_from(loaded))
     }
 
-    /// Goes on from what was loaded.
+    /// Continues from a loaded session.
     pub(crate) fn continue_from(mut self, loaded: &LoadedSession) -> Self {
         if let Some(log) = &self.log {
             log.lock().set_seen_length(loaded.file_len);
         }
         self.last = loaded.last_entry.clone();
-        // Nothing tells whether the end of it was sent. Apart from that is right in either case.
+        // It is not recorded whether the end of it was sent. A separate message is right in either case.
         self.sent = loaded.messages.last().is_some_and(|last| last.role == Role::User);
         self.ids.clone_from(&loaded.ids);
         self.labels = loaded.labels.clone();
         self.last_prompt = loaded.last_prompt.clone();
         self.open_calls = loaded.open_calls.iter().cloned().collect();
-        // Whoever goes on has been told of them, and need not be told again. What begins to wait before this is written
-        // stands behind them.
+        // The caller has already received these prompts, so they are removed from the queue. Prompts queued before
+        // this is written come after them.
         self.held_back.extend(
             loaded
                 .queued_prompts
@@ -161,17 +161,17 @@ impl Transcript {
         );
         self.begun = true;
         self.prompted = true;
-        // The file is there, so nobody is too early.
+        // The file exists, so there is no early title any more.
         drop(self.early_title.take());
         self
     }
 
-    /// For those who write about the session while somebody else holds the transcript.
+    /// Returns a writer of session records for use while another caller holds the transcript.
     pub fn beside(&self) -> SideWriter {
         SideWriter::new(self.log.as_ref(), self.session.clone())
     }
 
-    /// Where the subagents of this session write.
+    /// Returns the transcripts of this session's subagents.
     pub fn agent_transcripts(&self) -> AgentTranscripts {
         let log = self.log.as_ref();
         AgentTranscripts {
@@ -183,7 +183,7 @@ impl Transcript {
         }
     }
 
-    /// A subagent's own transcript beside its parent's.
+    /// Creates a subagent's own transcript beside its parent's.
     pub fn for_agent(files: &SessionFiles, agent_id: &str, stamp: EntryStamp, options: TranscriptOptions) -> Self {
         let log = TranscriptLog::new(options.disk, files.agent_transcript(agent_id), None);
         let mut transcript = Self::with_log(Some(log), files.id().clone(), stamp, options.fsync);
@@ -191,7 +191,7 @@ impl Transcript {
         transcript
     }
 
-    /// A session that is not to be stored: ids are handed out, nothing is written.
+    /// Creates a session that is not stored: ids are assigned, nothing is written.
     pub fn new_unsaved(session: SessionId, stamp: EntryStamp) -> Self {
         Self::with_log(None, session, stamp, FsyncMode::Off)
     }
@@ -228,7 +228,7 @@ impl Transcript {
         }
     }
 
-    /// The same, also for the transcripts of this session's subagents.
+    /// Sets the mirror, also for the transcripts of this session's subagents.
     pub fn set_mirror_factory(&mut self, mirrors: MirrorFactory) {
         if let Some(path) = self.path() {
             let mirror = mirrors(path);
@@ -241,12 +241,12 @@ impl Transcript {
         &self.session
     }
 
-    /// Where the transcript is (or will be).
+    /// Returns the path of the transcript, which may not exist yet.
     pub fn path(&self) -> Option<&Path> {
         self.log.as_ref().map(SharedLog::path)
     }
 
-    /// The entry that the next one will follow.
+    /// Returns the entry that the next one will follow.
     pub fn last_entry(&self) -> Option<&EntryId> {
         self.last.as_ref()
     }
@@ -255,10 +255,10 @@ impl Transcript {
         &self.labels
     }
 
-    /// Goes on from an earlier entry; what followed it stays in the file as an abandoned branch.
+    /// Continues from an earlier entry; entries after it stay in the file as an abandoned branch.
     pub fn rewind_to(&mut self, entry: Option<EntryId>) {
         self.last = entry;
-        // Only what was sent is ever given up.
+        // Only entries that were sent are ever abandoned.
         self.sent = true;
         self.reply = None;
         self.open_calls.clear();
@@ -289,7 +289,7 @@ impl Transcript {
         id
     }
 
-    /// Whether the user entry about to be written begins a message of its own behind others.
+    /// Returns true if the next user entry begins a message of its own behind others, and resets that state.
     fn take_starts_message(&mut self) -> bool {
         std::mem::take(&mut self.sent) && self.last.is_some()
     }
@@ -310,8 +310,8 @@ impl Transcript {
         }
     }
 
-    /// The id of a reply that begins: the one that its server gave it, unless an earlier one has it. Some servers give
-    /// the same to all of them, or none.
+    /// Returns the id for a new reply: the one from its server, unless an earlier reply has it. Some servers use one
+    /// id for all replies, or none.
     pub fn claim_reply_id(&mut self, given: &str) -> String {
         if !given.is_empty() && self.ids.insert(EntryKey::from_id(given.as_bytes())) {
             return given.to_owned();
@@ -328,7 +328,7 @@ impl Transcript {
         let id = self
             .append_chain_entry(None, parent, |place, links| entry_format::render_assistant(place, links, head, block));
         self.reply = Some((head.message_id.clone(), id.clone()));
-        // A report of a failure is no reply.
+        // A report of a failure is not a reply.
         self.sent &= head.is_api_error;
         if let (BlockKind::ToolUse, Some(call)) = (block.kind(), block.id()) {
             self.open_calls.insert(ToolUseId::new(call), id.clone());
@@ -341,7 +341,7 @@ impl Transcript {
         self.append_result(None, block, output)
     }
 
-    /// Records a result that somebody else gave, under the id that they gave it.
+    /// Records a result from the program that drives the session, under `uuid` if that is set.
     pub fn answer(&mut self, uuid: Option<EntryId>, block: &Block, output: &RawValue) -> EntryId {
         self.append_result(uuid, block, Some(output))
     }
@@ -359,7 +359,7 @@ impl Transcript {
         })
     }
 
-    /// Records that a person stopped the turn. The text goes to the model with the next prompt.
+    /// Records that the user stopped the turn. The text goes to the model with the next prompt.
     pub fn append_interrupted(&mut self, what: InterruptKind) -> EntryId {
         let content = entry_format::render_user_content(&[Block::text(what.marker())], false);
         let parent = self.last.clone();
@@ -375,12 +375,12 @@ impl Transcript {
         self.append_chain_entry(None, parent, |place, links| entry_format::render_attachment(place, links, attachment))
     }
 
-    /// Records that the last call waits: it is to run when the session goes on.
+    /// Records that the last call is deferred: it is to run when the session is resumed.
     pub fn append_deferred(&mut self, call: &ToolUseId) -> EntryId {
         self.append_open_call(entry_format::DEFERRED_CALL, call)
     }
 
-    /// Records that a call which waited is about to run. Whoever finds no result behind this does not run it again.
+    /// Records that a deferred call is about to run. A reader that finds no result behind this does not run it again.
     pub fn resumed(&mut self, call: &ToolUseId) -> EntryId {
         self.append_open_call(entry_format::RESUMED_CALL, call)
     }
@@ -400,7 +400,7 @@ impl Transcript {
         })
     }
 
-    /// Starts a new segment: the boundary, then the summary that the conversation goes on from. Returns both ids.
+    /// Starts a new segment: the boundary, then the summary that the conversation continues from. Returns both ids.
     pub fn append_compaction(&mut self, compaction: CompactionRecord, summary: &[Block]) -> (EntryId, EntryId) {
         let logical = self.last.take();
         let boundary = self.append_chain_entry(None, None, |place, links| {
@@ -420,13 +420,13 @@ impl Transcript {
         (boundary, summary)
     }
 
-    /// Keeps the exact system prompt and tool list of this segment, so that a resumed session sends the same bytes.
+    /// Records the exact system prompt and tool list of this segment, so that a resumed session sends identical bytes.
     pub fn append_frozen_prefix(&mut self, system: &[String], tools_json: &str) {
         let line = entry_format::render_frozen_prefix(system, tools_json, self.session.as_str());
         self.append_metadata(line);
     }
 
-    /// Where a title can be left until the first prompt.
+    /// Returns the holder for a title that is set before the first prompt.
     pub fn early_title(&self) -> EarlyTitle {
         self.early_title.clone()
     }
@@ -442,7 +442,7 @@ impl Transcript {
         ));
     }
 
-    /// The kind of agent that the main conversation runs as; an empty name for none.
+    /// Sets the kind of agent that the main conversation runs as; an empty name for none.
     pub fn set_agent(&mut self, agent: &str) {
         self.adopt_foreign_labels();
         self.labels.agent = Some(agent.to_owned());
@@ -469,7 +469,7 @@ impl Transcript {
         self.append_metadata(entry_format::render_own_entry("gimlet-cost", &records, self.session.as_str()));
     }
 
-    /// To be called after the last entry of every turn: session lists then show the last prompt.
+    /// Ends a turn; to be called after its last entry, so that session lists show the last prompt.
     pub fn end_turn(&mut self) {
         self.reply = None;
         if self.begun {
@@ -504,17 +504,18 @@ impl Transcript {
         self.sync()
     }
 
-    /// The error of an outage, once. The session goes on in memory; waiting records are written when that works again.
+    /// Returns the error of an outage, once. The session continues in memory; waiting records are written when that
+    /// works again.
     pub fn take_error(&mut self) -> Option<TranscriptError> {
         self.log.as_ref().and_then(|log| log.lock().take_error())
     }
 
-    /// Whether every record so far has reached the file.
+    /// Returns true if every record so far has reached the file.
     pub fn is_complete(&self) -> bool {
         self.log.as_ref().is_none_or(|log| log.lock().is_complete())
     }
 
-    /// The id that an entry would get: the one that is wanted, unless an entry has it already.
+    /// Returns the id for a new entry: the wanted one, unless an entry has it already.
     pub fn unused_entry_id(&self, wanted: Option<EntryId>) -> EntryId {
         let free = wanted.filter(|id| !self.ids.contains(&EntryKey::from_id(id.as_str().as_bytes())));
         free.unwrap_or_else(|| EntryId::new(uuid::Uuid::new_v4().hyphenated().to_string()))
@@ -546,7 +547,7 @@ impl Transcript {
     }
 
     fn append_metadata(&mut self, line: String) {
-        // A subagent's file is its conversation and nothing else; what is said about a session is said in the main one.
+        // A subagent's file holds only its conversation; session metadata is in the main one.
         if self.agent.is_some() {
             return;
         }
@@ -563,8 +564,8 @@ impl Transcript {
         }
     }
 
-    /// Writes labels and last prompt again, so that the end of the file has them. Whatever others wrote meanwhile
-    /// is newer than what we remember.
+    /// Writes labels and last prompt again, so that the end of the file has them. Labels that others wrote meanwhile
+    /// are newer than those in memory.
     fn write_labels(&mut self) {
         self.adopt_foreign_labels();
         for line in self.labels.to_entry_lines(self.session.as_str()) {
@@ -617,7 +618,7 @@ impl Transcript {
         }
     }
 
-    /// The thread that syncs, started when first needed, and what there is for it to do.
+    /// Returns the sync thread, started on first use, and its next target; `None` if there is nothing to sync.
     fn take_sync_target(&mut self) -> Result<Option<(&SyncThread, SyncTarget)>, TranscriptError> {
         self.last_sync = Instant::now();
         let Some(shared) = &self.log else { return Ok(None) };

@@ -1,7 +1,7 @@
-//! One cheap pass over a transcript: for every entry of the chain a small row, for metadata what stands last.
+//! Index of a transcript by one cheap pass: a small row for every entry of the chain, the last value of metadata.
 //!
-//! Message bodies are stepped over, not parsed, so the pass runs at the speed of memory and needs a few dozen bytes an
-//! entry. Lines that make no sense are counted and passed over; the pass never stops early.
+//! Message bodies are skipped, not parsed, so the pass runs at the speed of memory and needs a few dozen bytes per
+//! entry. Lines that cannot be parsed are counted and skipped; the pass never stops early.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,12 +19,12 @@ use crate::prompt_queue::PromptQueue;
 use crate::raw_members::{RawJsonMembers, unescaped_string};
 use crate::session_labels::SessionLabels;
 
-/// A string id as a number: a UUID's own value, a digest of anything else.
+/// String id as a number: a UUID's own value, a digest of anything else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct EntryKey(u128);
 
 impl EntryKey {
-    /// Stands for an absent id.
+    /// Key of an absent id.
     pub(crate) const NONE: EntryKey = EntryKey(0);
 
     pub(crate) fn from_id(id: &[u8]) -> Self {
@@ -39,12 +39,12 @@ impl EntryKey {
         }
     }
 
-    /// The key of an id as it stands in a record.
+    /// Returns the key of an id as written in a record.
     pub(crate) fn from_json(value: &[u8]) -> Self {
         match unescaped_string(value) {
             Some([]) => EntryKey::NONE,
             Some(text) => EntryKey::from_id(text),
-            // An id means the same however it is written; one that is no text is digested as it stands.
+            // Ids are compared unescaped; one that cannot be decoded is digested as it stands.
             None if value.starts_with(b"\"") => serde_json::from_slice::<String>(value)
                 .map_or_else(|_| EntryKey::from_id(value), |text| EntryKey::from_id(text.as_bytes())),
             None => EntryKey::NONE,
@@ -69,7 +69,7 @@ pub(crate) enum EntryKind {
     Progress,
 }
 
-/// Where a record's JSON is in the file.
+/// Position of a record's JSON in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordSpan {
     pub(crate) at: u64,
@@ -97,14 +97,14 @@ pub(crate) struct IndexRow {
     pub(crate) boundary: bool,
 }
 
-/// What the pass found.
+/// Result of the pass over a transcript.
 #[derive(Debug, Default)]
 pub(crate) struct TranscriptIndex {
     pub(crate) rows: Vec<IndexRow>,
     pub(crate) by_uuid: HashMap<EntryKey, u32>,
     pub(crate) labels: SessionLabels,
     pub(crate) last_prompt: Option<String>,
-    /// The prompts that waited.
+    /// Queued prompts.
     pub(crate) queue: PromptQueue,
     pub(crate) mode: Option<String>,
     pub(crate) cost: Vec<ModelUsage>,
@@ -115,12 +115,12 @@ pub(crate) struct TranscriptIndex {
     pub(crate) unknown: usize,
     pub(crate) file_len: u64,
     pub(crate) damage: DamageReport,
-    /// Whether the entry to cut after was met.
+    /// True if the entry to cut after was found.
     pub(crate) cut_found: bool,
 }
 
-/// Reads a whole transcript. With `cut_after`, entries and turn metadata behind that entry are not taken in. What is wrong
-/// is added to `damage`.
+/// Indexes a whole transcript. With `cut_after`, entries and turn metadata behind that entry are left out. Damage is
+/// added to `damage`.
 pub(crate) fn index_transcript(
     source: impl Read,
     cut_after: Option<EntryKey>,
@@ -202,7 +202,8 @@ impl TranscriptIndex {
             self.unknown += 1;
             return;
         }
-        // What is no text can be named by no other entry: going on from it would go on from somewhere else.
+        // An id that cannot be decoded cannot be named by other entries: resuming from it would resume from another
+        // place.
         if serde_json::from_slice::<&str>(seen.uuid).is_err() && serde_json::from_slice::<String>(seen.uuid).is_err() {
             damage.add(Damage::BrokenLine { line });
             return;
@@ -230,7 +231,7 @@ impl TranscriptIndex {
     }
 }
 
-/// What is written about a turn beside its entries.
+/// Metadata of a turn beside its entries.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TurnMetadata<'a> {
@@ -248,7 +249,7 @@ impl<'a> TurnMetadata<'a> {
     }
 }
 
-/// Whether a record that is not part of the chain can be read as what it says it is.
+/// Returns true if a record that is not part of the chain can be parsed as its type.
 pub(crate) fn is_readable_metadata(seen: &RawEntryFields<'_>, json: &[u8]) -> bool {
     match unescaped_string(seen.kind) {
         Some(b"last-prompt" | b"permission-mode" | b"gimlet-cost") => TurnMetadata::parse(json).is_some(),
@@ -307,14 +308,14 @@ fn message_id(message: &[u8]) -> EntryKey {
     found.map_or(EntryKey::NONE, |(_, value)| EntryKey::from_json(value))
 }
 
-/// In a line that does not parse: where a whole record may begin behind the torn one.
+/// Returns the offset in a line that does not parse at which a whole record may begin behind the torn one.
 fn find_recoverable_record(bytes: &[u8]) -> Option<usize> {
     const START: &[u8] = b"{\"parentUuid\":";
     // Only the last candidate: trying each would cost the square of a long broken line.
     memmem::rfind(bytes.get(1..)?, START).map(|found| found + 1)
 }
 
-/// The members of an entry that the pass looks at, as raw JSON.
+/// Members of an entry that the pass uses, as raw JSON.
 #[derive(Default)]
 pub(crate) struct RawEntryFields<'a> {
     pub(crate) kind: &'a [u8],
@@ -331,12 +332,12 @@ pub(crate) struct RawEntryFields<'a> {
 }
 
 impl<'a> RawEntryFields<'a> {
-    /// Whether it says that it is an entry of the chain.
+    /// Returns true if its type is that of a chain entry.
     pub(crate) fn has_chain_type(&self) -> bool {
         matches!(unescaped_string(self.kind), Some(b"user" | b"assistant" | b"system" | b"attachment" | b"progress"))
     }
 
-    /// Reads the object at the start of `bytes`; also says how long it is.
+    /// Parses the object at the start of `bytes`; also returns its length. Returns `None` if there is none.
     fn parse(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let mut seen = RawEntryFields::default();
         let mut members = RawJsonMembers::new(bytes);

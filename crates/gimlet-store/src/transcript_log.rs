@@ -1,9 +1,9 @@
-//! The append-only file under a transcript: whole lines, one `write(2)` each, and what to do when that fails.
+//! Append-only file under a transcript: whole lines, one `write(2)` each, and the handling of failures.
 //!
-//! Other processes append to the same file, and a crash or a full disk can leave half a line at its end. So the log
-//! keeps no offset of its own: before it writes it looks whether the file is as it left it, and never puts a record
-//! onto somebody's torn tail. A record that could not be written waits and goes first at the next chance. The file is
-//! never truncated or rewritten; one that somebody removed comes back whole or not at all.
+//! Other processes append to the file, and a crash or a full disk can leave half a line at its end. So the log keeps
+//! no offset of its own: before it writes it checks that the file is as it left it, and never appends a record to a
+//! torn line. A record that could not be written waits and goes first at the next chance. The file is never truncated
+//! or rewritten; one that was removed is restored whole or not at all.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,7 +16,8 @@ use crate::driver_lock::{DriverLock, LockClaim};
 use crate::session_labels::SessionLabels;
 use crate::sync_thread::SyncTarget;
 
-/// Bytes of others that are searched for new titles and tags; lists look no further back than a part of this either.
+/// Maximum number of bytes from other processes that are searched for new titles and tags; lists read back only a part
+/// of this.
 const FOREIGN_WINDOW: u64 = 1 << 20;
 
 /// Sees every line after it was written.
@@ -30,31 +31,32 @@ pub(crate) struct TranscriptLog {
     lock_path: Option<PathBuf>,
     lock: Option<DriverLock>,
     file: Option<Arc<dyn LogFile>>,
-    /// The session begins with what is written here; a file that somebody else began meanwhile is theirs.
+    /// True if the session begins with this log; a file that another process began meanwhile is left alone.
     is_new: bool,
-    /// The file as it was before somebody removed it, until its content is written again.
+    /// Removed file, until its content is written again.
     removed: Option<Arc<dyn LogFile>>,
-    /// The size we last saw or left, its end being whole; `None` when the last write failed or nothing was seen yet.
+    /// Size at the last check or write, with a whole last line; `None` when the last write failed or nothing was read
+    /// yet.
     left_at: Option<u64>,
-    /// Everything before this offset has been seen.
+    /// Offset before which everything has been seen.
     seen_to: u64,
     waiting: VecDeque<String>,
-    /// What is said beside a conversation that has no entry yet: a file begins with one.
+    /// Lines beside a conversation that has no entry yet: a file begins with an entry.
     early: Vec<String>,
-    /// Bytes written beside the conversation that nobody has counted yet.
+    /// Bytes written beside the conversation that are not counted yet.
     uncounted: usize,
-    /// The first error of an outage, until someone has been told.
+    /// First error of an outage, until it was reported.
     untold: Option<TranscriptError>,
     /// The first error of the current outage, until it is over.
     outage: Option<TranscriptError>,
     /// New names that no directory sync has covered yet.
     new_names_in: Vec<PathBuf>,
-    /// Titles and tags that others wrote since we last looked.
+    /// Titles and tags that other processes wrote since the last check.
     foreign: SessionLabels,
     mirror: Option<LineMirror>,
 }
 
-/// A log that several hold: whoever drives the conversation, and those who write beside it.
+/// Log shared by the driver of the conversation and the side writers.
 #[derive(Clone)]
 pub(crate) struct SharedLog {
     path: Arc<Path>,
@@ -80,7 +82,7 @@ impl SharedLog {
 }
 
 pub(crate) fn lock_log(log: &Mutex<TranscriptLog>) -> MutexGuard<'_, TranscriptLog> {
-    // A log that somebody panicked over looks at the file again before it writes.
+    // A log whose holder panicked checks the file again before it writes.
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -107,12 +109,12 @@ impl TranscriptLog {
         }
     }
 
-    /// The same for a session that is not there yet.
+    /// Marks the log as that of a session that does not exist yet.
     pub(crate) fn for_new_session(self) -> Self {
         Self { is_new: true, ..self }
     }
 
-    /// Says that everything before `length` has been read already.
+    /// Marks everything before `length` as read already.
     pub(crate) fn set_seen_length(&mut self, length: u64) {
         self.seen_to = length;
     }
@@ -131,14 +133,14 @@ impl TranscriptLog {
         match DriverLock::claim(lock_path) {
             LockClaim::Held(lock) => self.lock = Some(lock),
             LockClaim::Busy => return Err(TranscriptError::Busy { path: self.path.clone() }),
-            // Where no lock file can be made, the transcript's own write says what is wrong, once.
+            // If no lock file can be made, the transcript's own write reports the error, once.
             LockClaim::Unavailable => {}
         }
         Ok(())
     }
 
-    /// Writes one line (with its line break), after those that are still waiting. Returns how much was written since
-    /// this was last called.
+    /// Writes one line (with its line break), after those that are still waiting. Returns the number of bytes written
+    /// since the last call.
     pub(crate) fn append(&mut self, line: String) -> usize {
         let length = line.len();
         self.waiting.push_back(line);
@@ -183,12 +185,12 @@ impl TranscriptLog {
         }
     }
 
-    /// Whether every record so far has reached the file.
+    /// Returns true if every record so far has reached the file.
     pub(crate) fn is_complete(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Why records are waiting, as long as they do.
+    /// Returns the reason why records are waiting, as long as they do.
     pub(crate) fn outage(&self) -> Option<&TranscriptError> {
         self.outage.as_ref()
     }
@@ -197,20 +199,20 @@ impl TranscriptLog {
         self.untold.take()
     }
 
-    /// Titles and tags that someone else wrote to the file since this was last asked.
+    /// Returns the titles and tags that other processes wrote to the file since the last call.
     pub(crate) fn take_foreign_labels(&mut self) -> SessionLabels {
         std::mem::take(&mut self.foreign)
     }
 
-    /// Looks whether someone else wrote to the file, without writing.
+    /// Checks for writes of other processes to the file, without writing.
     pub(crate) fn detect_foreign_writes(&mut self) {
         if let Some(file) = self.file.clone() {
-            // Not knowing the size only means that the next write looks again.
+            // If the size is unknown, the next write checks again.
             drop(self.observe_file(&*file));
         }
     }
 
-    /// The open file and the directories to sync with it.
+    /// Returns the open file and the directories to sync with it.
     pub(crate) fn take_unsynced(&mut self) -> Option<SyncTarget> {
         let file = self.file.clone()?;
         Some(SyncTarget { file, dirs: std::mem::take(&mut self.new_names_in), path: self.path.clone() })
@@ -237,7 +239,7 @@ impl TranscriptLog {
         }
     }
 
-    /// The size of the file and whether its end is torn; notes what others wrote.
+    /// Returns the size of the file and whether its end is torn; records what other processes wrote.
     fn observe_file(&mut self, file: &dyn LogFile) -> io::Result<(u64, bool)> {
         let length = file.size()?;
         if self.left_at == Some(length) {
@@ -245,7 +247,7 @@ impl TranscriptLog {
         }
         let start = self.seen_to.max(length.saturating_sub(FOREIGN_WINDOW)).min(length);
         if start < length {
-            // Our own last line may be in this stretch too; what stands last in the file wins, whoever wrote it.
+            // Our own last line may be in this range too; the last label in the file wins, regardless of its author.
             let bytes = read_range(file, start, (length - start) as usize)?;
             self.foreign.merge_newer(SessionLabels::from_lines(&bytes));
         }
@@ -259,7 +261,7 @@ impl TranscriptLog {
         match self.file.take() {
             Some(file) if file.is_removed().unwrap_or(false) => {
                 self.removed = Some(file);
-                // It went with the file; another process could become the driver.
+                // The lock was removed with the file; another process could become the driver.
                 self.lock = None;
                 self.left_at = None;
                 self.seen_to = 0;
@@ -285,7 +287,7 @@ impl TranscriptLog {
         let failed = |source| TranscriptError::Open { path: self.path.clone(), source: Arc::new(source) };
         let file = self.disk.open_append(&self.path).map_err(failed)?;
         if self.is_new && file.size().map_err(failed)? > 0 {
-            // Whoever goes on with that session must not find it driven by one that cannot write to it.
+            // A process that resumes that session must not find it driven by one that cannot write to it.
             self.lock = None;
             return Err(TranscriptError::Exists { path: self.path.clone() });
         }
@@ -296,8 +298,8 @@ impl TranscriptLog {
     }
 }
 
-/// Writes what a removed file has to its path again, all of it or nothing. A file that somebody else has begun to write
-/// there is left to them.
+/// Writes the content of a removed file to its path again, all of it or nothing. A file that another process has begun
+/// there is left alone.
 fn restore_removed_file(disk: &dyn Disk, removed: &dyn LogFile, path: &Path) -> io::Result<()> {
     let draft = path.with_extension(format!("{}.draft", uuid::Uuid::new_v4().simple()));
     let placed = disk
@@ -305,7 +307,7 @@ fn restore_removed_file(disk: &dyn Disk, removed: &dyn LogFile, path: &Path) -> 
         .and_then(|file| copy_contents(removed, &*file))
         .and_then(|()| disk.publish_draft(&draft, path));
     if !matches!(placed, Ok(true)) {
-        // What cannot be removed only takes room: nothing reads a draft.
+        // A draft that cannot be removed only takes space: it is never read.
         drop(disk.remove_file(&draft));
     }
     placed.map(drop)

@@ -1,4 +1,4 @@
-//! The turns of a session: how many there are, and whether a cut takes away exactly one of them.
+//! Turns of a session: their number, and the check that a cut removes exactly one of them.
 
 use std::collections::HashSet;
 use std::io;
@@ -17,7 +17,8 @@ use crate::transcript_index::{EntryKey, EntryKind, IndexRow, TranscriptIndex};
 
 const WAITING: &str = "a prompt that was waiting";
 
-/// How many prompts a transcript has, abandoned branches included. A pass over the file at the speed of memory.
+/// Returns the number of prompts in a transcript, abandoned branches included. One pass over the file at the speed of
+/// memory.
 pub fn count_turns(path: &Path) -> io::Result<usize> {
     let mut lines = LineReader::new(crate::disk::open_regular(path)?);
     let mut count = 0;
@@ -30,7 +31,7 @@ pub fn count_turns(path: &Path) -> io::Result<usize> {
     Ok(count)
 }
 
-/// A cut would take away something else than the turn that it is meant for.
+/// Error for a cut that would remove something else than its turn.
 #[derive(Debug, thiserror::Error)]
 pub enum DropTurnError {
     #[error("no turn was named")]
@@ -79,7 +80,7 @@ pub fn check_dropped_turn(path: &Path, cut: &EntryId, turn: &str) -> Result<(), 
     if dropping.begun { Ok(()) } else { Err(DropTurnError::NotThere { turn: turn.to_owned() }) }
 }
 
-/// What stands behind the last word of the conversation and says nothing itself.
+/// Returns the rows behind the last message of the conversation that have no content themselves.
 fn trailing_silent_rows(index: &TranscriptIndex, chain: &EntryChain) -> Vec<IndexRow> {
     let spoken: HashSet<u32> = chain.links.iter().map(|link| link.row).collect();
     let mut rows = Vec::new();
@@ -93,10 +94,10 @@ fn trailing_silent_rows(index: &TranscriptIndex, chain: &EntryChain) -> Vec<Inde
     rows
 }
 
-/// Walks over what a cut takes away.
+/// Check of the entries that a cut removes.
 struct DroppedTurnCheck<'a> {
     turn: &'a str,
-    /// The turn's own prompt was met.
+    /// True if the turn's own prompt was found.
     begun: bool,
     kept: HashSet<EntryKey>,
 }

@@ -1,11 +1,12 @@
-//! The working trees of a repository, as its own files name them. Starts no program and never writes.
+//! Working trees of a repository, as its own files name them. Starts no program and never writes.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use crate::disk::read_small_file;
 
-/// The other working trees of the repository that `dir` lies in: the main one first, then the linked ones by name.
+/// Returns the other working trees of the repository that contains `dir`: the main one first, then the linked ones by
+/// name.
 pub fn other_worktrees(dir: &Path) -> Vec<PathBuf> {
     let Some((root, common)) = find_repository(dir) else { return Vec::new() };
     let mut trees = Vec::new();
@@ -25,7 +26,7 @@ pub fn other_worktrees(dir: &Path) -> Vec<PathBuf> {
     trees
 }
 
-/// The root of the working tree that `dir` lies in, and the folder that all of its repository's trees share.
+/// Returns the root of the working tree that contains `dir`, and the folder that all of its repository's trees share.
 fn find_repository(dir: &Path) -> Option<(PathBuf, PathBuf)> {
     let root = dir.ancestors().find(|folder| folder.join(".git").exists())?;
     let git = root.join(".git");
@@ -41,7 +42,7 @@ fn find_repository(dir: &Path) -> Option<(PathBuf, PathBuf)> {
     Some((root.to_owned(), common))
 }
 
-/// The path without `.` and `..`, links left alone.
+/// Returns the path without `.` and `..`, symlinks left alone.
 fn normalize_path(path: &Path) -> PathBuf {
     let mut tidy = PathBuf::new();
     for part in path.components() {

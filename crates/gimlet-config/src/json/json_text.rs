@@ -1,23 +1,23 @@
-//! The text around a JSON value: which line an offset is on, and what is wrong where.
+//! Text around a JSON value: lines of offsets, and errors with their positions.
 
 use memchr::memchr_iter;
 
-/// A text that can say on which line a byte stands.
+/// Text that can map a byte offset to its line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JsonText {
     text: String,
-    /// The offset at which each line after the first begins.
+    /// Offset at which each line after the first begins.
     line_starts: Vec<usize>,
 }
 
-/// A place in a file, both counted from 1; the column counts characters.
+/// Position in a file, both counted from 1; the column counts characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TextPosition {
     pub(crate) line: usize,
     pub(crate) column: usize,
 }
 
-/// Why a text is not JSON.
+/// Reason why a text is not JSON.
 #[derive(Debug, PartialEq)]
 pub(crate) struct JsonSyntaxError {
     pub(crate) offset: usize,

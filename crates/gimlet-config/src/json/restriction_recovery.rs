@@ -1,10 +1,10 @@
-//! What a text forbids although it is no JSON: the lists by which something is closed, modes that are switched off, and a
-//! sandbox that is switched on, wherever they stand. A comma too many must not open what its writer had closed, so it is read as
-//! strictly as can be: rather one rule too many than one too few.
+//! Recovery of restrictions from a text that is not valid JSON: deny lists, modes that are switched off, and a sandbox
+//! that is switched on, anywhere in it. A syntax error must not open what the author had closed, so the text is read
+//! as strictly as possible: rather one rule too many than one too few.
 
 use super::{JsonMember, JsonNode, JsonParser, JsonValue};
 
-/// The lists that are looked for, and where each belongs; nothing in them can allow anything.
+/// Lists that are searched for, with their paths; nothing in them can allow anything.
 const LISTS: [(&str, &[&str]); 5] = [
     ("deny", &["permissions"]),
     ("ask", &["permissions"]),
@@ -12,11 +12,11 @@ const LISTS: [(&str, &[&str]); 5] = [
     ("denyRead", &["sandbox", "filesystem"]),
     ("deniedDomains", &["sandbox", "network"]),
 ];
-/// Keys that switch a mode off, all of them with the same word.
+/// Keys that switch a mode off, all of them with one value.
 const SWITCHES: [&str; 2] = ["disableBypassPermissionsMode", "disableAutoMode"];
 const SWITCHED_OFF: &str = "disable";
 
-/// Everything that the text forbids something by, in the shape of settings. Empty when there is nothing.
+/// Returns all restrictions in the text, in the shape of settings. Empty when there are none.
 pub(crate) fn recover_restrictions(text: &str) -> JsonNode {
     let mut search = RestrictionScanner::new(text);
     search.scan();
@@ -46,9 +46,9 @@ fn insert_at_path(root: &mut JsonNode, groups: &[&str], key: &str, json: JsonVal
 /// Goes through a text from word to word.
 struct RestrictionScanner<'t> {
     reader: JsonParser<'t>,
-    /// The list that words belong to at this place.
+    /// List that strings at this position belong to.
     open_list: Option<usize>,
-    /// How many braces are open, and how many were when the block of the sandbox began.
+    /// Number of open braces now, and when the sandbox block began.
     depth: usize,
     sandbox_depth: Option<usize>,
     rules: [Vec<JsonNode>; LISTS.len()],
@@ -95,7 +95,7 @@ impl<'t> RestrictionScanner<'t> {
         }
     }
 
-    /// What stands behind a key is looked at and left for the search to go on with.
+    /// Scans the value of a key without consuming it, so that the search continues inside it.
     fn scan_key(&mut self, key: &str) {
         self.open_list = LISTS.iter().position(|(list, _)| *list == key).filter(|_| self.reader.eat(b'['));
         if let Some(switch) = SWITCHES.iter().position(|switch| *switch == key) {
@@ -104,7 +104,7 @@ impl<'t> RestrictionScanner<'t> {
         match key {
             "sandbox" if self.reader.peek() == Some(b'{') => self.sandbox_depth = Some(self.depth),
             "enabled" if self.sandbox_depth.is_some_and(|outside| self.depth == outside + 1) => {
-                // Whatever else stands there was not meant to leave it off.
+                // Any other value was not meant to leave it off.
                 self.sandbox |= !self.has_next("false") && !self.has_next("null");
             }
             _ => {}

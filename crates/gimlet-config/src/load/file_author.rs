@@ -1,8 +1,8 @@
-//! Whether a local settings file is the person's own. One that git tracks, or that is reached through a link, came with
-//! the project, and so did one that somebody else owns or may write, and one elsewhere than where gimlet writes it; in a
-//! folder that git knows nothing of, nobody can tell. Git's index is read, git is not started; an index that is not
-//! understood, or is gone from a repository that has content, proves nothing, and what it might track counts as the
-//! project's. Commands may write the index, so what it once said of a file is remembered.
+//! Determines whether a local settings file is the user's own. One that git tracks, or that is reached through a
+//! symlink, came with the project, and so did one that another user owns or may write, and one elsewhere than where
+//! gimlet writes it; in a folder without git the author is unknown. Git's index is read, git is not started; an index
+//! that is not understood, or is missing from a repository that has content, proves nothing, and files that it might
+//! track count as the project's. Commands may write the index, so a file that was once seen as tracked is remembered.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::{FileAuthor, seen_project_files};
 use crate::bounded_read;
 use crate::locations::{GitRepo, SettingsLocations};
 
-/// Larger indexes are not searched.
+/// Maximum size of an index that is searched.
 const INDEX_MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 pub(super) fn detect_author(locations: &SettingsLocations, file: &Path) -> FileAuthor {
@@ -37,14 +37,14 @@ pub(super) fn detect_author(locations: &SettingsLocations, file: &Path) -> FileA
     if is_tracked == Some(false) {
         return FileAuthor::Unknown;
     }
-    // Nothing came where nothing is, unless git says so: an index is also missing between a fetch and a checkout.
+    // A missing file has no author, unless git tracks it: an index is also missing between a fetch and a checkout.
     if is_tracked == Some(true) || file.symlink_metadata().is_ok() {
         seen_project_files::record_file(locations, file);
     }
     FileAuthor::Project
 }
 
-/// Whether a repository has nothing in its store yet. What cannot be looked into may hold anything.
+/// Returns true if a repository has no objects yet. A store that cannot be read may hold any.
 fn has_no_objects(objects: &Path) -> bool {
     let has_none = |folder: &Path| match folder.read_dir() {
         Ok(mut entries) => entries.next().is_none(),
@@ -59,14 +59,14 @@ fn has_no_objects(objects: &Path) -> bool {
     }
 }
 
-/// The checkout that a folder belongs to: this one, or the main one of the same repository.
+/// Returns the checkout that a folder belongs to: this one, or the repository's main one.
 fn checkout_for<'r>(repo: &'r GitRepo, folder: &Path) -> (&'r Path, &'r Path) {
     if folder.starts_with(&repo.root) { (&repo.root, &repo.git_dir) } else { (&repo.main_root, &repo.common_dir) }
 }
 
-/// Whether an index has an entry of this path; nothing when the index is not understood.
+/// Returns true if the index has an entry of this path; `None` when the index is not understood.
 fn is_tracked(index: &[u8], path: &[u8]) -> Option<bool> {
-    // Entries carry an object id, whose length the index does not tell.
+    // Entries carry an object id, whose length is not in the index.
     [20, 32].into_iter().find_map(|id_len| search_index(index, path, id_len))
 }
 
@@ -110,7 +110,8 @@ fn search_index(index: &[u8], path: &[u8], id_len: usize) -> Option<bool> {
     if !found && is_split_index(index.get(at..)?, id_len)? { None } else { Some(found) }
 }
 
-/// Whether one of the extensions after the entries says that the index is split.
+/// Returns true if one of the extensions after the entries marks the index as split; `None` when they are not
+/// understood.
 fn is_split_index(mut rest: &[u8], id_len: usize) -> Option<bool> {
     // The checksum of the whole comes last.
     while rest.len() > id_len {
@@ -128,7 +129,7 @@ fn read_be_u32(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(..4)?.try_into().ok()?))
 }
 
-/// Git's offset encoding: a value and how many bytes it took.
+/// Reads a value in git's offset encoding; also returns the number of bytes that it took.
 fn read_varint(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut value = 0_usize;
     for (at, byte) in bytes.iter().enumerate().take(5) {

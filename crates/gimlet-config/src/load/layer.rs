@@ -1,4 +1,4 @@
-//! One file of settings, after everything that it may not say was taken out.
+//! One settings file, after the values that it may not set were removed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,49 +8,49 @@ use serde_json::Value;
 use crate::json::{JsonNode, JsonText};
 use crate::scope::Scope;
 
-/// Who wrote a file, as far as can be told.
+/// Author of a file, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileAuthor {
-    /// The person, or the administrator of the machine.
+    /// The user, or the administrator of the machine.
     User,
-    /// Probably the person: a local file that git does not track. An archive can hold such a file too, and a repository
-    /// around it, so it waits for trust like the project's; unlike those, it may grant whatever a person may grant.
+    /// Probably the user: a local file that git does not track. An archive can hold such a file too, and a repository
+    /// around it, so it waits for trust like the project's; unlike those, it may grant all that a user may grant.
     Unknown,
-    /// Whoever can put a file into the project.
+    /// Any author who can put a file into the project.
     Project,
 }
 
-/// One file of settings.
+/// One settings file.
 #[derive(Clone, Debug)]
 pub struct SettingsLayer {
     pub scope: Scope,
-    /// The file; `--settings` for settings that were given in the argument itself.
+    /// Path of the file; `--settings` for settings in the argument itself.
     pub file: PathBuf,
     pub author: FileAuthor,
-    /// The directory that a leading `/` in a path rule of this file stands for.
+    /// Directory that a leading `/` in a path rule of this file refers to.
     pub anchor: PathBuf,
     pub(crate) text: Arc<JsonText>,
     pub(crate) root: JsonNode,
-    /// Whether the file is broken and this is only what could be made out of what it forbids.
+    /// True if the file is broken and this holds only the restrictions recovered from it.
     pub(crate) is_recovered: bool,
-    /// Whether a value did not fit, so that this is only what the rest forbids.
+    /// True if a value was invalid, so that this holds only the restrictions of the rest.
     pub(crate) is_rejected: bool,
-    /// Whether the file is broken and this is what it said before.
+    /// True if the file is broken and this is its previous content.
     pub(crate) is_previous_content: bool,
 }
 
 impl SettingsLayer {
-    /// What the file says and may say, unknown keys included.
+    /// Returns the file's permitted settings, unknown keys included.
     pub fn to_value(&self) -> Value {
         self.root.to_value()
     }
 
-    /// The line that a key's value stands on.
+    /// Returns the line of a key's value.
     pub fn line_of_key(&self, key: &str) -> Option<usize> {
         self.root.find(key.split('.')).map(|node| self.line_of_node(node))
     }
 
-    /// Whether something in here waits for trust.
+    /// Returns true if something in here waits for trust.
     pub(crate) fn needs_trust(&self) -> bool {
         self.author != FileAuthor::User
     }
@@ -59,7 +59,7 @@ impl SettingsLayer {
         self.text.line_at(node.span.start)
     }
 
-    /// The rules of one of its lists, such as `deny`.
+    /// Returns the rules of one of its lists, such as `deny`.
     pub(crate) fn rule_nodes(&self, list: &str) -> &[JsonNode] {
         self.root.find(["permissions", list]).map(JsonNode::elements).unwrap_or_default()
     }

@@ -1,7 +1,7 @@
-//! Managed settings from several places: which one counts, and what of the others counts all the same.
+//! Managed settings from several places: their precedence, and the parts of the others that still apply.
 //!
-//! What the administrator's own program prints comes before the files beside it. What an embedding program gives counts
-//! whole only where no administrator says anything; beside one it can at most forbid.
+//! The output of the administrator's policy program comes before the files beside it. Settings from an embedding
+//! program count in full only where there are no settings of an administrator; beside those they can at most forbid.
 
 use std::path::{Path, PathBuf};
 
@@ -16,19 +16,19 @@ use crate::scope::Scope;
 use crate::settings::PolicyHelper;
 use crate::settings_lease::LeaseWindow;
 
-/// What the administrator's program printed.
+/// Output of the administrator's policy program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyHelperOutput {
-    /// The program.
+    /// Path of the program.
     pub source: PathBuf,
-    /// The settings, as JSON.
+    /// Settings, as JSON.
     pub text: String,
 }
 
-/// The name of the flag by which an embedding program gives managed settings.
+/// Name of the flag by which an embedding program passes managed settings.
 pub(super) const PARENT: &str = "--managed-settings";
 
-/// What counts from every place of the administrator's, also from one that another goes before.
+/// Keys that count from every place of the administrator's, even one without precedence.
 const FROM_EVERY_PLACE: [&str; 16] = [
     "sandbox.network.allowManagedDomainsOnly",
     "sandbox.network.allowedDomains",
@@ -48,7 +48,7 @@ const FROM_EVERY_PLACE: [&str; 16] = [
     "env",
 ];
 
-/// What limits by naming all that is left.
+/// Keys that limit by naming all that stays allowed.
 const LIMITS: [&str; 7] = [
     "availableModels",
     "enforceAvailableModels",
@@ -60,7 +60,7 @@ const LIMITS: [&str; 7] = [
 ];
 
 impl LoadedSettings {
-    /// The program that the administrator's files name for their settings.
+    /// Returns the policy program that the administrator's files name; `None` if there is none.
     pub fn policy_helper(&self) -> Option<PolicyHelper> {
         let files = self.layers.iter().rev().filter(|layer| layer.scope == Scope::Managed);
         let mut named = files.filter(|layer| layer.file.starts_with(&self.locations.managed_dir));
@@ -86,12 +86,12 @@ impl LoadedSettings {
             false => parent,
             true => self.restrict_parent_layers(&admin, parent),
         };
-        // The administrator's word is the stronger one.
+        // The administrator's settings have precedence.
         self.layers.extend(parent);
         self.layers.extend(admin);
     }
 
-    /// What of an embedding program's settings counts beside the administrator's.
+    /// Returns the parts of an embedding program's settings that apply beside the administrator's.
     fn restrict_parent_layers(&mut self, admin: &[SettingsLayer], parent: Vec<SettingsLayer>) -> Vec<SettingsLayer> {
         let behaviour = admin.iter().filter_map(|layer| layer.root.get("parentSettingsBehavior")).next_back();
         if behaviour.and_then(JsonNode::as_str) == Some("merge") {
@@ -129,8 +129,8 @@ impl LoadedSettings {
         }
     }
 
-    /// A managed file has the strongest say and can name a program that runs. Where somebody could have written it who
-    /// is neither root nor this user, only what it forbids is believed.
+    /// Reduces a managed file to its restrictions if a user other than root and this one could have written it. A
+    /// managed file has the highest precedence and can name a program that runs.
     fn restrict_if_unsafe(&mut self, file: &Path, first: usize) {
         let folder = file.parent().unwrap_or(file);
         let doubts = match self.layers.len() > first {
@@ -158,7 +158,7 @@ impl LoadedSettings {
         self.add_bytes(source, text.as_bytes().to_vec());
     }
 
-    /// The layers that something adds, not added yet.
+    /// Returns the layers that `add` would add, without adding them.
     fn collect_layers(&mut self, add: impl FnOnce(&mut Self)) -> Vec<SettingsLayer> {
         let before = self.layers.len();
         add(self);
@@ -171,12 +171,12 @@ fn has_settings(layers: &[SettingsLayer]) -> bool {
 }
 
 fn is_effective_from_every_source(path: &str, value: &mut JsonNode) -> bool {
-    // Of attribution, an administrator can only do without it everywhere.
+    // For attribution, an administrator can only switch it off everywhere.
     let hides = !path.starts_with("attribution.") || value.as_str() == Some("");
     FROM_EVERY_PLACE.contains(&path) && hides
 }
 
-/// The layer with what passes, and nothing else.
+/// Returns the layer with only the values that `keep` accepts.
 fn retain_in_layer(mut layer: SettingsLayer, keep: fn(&str, &mut JsonNode) -> bool) -> SettingsLayer {
     restrictions::retain_values(&mut layer.root, "", keep);
     layer

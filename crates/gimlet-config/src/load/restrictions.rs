@@ -1,5 +1,5 @@
-//! What of a file can only forbid. It counts where the rest of the file does not: beside an administrator who has the
-//! word, and in a file that something is wrong with. Nothing that passes here may ever open anything.
+//! Settings that can only forbid. They apply where the rest of a file does not: beside an administrator's settings
+//! that have precedence, and in a file that is invalid. Nothing that passes here may ever open anything.
 
 use crate::json::{JsonNode, JsonValue};
 use crate::setting_keys;
@@ -25,7 +25,7 @@ const ONLY_FORBIDS: [&str; 17] = [
     "sandbox.network.strictAllowlist",
 ];
 
-/// Those of them that are lists of texts.
+/// Those of them that are lists of strings.
 pub(super) const LISTS: [&str; 5] = [
     "permissions.deny",
     "permissions.ask",
@@ -34,24 +34,24 @@ pub(super) const LISTS: [&str; 5] = [
     "sandbox.network.deniedDomains",
 ];
 
-/// Values that take nothing away by themselves, but may stand against a weaker file that opens something.
+/// Values that restrict nothing by themselves, but may override a file of lower precedence that opens something.
 const STAND_AGAINST: [(&str, bool); 3] = [
     ("enableAllProjectMcpServers", false),
     ("skipDangerousModePermissionPrompt", false),
     ("sandbox.filesystem.disabled", false),
 ];
 
-/// The modes in which no more happens without a question than in the built-in one.
+/// Modes that allow no more without a question than the built-in one.
 const CAREFUL_MODES: [&str; 3] = ["default", "plan", "dontAsk"];
 
-/// Whether the value at this path can only forbid.
+/// Returns true if the value at this path can only forbid.
 pub(super) fn is_restriction(path: &str, value: &JsonNode) -> bool {
     let switch = setting_keys::SANDBOX_SWITCHES.iter().find(|(name, _)| path.strip_prefix("sandbox.") == Some(*name));
     let closes_sandbox = switch.is_some_and(|(_, closing)| value.json == JsonValue::Bool(*closing));
     ONLY_FORBIDS.contains(&path) || closes_sandbox
 }
 
-/// The part of a file's value that can only make things stricter than they would be without the file.
+/// Returns the part of a file's value that can only make things stricter than without the file.
 pub(super) fn restrictive_part(mut root: JsonNode) -> JsonNode {
     retain_values(&mut root, "", |path, value| match path {
         "permissions.defaultMode" => value.as_str().is_some_and(|mode| CAREFUL_MODES.contains(&mode)),
@@ -79,7 +79,7 @@ fn retain_hidden_secrets(secrets: &mut JsonNode) -> bool {
     !entries.is_empty()
 }
 
-/// Takes out every value that does not pass, and the groups that are empty for that reason.
+/// Removes every value that `keep` does not accept, and the groups that become empty by it.
 pub(super) fn retain_values(node: &mut JsonNode, above: &str, keep: fn(&str, &mut JsonNode) -> bool) {
     let Some(members) = node.members_mut() else { return };
     members.retain_mut(|member| {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// An index as git writes it: version, paths, and whether it is split.
+/// Builds an index as git writes it: version, paths, and a split marker.
 fn build_index(version: u32, paths: &[&str], id_len: usize, extension: Option<&[u8; 4]>) -> Vec<u8> {
     let mut bytes = b"DIRC".to_vec();
     bytes.extend(version.to_be_bytes());

@@ -1,6 +1,6 @@
-//! What a file says, made fit for use: keys that this file may not set are taken out, single bad entries too, and what is
-//! left must fit the types. A restriction is never lost in silence: where a file is rejected, what it forbids stays, and
-//! where that cannot be read, the problem is an error.
+//! Validation of a file's settings: keys that this file may not set are removed, single bad entries too, and the rest
+//! must fit the types. A restriction is never lost silently: where a file is rejected, its restrictions stay, and
+//! where they cannot be read, the problem is an error.
 
 use serde::Deserialize;
 
@@ -13,22 +13,22 @@ use crate::scope::Scope;
 use crate::setting_keys::{self, KEYS, TrustRequirement};
 use crate::settings::{HookKind, HostedSettings, Settings, is_hook_event};
 
-/// Repairing ends after this many steps; whatever then still does not fit is dropped.
+/// Maximum number of repairs; values that are still invalid after them are dropped.
 const MAX_REPAIRS: usize = 1_000;
 
 /// Goes over a file that was just read.
 pub(super) struct LayerValidator<'a> {
-    /// Whose limits hold for it.
+    /// Scope whose limits apply.
     pub(super) scope: Scope,
     pub(super) file: &'a std::path::Path,
     pub(super) text: &'a JsonText,
     pub(super) problems: &'a mut Vec<SettingsProblem>,
-    /// Only what the file forbids was kept.
+    /// True if only the restrictions of the file were kept.
     pub(super) rejected: bool,
 }
 
 impl LayerValidator<'_> {
-    /// Takes out, repairs and checks. What comes back is fit for use.
+    /// Removes, repairs and checks values. The result is valid.
     pub(super) fn validate(&mut self, mut root: JsonNode) -> JsonNode {
         if !matches!(root.json, JsonValue::Object(_)) {
             let message = format!("settings are an object in braces, not {}; the file is ignored", root.kind_name());
@@ -68,7 +68,7 @@ impl LayerValidator<'_> {
         });
     }
 
-    /// Removes keys that this scope may not set and those that are none, and tells of unknown ones, which stay.
+    /// Removes keys that this scope may not set and those that are not keys, and reports unknown ones, which stay.
     fn remove_disallowed_keys(&mut self, node: &mut JsonNode, above: &str) {
         let Some(members) = node.members_mut() else { return };
         let mut kept = Vec::with_capacity(members.len());
@@ -77,7 +77,7 @@ impl LayerValidator<'_> {
             if member.value.json == JsonValue::Null || (above.is_empty() && member.key == "$schema") {
                 continue;
             }
-            // It would be taken for the key below another that is spelt so.
+            // It would be mistaken for a nested key with this path.
             if member.key.contains('.') {
                 let is_known = setting_keys::find_key(&path).is_some() || setting_keys::is_group(&path);
                 let severity = if is_known { ProblemSeverity::Warning } else { ProblemSeverity::Info };
@@ -107,7 +107,7 @@ impl LayerValidator<'_> {
         if key.source.allows_scope(self.scope) {
             return true;
         }
-        // What would have allowed something is worth more than a remark.
+        // A dropped value that would have allowed something is worth more than a note.
         let severity =
             if key.trust == TrustRequirement::Free { ProblemSeverity::Info } else { ProblemSeverity::Warning };
         let message = format!("ignored: {} cannot set this, only {} can", self.scope.label(), key.source.words());
@@ -115,7 +115,7 @@ impl LayerValidator<'_> {
         false
     }
 
-    /// One text where a list of things to forbid should stand is taken for its only entry: whoever wrote it meant it.
+    /// Turns a single text in place of a deny list into its only entry, as its author meant it.
     fn wrap_single_entries(&mut self, root: &mut JsonNode) {
         for path in restrictions::LISTS {
             let Some(node) = root.find_mut(path.split('.')).filter(|node| node.as_str().is_some()) else { continue };
@@ -131,7 +131,8 @@ impl LayerValidator<'_> {
         }
     }
 
-    /// Addresses of pages in lists of hosts: what was to be kept out is, and nobody is let through by them.
+    /// Normalizes URLs in lists of hosts: in a deny list the host is denied, in an allow list the entry allows
+    /// nothing.
     fn normalize_hosts(&mut self, root: &mut JsonNode) {
         for (list, forbids) in [("allowedDomains", false), ("deniedDomains", true)] {
             let path = ["sandbox", "network", list];
@@ -193,7 +194,7 @@ impl LayerValidator<'_> {
         }
     }
 
-    /// A person's or a project's file counts as a whole or not at all, but for what it forbids.
+    /// Accepts a user's or a project's file as a whole, or keeps only its restrictions.
     fn accept_or_restrict(&mut self, root: JsonNode) -> JsonNode {
         let Err(misfit) = check_types(&root) else { return root };
         self.rejected = true;
@@ -203,7 +204,8 @@ impl LayerValidator<'_> {
         self.keep_restrictions(root, Some(&misfit.key()))
     }
 
-    /// What a file forbids, as far as that fits. What is wrong with the key that was `said` already is not said again.
+    /// Keeps the valid restrictions of a file. The problem of the key `said` has been reported already and is not
+    /// repeated.
     fn keep_restrictions(&mut self, mut root: JsonNode, said: Option<&str>) -> JsonNode {
         enable_ambiguous_sandbox(&mut root);
         let mut strict = restrictions::restrictive_part(root);
@@ -220,7 +222,8 @@ impl LayerValidator<'_> {
         JsonNode { json: JsonValue::Object(Vec::new()), span: strict.span }
     }
 
-    /// Managed settings are enforced as far as they can be read; what must not fail open is closed instead.
+    /// Repairs managed settings, which are enforced as far as they can be read; values that must not fail open are
+    /// closed instead.
     fn repair_managed(&mut self, mut root: JsonNode) -> JsonNode {
         if let Some(span) = enable_ambiguous_sandbox(&mut root) {
             let message = "true or false should stand here; the sandbox counts as switched on";
@@ -252,7 +255,7 @@ impl LayerValidator<'_> {
         }
     }
 
-    /// A project's file can close the sandbox further, never open it.
+    /// Keeps the sandbox settings of a project's file that restrict it further; it can never open the sandbox.
     fn narrow_sandbox(&mut self, root: &mut JsonNode) {
         let Some(sandbox) = root.get_mut("sandbox") else { return };
         let mut opened = Vec::new();
@@ -279,8 +282,8 @@ impl LayerValidator<'_> {
         }
     }
 
-    /// Modes that stop asking come from the person. `auto` in a project's files still says that no other file's mode
-    /// was wanted, so the built-in one stands in for it.
+    /// Removes modes that stop asking unless the user set them. `auto` in a project's files still overrides the mode
+    /// of other files, so the built-in one replaces it.
     fn restrict_default_mode(&mut self, root: &mut JsonNode) {
         let in_project = matches!(self.scope, Scope::Project | Scope::Local);
         let Some(permissions) = root.get_mut("permissions").filter(|_| in_project) else { return };
@@ -303,13 +306,13 @@ impl LayerValidator<'_> {
     }
 }
 
-/// Names what else does not fit, so that nobody has to correct one value after the other.
+/// Lists the other mismatches, so that the user can correct all values at once.
 fn describe_other_mismatches(text: &JsonText, root: &JsonNode, first: &ValueMismatch) -> String {
     const SHOWN: usize = 5;
     let mut rest = root.clone();
     value_limits::repair_value(&mut rest, &first.key());
     let mut others = Vec::new();
-    // One more than is shown tells that there are more.
+    // One more than is shown reveals that there are more.
     while others.len() <= SHOWN
         && let Err(misfit) = check_types(&rest)
     {
@@ -325,15 +328,15 @@ fn describe_other_mismatches(text: &JsonText, root: &JsonNode, first: &ValueMism
     }
 }
 
-/// Whether everything fits its type.
+/// Returns an error for the first value that does not fit its type.
 fn check_types(root: &JsonNode) -> Result<(), ValueMismatch> {
     let settings = Settings::deserialize(root)?;
     HostedSettings::deserialize(root)?;
     value_limits::check_limits(&settings, root)
 }
 
-/// Takes a sandbox that is switched neither on nor off for one that is on: nobody writes `"yes"` or `1` to leave it off. Says
-/// where that stood.
+/// Turns on a sandbox whose switch is neither true nor false: `"yes"` or `1` was not meant to leave it off. Returns
+/// the position of the value, or `None` if nothing was changed.
 fn enable_ambiguous_sandbox(root: &mut JsonNode) -> Option<std::ops::Range<usize>> {
     let sandbox = root.get_mut("sandbox")?;
     let span = sandbox.span.clone();
@@ -388,13 +391,13 @@ fn unknown_key_message(path: &str) -> String {
     }
 }
 
-/// The host in the address of a page; nothing where a text is no such address, or names none.
+/// Returns the host of a URL; `None` if the text is not a URL, or has no host.
 fn host_of_url(text: &str) -> Option<String> {
     let text = text.trim();
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = host.rsplit('@').next().unwrap_or_default();
-    // A page of one port stands for its host.
+    // A URL with a port counts as its host.
     let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let host = host.rsplit_once(':').filter(|(_, port)| host != text && is_port(port)).map_or(host, |(host, _)| host);
     (host != text && !host.is_empty()).then(|| host.to_owned())

@@ -1,4 +1,4 @@
-//! What types cannot say about values, and what becomes of a managed value that does not fit.
+//! Limits of values beyond their types, and the repair of managed values that do not fit.
 
 use crate::deserialize::ValueMismatch;
 use crate::json::{JsonMember, JsonNode, JsonValue};
@@ -30,7 +30,7 @@ pub(super) fn check_limits(settings: &Settings, root: &JsonNode) -> Result<(), V
     Ok(())
 }
 
-/// Managed keys that close when they cannot be read, and what they then say.
+/// Managed keys that fail closed when they cannot be read, with their closed values.
 const CLOSED: [(&str, FailClosedValue); 6] = [
     ("allowedMcpServers", FailClosedValue::EmptyList),
     ("availableModels", FailClosedValue::EmptyList),
@@ -46,7 +46,7 @@ enum FailClosedValue {
     True,
 }
 
-/// Makes the value at this path fit, with as little loss as can be, and says what was done.
+/// Makes the value at this path valid with as little loss as possible, and returns a description of the change.
 pub(super) fn repair_value(root: &mut JsonNode, path: &str) -> String {
     let parts: Vec<&str> = path.split('.').collect();
     if let Some((_, closed)) = CLOSED.iter().find(|(key, _)| *key == path)
@@ -65,7 +65,7 @@ pub(super) fn repair_value(root: &mut JsonNode, path: &str) -> String {
     let (last, above) = parts.split_last().map_or(("", &[][..]), |(last, above)| (*last, above));
     let removed = root.find_mut(above.iter().copied()).and_then(|node| node.remove(last));
     if removed.is_none() {
-        // A path that leads nowhere must not be tried again.
+        // A path that does not exist must not be tried again.
         let top = parts.first().copied().unwrap_or_default();
         root.remove(top);
         return format!("{top} is dropped");

@@ -1,4 +1,4 @@
-//! The table of keys, in the order of the manual.
+//! Table of keys, in the order of the manual.
 
 use super::KeySource::{Any, Managed, NotProject, State, User};
 use super::ReloadTiming::{Live, Start};
@@ -9,7 +9,7 @@ const fn active_key(path: &'static str, from: KeySource, reload: ReloadTiming, g
     SettingKey { path, source: from, reload, trust: gate, effect: KeyEffect::Acts }
 }
 
-/// Read and checked; what it is about is not there yet.
+/// Describes a key that is read and checked; its feature does not exist yet.
 const fn planned_key(path: &'static str, from: KeySource, reload: ReloadTiming, gate: TrustRequirement) -> SettingKey {
     SettingKey { path, source: from, reload, trust: gate, effect: KeyEffect::NotYet }
 }
@@ -18,7 +18,7 @@ const fn hosted_key(path: &'static str, from: KeySource) -> SettingKey {
     SettingKey { path, source: from, reload: Start, trust: Free, effect: KeyEffect::Hosted }
 }
 
-/// The table.
+/// Table of all keys.
 pub const KEYS: &[SettingKey] = &[
     // Model and replies
     active_key("model", Any, Start, Grant),
@@ -50,7 +50,7 @@ pub const KEYS: &[SettingKey] = &[
     active_key("useAutoModeDuringPlan", NotProject, Start, Grant),
     planned_key("skipAutoPermissionPrompt", User, Start, Grant),
     planned_key("skipDangerousModePermissionPrompt", NotProject, Start, Grant),
-    // Sandbox; what a project's file may say of it is narrowed further
+    // Sandbox; a project's file is restricted further
     active_key("sandbox.enabled", Any, Live, Free),
     active_key("sandbox.failIfUnavailable", Any, Live, Free),
     active_key("sandbox.autoAllowBashIfSandboxed", Any, Live, Free),

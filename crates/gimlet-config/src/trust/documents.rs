@@ -1,5 +1,5 @@
-//! Skills, agents and commands of a project that could do more than speak to the model: run a command while they are
-//! read, bring hooks or servers along, or grant tools.
+//! Skills, agents and commands of a project that are more than text for the model: they run a command while they are
+//! read, include hooks or servers, or grant tools.
 
 use std::path::Path;
 
@@ -11,18 +11,18 @@ use super::referenced_scripts::{self, ScriptRoots};
 use crate::bounded_read;
 
 const DOCUMENT_MAX_BYTES: u64 = 1024 * 1024;
-/// Folders inside folders, and files altogether; a tree larger than this is not somebody's set of skills.
+/// Maximum depth of folders, and number of files; a larger tree is no plausible set of skills.
 const MAX_DEPTH: usize = 6;
 const MAX_FILES: usize = 2_000;
 
-/// Front matter that brings something that acts.
+/// Front matter keys that make a document more than text.
 const ACTING_KEYS: [&str; 6] = ["hooks", "mcpServers", "allowed-tools", "allowedTools", "permissionMode", "lspServers"];
 
-/// A skill's folder with a manifest is a plugin; these files of it name what runs.
+/// Files of a plugin (a skill's folder with a manifest) that name what runs.
 const PLUGIN_FILES: [&str; 5] =
     [".claude-plugin/plugin.json", "hooks/hooks.json", ".mcp.json", ".lsp.json", "monitors/monitors.json"];
 
-/// Adds what stands in the `.claude` of one folder.
+/// Adds the documents in the `.claude` of one folder.
 pub(super) fn collect_documents(project: &ProjectFolders<'_>, folder: &Path, items: &mut Vec<ProjectItem>) {
     for (name, kind) in
         [("skills", ProjectItemKind::Skill), ("agents", ProjectItemKind::Agent), ("commands", ProjectItemKind::Command)]
@@ -40,7 +40,7 @@ fn walk_folder(
     budget: &mut usize,
     items: &mut Vec<ProjectItem>,
 ) {
-    // Nothing there, or nothing that can be listed: then nothing of it can act either.
+    // A folder that is missing or cannot be listed has no documents that could act.
     let Ok(entries) = folder.read_dir() else { return };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     paths.sort();
@@ -65,7 +65,7 @@ fn read_document_item(project: &ProjectFolders<'_>, path: &Path, kind: ProjectIt
     document_item(project, path, kind, &bytes)
 }
 
-/// The item that a document with this content is; nothing for one that only speaks.
+/// Returns the item for a document with this content; `None` for one that is only text.
 fn document_item(
     project: &ProjectFolders<'_>,
     path: &Path,
@@ -96,7 +96,7 @@ fn is_json(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "json")
 }
 
-/// The first line by which a document does more than speak.
+/// Returns the first line that makes a document more than text; `None` if there is none.
 fn first_active_line(path: &Path, text: &str) -> Option<usize> {
     if is_json(path) {
         return PLUGIN_FILES.iter().any(|name| path.ends_with(name)).then_some(1);
@@ -117,23 +117,23 @@ fn first_active_line(path: &Path, text: &str) -> Option<usize> {
     None
 }
 
-/// Whether a line has an inline command, or opens a block of them.
+/// Returns true if a line has an inline command, or opens a block of them.
 fn has_inline_command(line: &str) -> bool {
     line.contains("!`") || line.trim_start().starts_with("```!")
 }
 
-/// All that a document could run: everything in a plugin's file, and of other documents their front matter and the
-/// commands in their text.
+/// Returns all that a document could run: everything in a plugin's file, and of other documents their front matter and
+/// the commands in their text.
 fn executable_content(path: &Path, text: &str) -> Value {
     if is_json(path) {
-        // What is no JSON is looked through as it stands.
+        // Text that is not JSON is searched as it is.
         return serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
     }
     let (front_matter, body) = split_front_matter(text);
     Value::from_iter(active_front_matter_lines(front_matter).map(str::to_owned).chain(inline_commands(body)))
 }
 
-/// Front matter and what follows it.
+/// Splits a text into its front matter and the rest.
 fn split_front_matter(text: &str) -> (&str, &str) {
     let text = text.trim_start_matches('\u{feff}');
     let mut at = 0;
@@ -145,11 +145,11 @@ fn split_front_matter(text: &str) -> (&str, &str) {
             _ => at += line.len(),
         }
     }
-    // Front matter that does not end is all there is.
+    // Front matter without an end is the whole text.
     (text, "")
 }
 
-/// The lines of front matter without those below a key that only speaks.
+/// Returns the lines of front matter without those below a descriptive key.
 fn active_front_matter_lines(front_matter: &str) -> impl Iterator<Item = &str> {
     let mut speaks = false;
     front_matter.lines().filter(move |line| {
@@ -162,7 +162,7 @@ fn active_front_matter_lines(front_matter: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The commands of a text: those between `!` and backticks in its lines, and the lines of blocks of them.
+/// Returns the commands of a text: those between `!` and backticks in its lines, and the lines of command blocks.
 fn inline_commands(text: &str) -> Vec<String> {
     let mut commands = Vec::new();
     let mut in_block = false;

@@ -1,4 +1,4 @@
-//! What changed about an item since something of its name was accepted, as a difference that people can read.
+//! Difference between an item and the version of its name that was accepted, for display.
 
 use std::collections::HashSet;
 
@@ -7,21 +7,21 @@ use similar::TextDiff;
 use super::project_item::{AcceptedItem, ProjectItem, ReferencedScript};
 use crate::escape_invisible::escape_invisible;
 
-/// Longer texts are compared by their lines.
+/// Maximum size of texts that are compared by words; longer ones are compared by lines.
 const WORDS_MAX_BYTES: usize = 8 * 1024;
 
-/// An item that is not covered, against what was accepted before.
+/// Item that is not covered, compared with its accepted version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemChange {
     pub item: ProjectItem,
-    /// Whether nothing of the same name was accepted before.
+    /// True if no item of this name was accepted before.
     pub is_new: bool,
-    /// What it would do now; for something that changed, the lines that differ. Invisible characters are spelt out.
+    /// Effect of the item now; for a changed one, the lines that differ. Invisible characters are spelt out.
     pub shown: String,
 }
 
 impl ItemChange {
-    /// Compares with the version that is nearest. Versions that are still `present` are others of the same name.
+    /// Compares with the nearest accepted version. Versions that are still `present` are other items of that name.
     pub(super) fn compare(item: &ProjectItem, accepted: &[AcceptedItem], present: &HashSet<&str>) -> Self {
         let earlier = nearest_accepted(item, accepted, present);
         let shown = earlier.map_or_else(|| render_item(item), |old| render_differences(old, item));

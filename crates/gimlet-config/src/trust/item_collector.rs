@@ -1,4 +1,4 @@
-//! Finds every item: in the settings that were loaded, in `.mcp.json`, and in the project's skills, agents and commands.
+//! Finds every item: in the loaded settings, in `.mcp.json`, and in the project's skills, agents and commands.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(super) fn collect_items(loaded: &LoadedSettings) -> Vec<ProjectItem> {
     for (at, layer) in loaded.layers.iter().enumerate().filter(|(_, layer)| layer.needs_trust()) {
         LayerItemCollector { project: &project, layer, at, items: &mut items }.collect_group(&layer.root, "");
     }
-    // Then it answers whatever a project says.
+    // The sandbox then answers permission questions regardless of the project.
     if loaded.has_user_enabled_sandbox() {
         items.retain(|item| !item.is_sandbox_auto_allow());
     }
@@ -32,7 +32,7 @@ pub(super) fn collect_items(loaded: &LoadedSettings) -> Vec<ProjectItem> {
     items
 }
 
-/// The folders of a project.
+/// Folders of a project.
 pub(super) struct ProjectFolders<'a> {
     pub(super) root: &'a Path,
     pub(super) cwd: &'a Path,
@@ -46,13 +46,13 @@ impl<'a> ProjectFolders<'a> {
 }
 
 impl ProjectFolders<'_> {
-    /// The starting directory and those above it, up to the top of the checkout.
+    /// Returns the starting directory and its parents, up to the top of the checkout.
     fn folders(&self) -> impl Iterator<Item = &Path> {
         self.cwd.ancestors().take_while(|folder| folder.starts_with(self.root))
     }
 
     fn add_mcp_servers(&self, path: &Path, items: &mut Vec<ProjectItem>) {
-        // A file that cannot be read starts no server; whoever reads servers says so.
+        // A file that cannot be read starts no server; the reader of servers reports it.
         let Ok(Some(bytes)) = bounded_read::read_inside(self.root, path, SETTINGS_MAX_BYTES) else { return };
         let Ok(text) = String::from_utf8(bytes) else { return };
         let Ok(parsed) = json::parse_json(&text) else { return };
@@ -80,7 +80,7 @@ impl ProjectFolders<'_> {
     }
 }
 
-/// A switch of the sandbox may be made stricter at once; the other way is a grant.
+/// Returns true if the value loosens the sandbox, which is a grant; a stricter one applies at once.
 fn is_sandbox_loosening(path: &str, value: &JsonNode) -> bool {
     let Some(name) = path.strip_prefix("sandbox.") else { return false };
     setting_keys::SANDBOX_SWITCHES
@@ -88,7 +88,7 @@ fn is_sandbox_loosening(path: &str, value: &JsonNode) -> bool {
         .any(|(switch, closing)| *switch == name && value.json != JsonValue::Bool(*closing))
 }
 
-/// The items of one layer.
+/// Collector of the items of one layer.
 struct LayerItemCollector<'a> {
     project: &'a ProjectFolders<'a>,
     layer: &'a SettingsLayer,
@@ -144,13 +144,14 @@ impl LayerItemCollector<'_> {
         }
     }
 
-    /// A sandbox may be turned on at once; that commands run unasked inside it is a grant.
+    /// Adds the item that commands run unasked inside the sandbox, which is a grant; the sandbox itself may be turned
+    /// on at once.
     fn add_sandbox_auto_allow(&mut self, enabled: &JsonNode, sandbox: &JsonNode) {
         let answers = sandbox.get("autoAllowBashIfSandboxed").is_none_or(|value| value.json != JsonValue::Bool(false));
         if answers && !matches!(enabled.json, JsonValue::Bool(false) | JsonValue::Null) {
             let shown = Some("commands inside the sandbox run without a question".to_owned());
             self.add_item(ProjectItemKind::Setting, SANDBOX_ANSWERS.to_owned(), enabled, Vec::new(), false, shown);
-            // The walls stand either way.
+            // The sandbox applies either way.
             self.items.last_mut().into_iter().for_each(|item| item.place = None);
         }
     }
@@ -174,7 +175,7 @@ impl LayerItemCollector<'_> {
 
     fn add_env(&mut self, variables: &JsonNode) {
         for variable in variables.members() {
-            // The value may be a secret, so its name has to do.
+            // The value may be a secret, so only its name is shown.
             let shown = Some(variable.key.clone());
             let place = path_segments("env", &[&variable.key]);
             self.add_item(ProjectItemKind::Env, variable.key.clone(), &variable.value, place, true, shown);
@@ -227,7 +228,7 @@ fn path_segments(path: &str, below: &[&str]) -> Vec<String> {
     path.split('.').chain(below.iter().copied()).map(str::to_owned).collect()
 }
 
-/// JSON in which the order of keys makes no difference.
+/// Returns JSON that does not depend on the order of keys.
 fn canonical_json(value: &Value) -> String {
     fn sorted(value: &Value) -> Value {
         match value {
@@ -243,7 +244,7 @@ fn canonical_json(value: &Value) -> String {
     sorted(value).to_string()
 }
 
-/// A server's entry with names in place of the values that may be secret.
+/// Returns a server's entry with names in place of the values that may be secret.
 fn redact_secrets(server: &Value) -> Value {
     let mut shown = server.clone();
     for field in ["env", "headers"] {

@@ -1,4 +1,4 @@
-//! One thing in a project that needs trust.
+//! Item of a project that needs trust.
 
 use std::path::{Path, PathBuf};
 
@@ -7,17 +7,18 @@ use sha2::{Digest, Sha256};
 
 use crate::escape_invisible::escape_invisible_line;
 
-/// Longer texts are kept as their digest alone; a change of them is then said, not shown.
+/// Maximum size of a kept text; longer ones are kept as their digest alone, and a change of them is reported, not
+/// shown.
 const TEXT_MAX_BYTES: usize = 64 * 1024;
-/// How the digest of an item begins that hangs on more than is in it.
+/// Prefix of the digest of an item that depends on more than its content.
 pub(super) const UNFOLLOWED: &str = "unfollowed-";
-/// So much is kept of all scripts of an item together.
+/// Maximum size of all kept scripts of an item together.
 const SCRIPTS_MAX_BYTES: usize = 256 * 1024;
 
-/// The name of the item by which a project's sandbox answers questions.
+/// Name of the item by which a project's sandbox answers permission questions.
 pub(super) const SANDBOX_ANSWERS: &str = "sandbox.enabled in place of questions";
 
-/// What sort of thing an item is.
+/// Kind of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProjectItemKind {
@@ -54,33 +55,33 @@ impl ProjectItemKind {
     }
 }
 
-/// One thing in a project that needs trust.
+/// Item of a project that needs trust.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProjectItem {
     pub kind: ProjectItemKind,
-    /// What tells it from others of its kind: an event and matcher, a variable, a server, a path.
+    /// Name that identifies it among its kind: an event and matcher, a variable, a server, a path.
     pub name: String,
-    /// What it would do, for people; secrets are left out.
+    /// Effect of the item, for display; secrets are left out.
     pub text: String,
     pub file: PathBuf,
     pub line: Option<usize>,
-    /// Whether it runs something, so that the folder's trust alone is not enough.
+    /// True if it runs something, so that the folder's trust alone is not enough.
     pub executes: bool,
-    /// SHA-256 of all that decides what it does, marked where not all of that could be followed: such an item is accepted
-    /// for the moment and never for good.
+    /// SHA-256 of everything that decides the item's effect, marked where not all of that could be followed: such an
+    /// item is accepted for the session only, never permanently.
     pub digest: String,
-    /// The files of the project that it names; they are part of the digest.
+    /// Files of the project that it names; they are part of the digest.
     #[serde(skip)]
     pub(crate) scripts: Vec<ReferencedScript>,
-    /// Whether it is probably the person's own, so that for what does not run the folder's trust is enough.
+    /// True if it is probably the user's own, so that the folder's trust is enough unless it runs something.
     #[serde(skip)]
     pub(crate) own: bool,
-    /// Where it stands in a layer, when it is part of one.
+    /// Position in a layer, when it is part of one.
     #[serde(skip)]
     pub(crate) place: Option<LayerPath>,
 }
 
-/// A value in a layer.
+/// Path of a value in a layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LayerPath {
     pub(crate) layer: usize,
@@ -88,22 +89,22 @@ pub(crate) struct LayerPath {
 }
 
 impl ProjectItem {
-    /// The setting that it is, or is a part of, for items of settings files.
+    /// Returns the setting that the item is, or is a part of; `None` unless it is from a settings file.
     pub fn setting(&self) -> Option<String> {
         self.place.as_ref().map(|place| place.path.join("."))
     }
 
-    /// Whether it is that a sandbox which the project turned on answers questions.
+    /// Returns true if the item is that a sandbox which the project turned on answers permission questions.
     pub fn is_sandbox_auto_allow(&self) -> bool {
         self.kind == ProjectItemKind::Setting && self.name == SANDBOX_ANSWERS
     }
 
-    /// The files of the project that it names.
+    /// Returns the files of the project that it names.
     pub fn script_files(&self) -> impl Iterator<Item = &PathBuf> {
         self.scripts.iter().map(|script| &script.file)
     }
 
-    /// A few words that name it, on one line and with nothing invisible in them.
+    /// Returns a short name for it, on one line and without invisible characters.
     pub fn title(&self) -> String {
         let name = escape_invisible_line(&self.name);
         match self.kind {
@@ -113,7 +114,7 @@ impl ProjectItem {
     }
 }
 
-/// Adds up what an item's digest covers, so that no two different items can have the same.
+/// Builder of an item's digest; no two different items can have equal digests.
 pub(super) struct DigestBuilder {
     hasher: Sha256,
     is_followed: bool,
@@ -125,13 +126,13 @@ impl DigestBuilder {
     }
 
     pub(super) fn add_part(mut self, bytes: &[u8]) -> Self {
-        // Lengths keep the borders between parts.
+        // Lengths separate the parts.
         self.hasher.update((bytes.len() as u64).to_be_bytes());
         self.hasher.update(bytes);
         self
     }
 
-    /// Takes note that something it hangs on is not in it.
+    /// Records that the item depends on something that is not in it.
     pub(super) fn mark_incomplete(mut self) -> Self {
         self.is_followed = false;
         self
@@ -147,13 +148,13 @@ fn to_hex(digest: impl AsRef<[u8]>) -> String {
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A file of the project that an item's command names.
+/// File of the project that an item's command names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReferencedScript {
     /// As the command spells it.
     pub(crate) path: String,
     pub(crate) digest: String,
-    /// Where it lies.
+    /// Path of the file.
     #[serde(skip)]
     pub(crate) file: PathBuf,
     /// Its content, where that can be shown.
@@ -162,7 +163,7 @@ pub(crate) struct ReferencedScript {
 }
 
 impl ReferencedScript {
-    /// `bytes` stand for it in digests; only when they are the whole of it can they be shown.
+    /// Creates a script. `bytes` represent it in digests; they can be shown only if they are its whole content.
     pub(super) fn new(path: &str, file: &Path, bytes: &[u8], is_whole: bool) -> Self {
         let text = std::str::from_utf8(bytes).ok().filter(|text| is_whole && text.len() <= TEXT_MAX_BYTES);
         let (path, file) = (path.to_owned(), file.to_owned());
@@ -170,7 +171,7 @@ impl ReferencedScript {
     }
 }
 
-/// An item that was accepted, as it is kept.
+/// Accepted item, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AcceptedItem {
     pub(super) kind: String,

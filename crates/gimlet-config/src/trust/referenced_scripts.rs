@@ -1,5 +1,5 @@
-//! The files of a project that its commands name. They are part of what is trusted: whoever changes a script changes
-//! what the command does.
+//! Files of a project that its commands name. They are part of what is trusted: a change of a script changes the
+//! command's effect.
 //!
 //! Names are guessed from the words of a command and nothing is run to find them. A word too many only asks once more
 //! than needed; no file outside the project is ever read.
@@ -15,18 +15,18 @@ use super::project_item::{DigestBuilder, ReferencedScript};
 use super::shell_scan;
 use crate::bounded_read::{self, FileReadError};
 
-/// A script is part of its item's digest with its content up to this size, and so are all of one item together.
+/// Maximum size of a script whose content is part of its item's digest, and of all scripts of one item together.
 const SCRIPT_MAX_BYTES: u64 = 8 * 1024 * 1024;
 const ALL_SCRIPTS_MAX_BYTES: u64 = 64 * 1024 * 1024;
-/// A command goes to no more folders than this, and looks for names in none with more entries.
+/// Maximum number of folders that a command is followed to, and of entries in a folder that is searched for names.
 const MAX_FOLDERS: usize = 8;
 const MAX_ENTRIES: usize = 1_000;
-/// No command has more words than this.
+/// Maximum number of words of a command.
 const MAX_WORDS: usize = 4_000;
-/// By this file a folder is a plugin.
+/// Manifest that makes a folder a plugin.
 const MANIFEST: &str = ".claude-plugin/plugin.json";
 
-/// What only speaks, in front matter and in the JSON of plugins, hooks and servers: nothing that it names is run.
+/// Descriptive keys in front matter and in the JSON of plugins, hooks and servers: nothing that they name is run.
 const SPEAKING_KEYS: [&str; 25] = [
     "name",
     "displayName",
@@ -55,27 +55,27 @@ const SPEAKING_KEYS: [&str; 25] = [
     "prompt",
 ];
 
-/// Whether nothing that stands under this key is run.
+/// Returns true if nothing under this key is run.
 pub(super) fn is_descriptive_key(key: &str) -> bool {
     SPEAKING_KEYS.contains(&key)
 }
 
-/// The folders from which a command's words lead to files.
+/// Folders that a command's words are resolved against.
 pub(super) struct ScriptRoots<'a> {
     project: &'a ProjectFolders<'a>,
-    /// That of the document in which the command stands.
+    /// Folder of the document that contains the command.
     document_dir: Option<PathBuf>,
-    /// That of the plugin of which it is part.
+    /// Folder of the plugin that contains it.
     plugin_root: Option<PathBuf>,
 }
 
 impl<'a> ScriptRoots<'a> {
-    /// For commands of settings and of `.mcp.json`.
+    /// Returns the folders for commands of settings and of `.mcp.json`.
     pub(super) fn for_project(project: &'a ProjectFolders<'a>) -> Self {
         Self { project, document_dir: None, plugin_root: None }
     }
 
-    /// For commands of a skill, an agent, a command, or a file of a plugin.
+    /// Returns the folders for commands of a skill, an agent, a command, or a file of a plugin.
     pub(super) fn for_document(project: &'a ProjectFolders<'a>, path: &Path) -> Self {
         let above = path.ancestors().skip(1).take_while(|folder| folder.starts_with(project.root));
         let plugin = above.into_iter().find(|folder| folder.join(MANIFEST).symlink_metadata().is_ok());
@@ -110,7 +110,7 @@ impl<'a> ScriptRoots<'a> {
         if search.is_cut_short { (content.mark_incomplete(), scripts) } else { (content, scripts) }
     }
 
-    /// The files that a word could be, each with a name that no other one has.
+    /// Returns the files that a word could name, each with a unique name.
     fn candidate_paths(&self, word: &str, folders: &[PathBuf]) -> Vec<(String, PathBuf)> {
         if let Some((variable, below)) = split_variable(word) {
             let folder = self.variable_folder(variable);
@@ -121,11 +121,11 @@ impl<'a> ScriptRoots<'a> {
             return self.project.home.map(|home| (word.to_owned(), home.join(below))).into_iter().collect();
         }
         let from_start = (word.to_owned(), self.project.cwd.join(word));
-        // A folder on the way that is not there yet may be there when the command runs.
+        // A missing folder on the way may exist when the command runs.
         let as_spelled = Some(shell_scan::normalize_path(&from_start.1)).filter(|path| *path != from_start.1);
         let elsewhere = folders.iter().skip(1).map(|folder| shell_scan::normalize_path(&folder.join(word)));
         let elsewhere = as_spelled.into_iter().chain(elsewhere).map(|path| (label(&path), path));
-        // What stands in a document often leads on from there.
+        // Paths in a document are often relative to it.
         let from_document = [&self.document_dir, &self.plugin_root].into_iter().flatten().map(|folder| {
             let path = folder.join(word);
             (label(&path), path)
@@ -133,7 +133,7 @@ impl<'a> ScriptRoots<'a> {
         [from_start].into_iter().chain(elsewhere).chain(from_document).collect()
     }
 
-    /// The one folder that a variable stands for.
+    /// Returns the folder that a variable refers to; `None` if it is unknown.
     fn variable_folder(&self, variable: &str) -> Option<&Path> {
         match variable {
             "CLAUDE_PROJECT_DIR" | "PWD" => Some(self.project.cwd),
@@ -144,7 +144,7 @@ impl<'a> ScriptRoots<'a> {
     }
 }
 
-/// The variable at the beginning of a word, and the path below it.
+/// Splits a word into the variable at its beginning and the path below it.
 fn split_variable(word: &str) -> Option<(&str, &str)> {
     let rest = word.strip_prefix('$')?;
     let (name, below) = match rest.strip_prefix('{') {
@@ -155,25 +155,25 @@ fn split_variable(word: &str) -> Option<(&str, &str)> {
     Some((name, below.trim_start_matches('/')))
 }
 
-/// What the commands of one item lead to.
+/// Search for the files that the commands of one item lead to.
 struct ScriptSearch<'a> {
     roots: &'a ScriptRoots<'a>,
-    /// Where it works: where it starts, and where it goes.
+    /// Working folders: the one it starts in, and those it changes to.
     folders: Vec<PathBuf>,
     seen: HashSet<PathBuf>,
     /// Bytes so far.
     read: u64,
     found: Vec<FoundScript>,
-    /// There were more words than are followed, or some that cannot be.
+    /// True if there were more words than are followed, or some that cannot be.
     is_cut_short: bool,
 }
 
 struct FoundScript {
     label: String,
     path: PathBuf,
-    /// These stand for the file in digests.
+    /// Bytes that represent the file in digests.
     bytes: Vec<u8>,
-    /// Whether they are its content.
+    /// True if they are its content.
     is_whole: bool,
 }
 
@@ -229,14 +229,14 @@ impl ScriptSearch<'_> {
             None if place.starts_with('~') => Vec::new(),
             None => vec![shell_scan::normalize_path(&folder.join(place))],
         });
-        // Outside the project nothing is looked at; commands may still lead back from there.
+        // Nothing outside the project is read; commands may still change back from there.
         let to: Vec<PathBuf> = to.filter(|folder| !folder.starts_with(root) || folder.is_dir()).collect();
         self.is_cut_short |= to.is_empty() && !place.starts_with("~/") && place != "~";
         let new: Vec<PathBuf> = to.into_iter().filter(|folder| !from.contains(folder)).collect();
         self.folders.extend(new);
     }
 
-    /// Adds the names that a pattern stands for now. Others may fit later; then they are found as well.
+    /// Adds the names that a pattern matches now. Files that match later are found later.
     fn expand_pattern(&mut self, pattern: &str, words: &mut Vec<String>) {
         let (above, last) = pattern.rsplit_once('/').unwrap_or(("", pattern));
         let root = self.roots.project.root;
@@ -254,7 +254,7 @@ impl ScriptSearch<'_> {
             self.is_cut_short |= names.len() > MAX_ENTRIES;
             let fitting =
                 names.iter().filter(|name| shell_scan::matches_glob(last, name)).map(|name| folder.join(name));
-            // By the shortest name: other checkouts of the repository have the same.
+            // By the shortest name: it is equal in other checkouts of the repository.
             let cwd = self.roots.project.cwd;
             words.extend(fitting.map(|file| file.strip_prefix(cwd).unwrap_or(&file).to_string_lossy().into_owned()));
         }
@@ -268,8 +268,8 @@ impl ScriptSearch<'_> {
                 self.read += bytes.len() as u64;
                 Some((bytes, true))
             }
-            // Too large to read at every start: which file it is, its size and the time of its last change, which
-            // nobody can set, stand for its content.
+            // Too large to read at every start: the file's identity, its size and the time of its last status change,
+            // which cannot be set, stand for its content.
             Err(FileReadError::TooLarge(_)) => {
                 let metadata = path.metadata().ok()?;
                 let (changed, inode) = ((metadata.ctime(), metadata.ctime_nsec()), metadata.ino());
@@ -281,13 +281,13 @@ impl ScriptSearch<'_> {
     }
 }
 
-/// The texts of a value that could be commands.
+/// Collects the texts of a value that could be commands.
 fn collect_texts<'v>(value: &'v Value, texts: &mut Vec<&'v str>) {
     match value {
         Value::String(text) => texts.push(text),
         Value::Array(values) => values.iter().for_each(|value| collect_texts(value, texts)),
         Value::Object(members) => {
-            // A server or an event may be called like one of these, and is an object then.
+            // A server or an event may have one of these names, and is an object then.
             let acting = members.iter().filter(|(key, value)| value.is_object() || !is_descriptive_key(key));
             acting.for_each(|(_, value)| collect_texts(value, texts));
         }
@@ -295,14 +295,14 @@ fn collect_texts<'v>(value: &'v Value, texts: &mut Vec<&'v str>) {
     }
 }
 
-/// The words of a value's texts.
+/// Collects the words of a value's texts.
 fn collect_words(value: &Value, words: &mut Vec<String>) {
     let mut texts = Vec::new();
     collect_texts(value, &mut texts);
     texts.iter().for_each(|text| split_words(text, words));
 }
 
-/// The words of a shell text or of a line of YAML, without quotes; what stands between quotes is also one as a whole.
+/// Splits a shell text or a line of YAML into words without quotes; a quoted text is also one word as a whole.
 fn split_words(text: &str, words: &mut Vec<String>) {
     let mut keep = |word: &str| {
         if !word.is_empty() && !word.starts_with('-') {

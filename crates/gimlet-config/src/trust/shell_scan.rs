@@ -1,27 +1,27 @@
-//! A command as a shell takes it apart: enough to find the files that it names by other spellings than the plain one, and
-//! to tell when it names something that cannot be found by reading.
+//! Shell-like splitting of a command: enough to find the files that it names by other spellings than the plain one,
+//! and to detect names that cannot be found by reading.
 
 use std::path::{Component, Path, PathBuf};
 
 /// Commands that go to another folder.
 const GOING: [&str; 3] = ["cd", "pushd", "chdir"];
 
-/// What a shell would make of a text.
+/// Result of scanning a command.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ScannedCommand {
     /// Words without quotes and escapes.
     pub(super) words: Vec<String>,
-    /// Those of them that stand for whatever matches.
+    /// Those of them that are glob patterns.
     pub(super) patterns: Vec<String>,
-    /// Where it goes; nothing for a place that is not said.
+    /// Folders that it changes to; `None` for one that is not named literally.
     pub(super) directories: Vec<Option<String>>,
-    /// Whether a word is put together only when the command runs.
+    /// True if a word is put together only when the command runs.
     pub(super) has_dynamic_words: bool,
 }
 
-/// Takes a text apart.
+/// Scans a command.
 pub(super) fn scan_command(text: &str) -> ScannedCommand {
-    // These stand for the folder that a command starts in.
+    // These mean the folder that a command starts in.
     let text = text.replace("$(pwd)", ".").replace("`pwd`", ".").replace("~+", ".");
     let mut scan = ScriptCommandScanner {
         command: ScannedCommand::default(),
@@ -49,7 +49,7 @@ pub(super) fn scan_command(text: &str) -> ScannedCommand {
                 let literal: Vec<char> = chars.by_ref().take_while(|mark| *mark != '\'').collect();
                 scan.push_chars(literal);
             }
-            // What stands in these is split like the rest; a blank in it only makes more words of one.
+            // Their content is split like the rest; whitespace in it only makes more words of one.
             ('"', _) => scan.word.is_there = true,
             ('$', Some('(')) => {
                 chars.next();
@@ -83,7 +83,7 @@ pub(super) fn scan_command(text: &str) -> ScannedCommand {
     scan.command
 }
 
-/// Whether a word goes on with this.
+/// Returns true if the character continues a word.
 fn is_word_char(mark: char) -> bool {
     mark.is_alphanumeric() || "_./-".contains(mark)
 }
@@ -98,9 +98,9 @@ struct WordBuffer {
 struct ScriptCommandScanner {
     command: ScannedCommand,
     word: WordBuffer,
-    /// The word before was one that goes somewhere.
+    /// True if the previous word changes the directory.
     is_after_cd: bool,
-    /// Depth of what is put in by other commands.
+    /// Depth of command substitutions.
     substitution_depth: usize,
 }
 
@@ -115,7 +115,7 @@ impl ScriptCommandScanner {
         if !is_there || text.is_empty() {
             return;
         }
-        // Another person's folder, or the one before.
+        // Another user's home folder, or the previous one.
         self.command.has_dynamic_words |=
             text.strip_prefix('~').is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
         if self.is_after_cd && (!text.starts_with('-') || text == "-") {
@@ -132,13 +132,13 @@ impl ScriptCommandScanner {
         self.command.words.push(text);
     }
 
-    /// A command ends here. One that goes nowhere in particular goes home.
+    /// Ends a command. A `cd` without a target leads to the home folder, which is not followed.
     fn end_command(&mut self) {
         self.is_after_cd = false;
     }
 }
 
-/// A path without `.` and `..`, by its text alone.
+/// Returns a path without `.` and `..`, by its text alone.
 pub(super) fn normalize_path(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -158,12 +158,12 @@ enum GlobPart {
     Just(char),
 }
 
-/// Whether a name fits a pattern of a shell; a set of characters fits any one.
+/// Returns true if a name matches a shell pattern; a set of characters matches any one.
 pub(super) fn matches_glob(pattern: &str, name: &str) -> bool {
     let parts = parse_glob(pattern);
     let name: Vec<char> = name.chars().collect();
     let (mut part, mut at) = (0, 0);
-    // Where the last `*` stood, and how far it reaches by now.
+    // Position of the last `*`, and how far it reaches so far.
     let mut reach: Option<(usize, usize)> = None;
     while at < name.len() {
         match parts.get(part) {

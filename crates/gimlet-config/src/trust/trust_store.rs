@@ -1,5 +1,5 @@
-//! What the person has accepted, on disk: gimlet's own file with the digests of items, and the one flag per folder that
-//! it shares with other programs in `.claude.json`, where every other byte stays as it is.
+//! Storage of the user's trust: gimlet's own file with the digests of items, and the one flag per folder that it
+//! shares with other programs in `.claude.json`, where every other byte stays as it is.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,17 +16,17 @@ use crate::json;
 use crate::json_edit::{self, JsonEdit, JsonEditError};
 use crate::locations::SettingsLocations;
 
-/// Of every item so many accepted versions are kept, so that two branches do not take turns in asking.
+/// Number of accepted versions kept for every item, so that two branches do not ask in turns.
 const VERSIONS_KEPT: usize = 8;
-/// And of so many of these the texts of scripts: differences are mostly shown against the newest.
+/// Number of those versions that keep the texts of scripts: differences are mostly shown against the newest.
 const SCRIPTS_KEPT: usize = 2;
 const FLAG: &str = "hasTrustDialogAccepted";
-/// In the record of a folder: when it and its repository were made, so that another one at its place is told from it.
+/// Key in a folder's record: creation times of it and its repository, to detect another folder at its path.
 const BORN: &str = "born";
-/// In the record of a folder of which the person has accepted single items and nothing else.
+/// Key in the record of a folder of which the user has accepted single items and nothing else.
 const ITEMS_ALONE: &str = "itemsAlone";
 
-/// Why trust was not stored.
+/// Reason why trust was not stored.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     #[error("{} cannot be read: {source}", path.display())]
@@ -41,16 +41,16 @@ pub enum TrustError {
     Shared(String),
 }
 
-/// What an acceptance is about.
+/// Scope of an acceptance.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AcceptanceScope {
-    /// The folder, with all that it has now.
+    /// The folder, with all its current items.
     Folder,
     /// Certain items and nothing else.
     Items,
 }
 
-/// The records of trust.
+/// Store of trust records.
 #[derive(Clone, Debug)]
 pub struct TrustStore {
     own_file: PathBuf,
@@ -59,15 +59,15 @@ pub struct TrustStore {
     state_file: PathBuf,
     backups: PathBuf,
     root: PathBuf,
-    /// The git folder of its repository, if it is one.
+    /// Git folder of its repository, if it is one.
     repository: Option<PathBuf>,
-    /// The folders whose records count for this one, itself first.
+    /// Folders whose records count for this one, itself first.
     covering_folders: Vec<PathBuf>,
     in_memory_only: bool,
 }
 
 impl TrustStore {
-    /// The records about the folder that these locations are in.
+    /// Opens the records about the folder of these locations.
     pub fn new(locations: &SettingsLocations) -> Self {
         let root = locations.trust_root().to_owned();
         Self {
@@ -78,23 +78,23 @@ impl TrustStore {
             backups: locations.config_dir.join("backups"),
             repository: locations.repo.as_ref().map(|repo| repo.common_dir.clone()),
             covering_folders: covering_folders(locations),
-            // A path that JSON cannot hold cannot be told from another one later.
+            // A path that JSON cannot hold cannot be distinguished from another one later.
             in_memory_only: locations.is_home_dir() || root.to_str().is_none(),
             root,
         }
     }
 
-    /// The folder that trust is given to.
+    /// Returns the folder that trust applies to.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Whether trust in this folder ends with the session: in the home directory everything would be below it.
+    /// Returns true if trust in this folder ends with the session: the home directory contains everything else.
     pub fn is_in_memory_only(&self) -> bool {
         self.in_memory_only
     }
 
-    /// What was accepted of this folder before. A record that cannot be read grants nothing.
+    /// Returns the earlier acceptance of this folder. A record that cannot be read grants nothing.
     pub fn load_trust(&self) -> ProjectTrust {
         if self.in_memory_only {
             return ProjectTrust::none();
@@ -106,7 +106,7 @@ impl TrustStore {
         let record = |key: &str| own.get("folders").and_then(|folders| folders.get(key));
         let known = keys().any(|key| record(key).is_some_and(|record| record.get(ITEMS_ALONE).is_none()));
         let of_root = self.root.to_str().and_then(record).filter(|record| record.get(ITEMS_ALONE).is_none());
-        // The other programs' file can be large, and says nothing more about a folder that gimlet knows.
+        // The other programs' file can be large, and adds nothing about a folder that gimlet knows.
         let (folder, here) = match of_root {
             Some(record) => (false, self.is_same_folder(record)),
             None => (!known && self.has_shared_flag(), self.has_flag_for(std::slice::from_ref(&self.root))),
@@ -114,7 +114,7 @@ impl TrustStore {
         ProjectTrust { everything: false, folder, known, here, accepted }
     }
 
-    /// What is not covered, each against what was accepted before.
+    /// Returns the items that are not covered, each compared with its accepted version.
     pub fn list_changes(&self, inventory: &TrustInventory, trust: &ProjectTrust) -> Vec<ItemChange> {
         let own = self.read_own_record().unwrap_or_default();
         let keys = self.covering_folders.iter().rev().filter_map(|folder| folder.to_str());
@@ -137,7 +137,7 @@ impl TrustStore {
         (trust, stored)
     }
 
-    /// Accepts these items, which the person has just written, and says nothing about the folder.
+    /// Accepts these items, which the user has just written, without trust in the folder.
     pub fn accept_items(&self, items: &[ProjectItem]) -> Result<(), TrustError> {
         match self.root.to_str() {
             Some(key) if !self.in_memory_only => self.store_items(key, items, AcceptanceScope::Items),
@@ -145,7 +145,7 @@ impl TrustStore {
         }
     }
 
-    /// Forgets all that was accepted of this folder; says whether there was something.
+    /// Removes all trust in this folder; returns true if there was any.
     pub fn revoke(&self) -> Result<bool, TrustError> {
         let Some(key) = self.root.to_str().filter(|_| !self.in_memory_only) else { return Ok(false) };
         let had_flag = self.has_shared_flag();
@@ -223,7 +223,7 @@ impl TrustStore {
             .map_err(|error: FileUpdateError<JsonEditError>| error.to_string())
     }
 
-    /// When the folder and its repository were made, as far as the file system keeps that.
+    /// Returns the creation times of the folder and its repository, as far as the file system keeps them.
     fn creation_times(&self) -> Value {
         let born = |path: &Path| path.metadata().and_then(|metadata| metadata.created()).ok();
         let nanos = |born: SystemTime| born.duration_since(UNIX_EPOCH).ok().map(|since| since.as_nanos().to_string());
@@ -231,7 +231,7 @@ impl TrustStore {
         json!({ "folder": of(&self.root), "repository": self.repository.as_deref().and_then(of) })
     }
 
-    /// Whether the folder is the one that a record is about. A repository may have been made in it since.
+    /// Returns true if the folder is the one that a record is about. A repository may have been created in it since.
     fn is_same_folder(&self, record: &Value) -> bool {
         let (then, now) = (record.get(BORN), self.creation_times());
         ["folder", "repository"].iter().all(|part| {
@@ -240,7 +240,7 @@ impl TrustStore {
         })
     }
 
-    /// Another program's word, or our own from earlier, that the folder is trusted.
+    /// Returns true if the shared flag, set by another program or an earlier gimlet, trusts the folder.
     fn has_shared_flag(&self) -> bool {
         self.has_flag_for(&self.covering_folders)
     }
@@ -258,12 +258,12 @@ impl TrustStore {
         folders.iter().any(|folder| flag(folder) == Some(true))
     }
 
-    /// What is doubtful about gimlet's own record.
+    /// Returns the ownership problems of gimlet's own record.
     fn ownership_problems(&self) -> Vec<file_ownership::OwnershipProblem> {
         self.user.check_config_home(&self.config_dir, &self.own_file)
     }
 
-    /// Records that somebody else could have written grant nothing.
+    /// Reads gimlet's own record; one that another user could have written grants nothing.
     fn read_own_record(&self) -> Option<Value> {
         if !self.ownership_problems().is_empty() {
             return None;
@@ -272,7 +272,7 @@ impl TrustStore {
         serde_json::from_str(&text).ok()
     }
 
-    /// A record that cannot be read is kept under another name, never overwritten.
+    /// Renames a record that cannot be read; it is never overwritten.
     fn back_up_broken_record(&self) -> Result<(), TrustError> {
         let path = &self.own_file;
         let broken = match bounded_read::read_text(path, STATE_MAX_BYTES) {
@@ -289,8 +289,8 @@ impl TrustStore {
     }
 }
 
-/// A repository stands for itself. Outside of one, a folder that was trusted covers those below it, but never from the
-/// home directory or above, where everybody's downloads are.
+/// Returns the folders whose trust covers this one. A repository covers only itself. Outside of one, a trusted folder
+/// covers those below it, but never from the home directory or above, which contain downloads.
 fn covering_folders(locations: &SettingsLocations) -> Vec<PathBuf> {
     let root = locations.trust_root();
     if locations.repo.is_some() {
@@ -323,7 +323,7 @@ fn prune_versions(items: &mut Vec<AcceptedItem>) {
     items.reverse();
 }
 
-/// The member of an object, made an empty object when it is none.
+/// Returns the member of an object, replaced by an empty object when it is not one.
 fn object_member<'v>(value: &'v mut Value, key: &str) -> &'v mut Value {
     if !value.is_object() {
         *value = Value::Object(Map::new());

@@ -1,4 +1,4 @@
-//! Results that a transcript only points to: whether their files are still there.
+//! Check for missing files of results that a transcript only points to.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -10,11 +10,11 @@ use crate::layout::TOOL_RESULTS;
 use crate::line_reader::LineReader;
 use crate::result_files::PERSISTED_TAG;
 
-/// What stands before the path itself.
+/// Text before the path itself.
 const SAVED_TO: &[u8] = b"saved to";
 
-/// Adds a finding for every file that the transcript points to and that is neither where it says nor in this folder: a fork
-/// points to the results of the session that it was made from, and a session that was moved has its own beside it.
+/// Adds a finding for every file that the transcript points to and that exists neither at its path nor in this folder:
+/// a fork points to the results of its source session, and a session that was moved has its own beside it.
 pub(super) fn add_missing_outputs(checkup: &mut CheckReport, folder: &Path) {
     let Ok(file) = crate::disk::open_regular(&checkup.path) else { return };
     let mut named: BTreeMap<OutputPointer, usize> = BTreeMap::new();
@@ -45,15 +45,15 @@ pub(super) fn add_missing_outputs(checkup: &mut CheckReport, folder: &Path) {
     checkup.findings.sort_by_key(|finding| (finding.line.unwrap_or(usize::MAX), finding.kind));
 }
 
-/// Where a text says that its result is.
+/// Path of a result as found in a text.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct OutputPointer {
     path: PathBuf,
-    /// What follows the folder of results.
+    /// Part of the path behind the folder of results.
     name: String,
 }
 
-/// Reads the path as it stands in the record: up to where its line or the text ends.
+/// Parses the path in the record: up to the end of its line or of the text.
 fn parse_pointer(text: &[u8]) -> Option<OutputPointer> {
     const LONGEST: usize = 8192;
     let head = &text[..text.len().min(LONGEST)];
@@ -68,7 +68,7 @@ fn parse_pointer(text: &[u8]) -> Option<OutputPointer> {
     let path: String = serde_json::from_str(&format!("\"{written}\"")).ok()?;
     let path = path.trim_start_matches([':', ' ']);
     let (_, name) = path.rsplit_once(marker.as_str()).filter(|(_, name)| !name.is_empty())?;
-    // Nothing outside the folder is asked about.
+    // Paths outside the folder are not checked.
     let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
     inside.then(|| OutputPointer { path: PathBuf::from(path), name: name.to_owned() })
 }

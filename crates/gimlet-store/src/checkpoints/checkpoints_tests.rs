@@ -29,7 +29,7 @@ fn prior_file(text: &str) -> PriorContent<'_> {
     PriorContent::File { bytes: text.as_bytes(), mode: 0o640 }
 }
 
-/// What each file was at a prompt, as text.
+/// Returns each file's content at a prompt, as text.
 fn texts_at(checkpoints: &SessionCheckpoints, prompt: &str) -> Option<Vec<(String, Option<String>)>> {
     let text = |kept: KeptFile| String::from_utf8(kept.read(checkpoints.folder()).unwrap()).unwrap();
     let files = checkpoints.files_at(&entry_id(prompt))?.into_iter();

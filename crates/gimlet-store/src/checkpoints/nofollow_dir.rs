@@ -1,5 +1,5 @@
-//! A file's folder, opened without following a single link: paths of checkpoints were link-free when they were kept, and
-//! one that leads through a link by now leads somewhere else.
+//! Opens a file's folder without following any symlink: paths of checkpoints had no symlinks when they were recorded,
+//! and one that has a symlink by now leads somewhere else.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -10,7 +10,7 @@ use rustix::io::{Errno, Result};
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
-/// The folder of an absolute path, and the file's name in it.
+/// Opens the folder of an absolute path; also returns the file's name in it.
 pub(super) fn open_parent_nofollow(path: &Path) -> Result<(OwnedFd, &OsStr)> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::ISDIR) };
     if !folder.is_absolute() {

@@ -1,5 +1,5 @@
-//! Putting a file back as it was: by a temporary file and a rename, or by removing it. Links are never followed or
-//! replaced, and folders never removed.
+//! Restores a file by a temporary file and a rename, or by removing it. Symlinks are never followed or replaced, and
+//! folders never removed.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
@@ -11,16 +11,16 @@ use rustix::io::Errno;
 
 use super::nofollow_dir;
 
-/// What is at a path now.
+/// Current state of a path.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CurrentContent {
     Absent,
     File(Vec<u8>),
-    /// A link, a file with a second name, or something that is no file: not to be touched.
+    /// A symlink, a file with several hard links, or something that is not a file: not to be touched.
     Link,
 }
 
-/// Looks without following links.
+/// Reads the current state of a path without following symlinks.
 pub fn read_current_content(path: &Path) -> io::Result<CurrentContent> {
     let (folder, name) = match nofollow_dir::open_parent_nofollow(path) {
         Ok(place) => place,
@@ -63,7 +63,7 @@ pub fn restore_file_content(path: &Path, content: Option<(&[u8], u32)>) -> io::R
         .and_then(|()| file.sync_all())
         .and_then(|()| Ok(rustix::fs::renameat(&folder, &draft, &folder, name)?));
     if put.is_err() {
-        // Nothing of ours is left behind; that the file was not restored is what is told.
+        // Removes the draft; the error to report is that the file was not restored.
         let _ = rustix::fs::unlinkat(&folder, &draft, AtFlags::empty());
     }
     put

@@ -1,4 +1,4 @@
-//! The tables of the index, and how a database that is broken, foreign or of another version is replaced.
+//! Tables of the index, and the replacement of a database that is broken, foreign or of another version.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -10,11 +10,11 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use super::SearchError;
 use crate::disk::{create_private_dirs, open_private};
 
-/// Says that a database is this index: "gims".
+/// Application id that marks a database as this index: "gims".
 const APPLICATION: i64 = 0x6769_6d73;
-/// To be raised whenever tables or the making of words change; an index of another version is made anew.
+/// Version to be raised whenever tables or the splitting into words change; an index of another version is rebuilt.
 const VERSION: i64 = 1;
-/// How long to wait for others that are making or filling the index.
+/// Timeout for other processes that create or fill the index.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const TABLES: &str = "
@@ -66,12 +66,13 @@ pub(super) fn recreate_index(path: &Path) -> Result<Connection, SearchError> {
     open_index(path)
 }
 
-/// Whether an error says that the database itself is no good, rather than that the disk is full or someone is busy.
+/// Returns true if an error means that the database itself is broken, rather than that the disk is full or another
+/// process is busy.
 pub(super) fn is_broken(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::SqliteFailure(failure, message) => match failure.code {
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => true,
-            // A table or a column that is missing: only somebody else can have taken it away.
+            // A missing table or column: only another program can have removed it.
             ErrorCode::Unknown => message.as_deref().is_some_and(|text| text.starts_with("no such")),
             _ => false,
         },
@@ -80,13 +81,13 @@ pub(super) fn is_broken(error: &rusqlite::Error) -> bool {
     }
 }
 
-/// Whether somebody else is writing.
+/// Returns true if another process is writing.
 pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-/// Does something that others may be in the way of, again and again if need be. SQLite waits by itself only where that
-/// cannot end in a deadlock: two that switch the same new database to WAL, for one, are told at once that it is locked.
+/// Runs an operation, with retries while other processes hold the lock. SQLite waits by itself only where that cannot
+/// end in a deadlock: two processes that switch one new database to WAL, for example, get a lock error at once.
 pub(super) fn retry_while_busy<T>(
     db: &mut Connection,
     mut work: impl FnMut(&mut Connection) -> Result<T, rusqlite::Error>,
@@ -95,7 +96,7 @@ pub(super) fn retry_while_busy<T>(
     loop {
         match work(db) {
             Err(error) if is_busy(&error) && began.elapsed() < PATIENCE => {
-                // Whoever asks for the lock while holding none does wait, until the others are done.
+                // A process that requests the lock while holding none does wait, until the others are done.
                 match db.execute_batch("BEGIN IMMEDIATE; ROLLBACK") {
                     Err(error) if !is_busy(&error) => return Err(error),
                     _ => {}
@@ -106,7 +107,7 @@ pub(super) fn retry_while_busy<T>(
     }
 }
 
-/// The database is made here and not by SQLite, so that it is private from the beginning.
+/// Creates the database file here and not by SQLite, so that it is private from the beginning.
 fn create_index_file(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), create_private_dirs)?;
     open_private(path, OpenOptions::new().read(true).write(true).create(true).truncate(false)).map(drop)
@@ -120,12 +121,12 @@ fn open_connection(path: &Path) -> Result<Connection, rusqlite::Error> {
     // The index can be made again, so that a power cut may cost its last batch but never its order.
     db.pragma_update(None, "synchronous", "NORMAL")?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
-    // What is deleted is not to be found in free pages either.
+    // Deleted text must not remain in free pages either.
     db.pragma_update(None, "secure_delete", "ON")?;
     db.pragma_update(None, "cache_size", -32_768)?;
     db.pragma_update(None, "mmap_size", 1_i64 << 32)?;
     if !is_current_index(&db)? {
-        // Looked at again under the lock: two that find nothing there must not both make it.
+        // Checked again under the lock: two processes that find no tables must not both create them.
         let begin = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if !is_current_index(&begin)? {
             if !is_empty_database(&begin)? {

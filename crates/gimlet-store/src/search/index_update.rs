@@ -1,4 +1,4 @@
-//! Filling the index: which transcripts changed, and what was appended to them.
+//! Index update: finds transcripts that changed, and indexes what was appended to them.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -17,12 +17,12 @@ use super::searchable_text::{MOST_TEXT, SearchableText, read_entry_text, read_re
 use crate::layout::{SessionFiles, TOOL_RESULTS};
 use crate::line_reader::LineReader;
 
-/// A transaction takes in about this many bytes of transcript.
+/// Approximate number of transcript bytes per transaction.
 const BATCH: u64 = 32 << 20;
-/// The beginning of a file that tells it from another one that took its name.
+/// Number of leading bytes that distinguish a file from another one that took its name.
 const HEAD: usize = 1024;
 
-/// How far taking in has come.
+/// Progress of an index update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SearchIndexProgress {
     /// Bytes of transcript that were taken in.
@@ -47,12 +47,12 @@ impl SearchableFile {
         is_result_file(&self.path)
     }
 
-    /// How much of it is searched.
+    /// Returns the number of bytes of it that are searched.
     fn searchable_len(&self) -> u64 {
         if self.is_result_file() { self.size.min(MOST_TEXT as u64) } else { self.size }
     }
 
-    /// The directory that the session was started in.
+    /// Returns the directory that the session was started in.
     fn session_cwd(&self, source: &File) -> Option<String> {
         if !self.is_result_file() {
             return read_session_cwd(source);
@@ -61,19 +61,19 @@ impl SearchableFile {
     }
 }
 
-/// Whether a file is the result of a call and no transcript.
+/// Returns true if a file is the result of a call and not a transcript.
 pub(super) fn is_result_file(path: &Path) -> bool {
     path.parent().and_then(Path::file_name) == Some(OsStr::new(TOOL_RESULTS))
 }
 
-/// What the index knows of a file.
+/// Index record of a file.
 struct IndexedFile {
     id: i64,
     read_to: u64,
     modified: i64,
 }
 
-/// Takes in everything that is new below the projects' folder, the oldest first.
+/// Indexes everything that is new below the projects' folder, the oldest first.
 pub(super) fn update_index(
     db: &mut Connection,
     root: &Path,
@@ -119,11 +119,11 @@ fn load_indexed_files(db: &Connection) -> Result<HashMap<PathBuf, IndexedFile>, 
     rows.collect()
 }
 
-/// Forgets the words of transcripts that are gone, down to the bytes of the file.
+/// Removes the words of deleted transcripts, down to the bytes of the file.
 pub(super) fn purge_missing_files(db: &mut Connection, root: &Path) -> Result<(), rusqlite::Error> {
     let known = load_indexed_files(db)?;
     remove_missing_files(db, &list_searchable_files(root), &known)?;
-    // Deleting an entry only marks it; its words go when the parts of the index are written anew as one.
+    // Deleting an entry only marks it; its words are removed when the segments of the index are merged into one.
     db.execute("INSERT INTO texts(texts) VALUES ('optimize')", [])?;
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }
@@ -153,7 +153,7 @@ fn remove_file_texts(db: &Connection, file: i64) -> Result<(), rusqlite::Error> 
     Ok(())
 }
 
-/// Every session's transcript, those of its subagents, and the results beside them.
+/// Lists every session's transcript, those of its subagents, and the results beside them.
 fn list_searchable_files(root: &Path) -> Vec<SearchableFile> {
     let mut found = Vec::new();
     for project in list_folder(root) {
@@ -195,7 +195,7 @@ struct IndexBatch<'a> {
     bytes: u64,
 }
 
-/// What is being read of a file, and how far.
+/// Position in a file that is being read.
 struct ReadPosition {
     id: i64,
     read_to: u64,
@@ -216,7 +216,7 @@ impl<'a> IndexBatch<'a> {
         Ok(())
     }
 
-    /// Takes in what is new of a file.
+    /// Indexes the new part of a file.
     fn index_file(&mut self, file: &SearchableFile, taken: &mut dyn FnMut(u64)) -> Result<(), rusqlite::Error> {
         let Ok(mut source) = crate::disk::open_regular(&file.path) else { return Ok(()) };
         if file.is_result_file() {
@@ -227,7 +227,7 @@ impl<'a> IndexBatch<'a> {
             return Ok(());
         }
         let start = place.read_to;
-        // Not beyond what was there when we looked: what comes later has a later time of change.
+        // Not beyond the size when it was listed: later additions have a later modification time.
         let mut lines = LineReader::new((&source).take(file.size.saturating_sub(start)));
         let mut insert = InsertStatements::prepare(self.db)?;
         while let Ok(Some(line)) = lines.next_line() {
@@ -242,7 +242,7 @@ impl<'a> IndexBatch<'a> {
             if self.bytes >= BATCH {
                 self.save_position(&place, None, &source)?;
                 self.commit_and_continue()?;
-                // Somebody else may have gone on with it meanwhile.
+                // Another process may have indexed more of it meanwhile.
                 if self.stored_position(&file.path)?.is_none_or(|(_, read_to, _)| read_to != place.read_to) {
                     return Ok(());
                 }
@@ -251,7 +251,7 @@ impl<'a> IndexBatch<'a> {
         self.save_position(&place, Some(file.modified), &source)
     }
 
-    /// Takes in the beginning of a result, which is one piece.
+    /// Indexes the beginning of a result, as one piece.
     fn index_result_file(
         &mut self,
         file: &SearchableFile,
@@ -277,7 +277,7 @@ impl<'a> IndexBatch<'a> {
         statement.query_row([path.as_os_str().as_bytes()], row).optional()
     }
 
-    /// Where to go on in a file; one that is no longer what it was begins anew.
+    /// Returns the position to continue at in a file; a file that was replaced starts anew.
     fn resume_position(&self, file: &SearchableFile, source: &File) -> Result<ReadPosition, rusqlite::Error> {
         match self.stored_position(&file.path)? {
             Some((id, read_to, known)) if file_digest(source, read_to).is_ok_and(|now| now == known) => {
@@ -346,7 +346,7 @@ impl<'a> InsertStatements<'a> {
     }
 }
 
-/// A digest of the beginning of a file and of what stands before an offset: another file has another one.
+/// Returns a digest of the beginning of a file and of the bytes before an offset, to detect another file.
 fn file_digest(file: &File, read_to: u64) -> io::Result<Vec<u8>> {
     let length = HEAD.min(usize::try_from(read_to).unwrap_or(HEAD));
     let mut bytes = vec![0; length * 2];
@@ -356,7 +356,7 @@ fn file_digest(file: &File, read_to: u64) -> io::Result<Vec<u8>> {
     Ok(Sha256::digest(&bytes).to_vec())
 }
 
-/// The directory that the session was started in, as its first entries say.
+/// Returns the directory that the session was started in, from its first entries.
 fn read_session_cwd(file: &File) -> Option<String> {
     const WINDOW: usize = 64 << 10;
     const NAME: &[u8] = b"\"cwd\":";

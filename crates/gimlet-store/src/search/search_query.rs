@@ -1,4 +1,5 @@
-//! From what a person types to what the database is asked. Whatever is typed is looked for; nothing is syntax by accident.
+//! Translation of the user's input into a database query. All input is searched for literally; nothing is syntax by
+//! accident.
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -8,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, params_from_iter, types::Value};
 use super::searchable_text::separate_unspaced_chars;
 use super::{HitRole, SearchRequest};
 
-/// What is looked for.
+/// Parsed query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SearchQuery {
     pub(super) wanted: Vec<SearchTerm>,
@@ -19,7 +20,7 @@ pub(super) struct SearchQuery {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SearchTerm {
     pub(super) text: String,
-    /// The last word may go on.
+    /// True if the last word is a prefix.
     pub(super) open: bool,
 }
 
@@ -36,7 +37,7 @@ pub(super) struct IndexedEntry {
 }
 
 impl SearchQuery {
-    /// Nothing when there is no word that must be there.
+    /// Parses a query; `None` when no word is required.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut words = SearchQuery { wanted: Vec::new(), unwanted: Vec::new() };
         let mut rest = text.trim_start();
@@ -63,7 +64,7 @@ impl SearchQuery {
         (!words.wanted.is_empty()).then_some(words)
     }
 
-    /// In the language of the full-text table, every word in quotes.
+    /// Returns the expression for the full-text table, every word in quotes.
     fn to_match_expression(&self) -> String {
         let quoted = |term: &SearchTerm| {
             let text = separate_unspaced_chars(&term.text).replace('"', "\"\"");
@@ -78,7 +79,8 @@ impl SearchQuery {
     }
 }
 
-/// The newest places that have the words; some more than asked for, because copies of an entry are shown once.
+/// Returns the newest entries that contain the words; some more than requested, because copies of an entry are shown
+/// once.
 pub(super) fn find_entries(
     db: &mut Connection,
     words: &SearchQuery,

@@ -1,4 +1,4 @@
-//! What of a transcript's line is searched: prompts, replies, calls and results as text. No images, no bookkeeping.
+//! Searchable text of a transcript's line: prompts, replies, calls and results. No images, no bookkeeping.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::HitRole;
 use crate::raw_members::{RawJsonMembers, unescaped_string};
 
-/// More of one entry is not searched: the tail of a giant log is not what anybody looks for.
+/// Maximum length of searched text per entry: the tail of a huge log is not worth indexing.
 pub(super) const MOST_TEXT: usize = 256 << 10;
 
 /// An entry as the search sees it.
@@ -37,7 +37,7 @@ pub(super) fn read_entry_text(line: &[u8]) -> Option<SearchableText> {
             b"timestamp" => time = unescaped_string(value),
             b"uuid" => entry = unescaped_string(value),
             b"customTitle" | b"aiTitle" | b"summary" => title = Some(value),
-            // Nobody said it: the program put it in.
+            // Added by the program, not by the user or the model.
             b"isMeta" if value == b"true" => return None,
             _ => {}
         }
@@ -114,7 +114,7 @@ fn append_text(text: &mut String, more: &str) {
     text.push_str(more);
 }
 
-/// Every text in the input of a call, whatever the tool calls it.
+/// Appends every text in the input of a call, under any key.
 fn append_strings(text: &mut String, value: &Value) {
     match value {
         Value::String(string) => append_text(text, string),
@@ -124,7 +124,8 @@ fn append_strings(text: &mut String, value: &Value) {
     }
 }
 
-/// The text with scripts that have no blanks between words taken apart, so that each of their characters is a word.
+/// Returns the text with scripts that have no spaces between words split up, so that each of their characters is a
+/// word.
 pub(super) fn separate_unspaced_chars(text: &str) -> Cow<'_, str> {
     if text.is_ascii() || !text.chars().any(is_unspaced_script) {
         return Cow::Borrowed(text);

@@ -1,4 +1,4 @@
-//! What is shown of a place that was found: the text around the words, read from the transcript itself.
+//! Snippets of search hits: the text around the words, read from the transcript itself.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -19,15 +19,15 @@ use super::{HitRole, SearchHit};
 const BEFORE: usize = 50;
 const LENGTH: usize = 200;
 
-/// A piece of a text in one line.
+/// Piece of a text in one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snippet {
     pub text: String,
-    /// The words that were found, as bytes of the text.
+    /// Byte ranges of the found words in the text.
     pub marks: Vec<Range<usize>>,
 }
 
-/// Reads the places, leaves out copies of the same entry, and keeps as many as asked for.
+/// Reads the hits, leaves out copies of one entry, and keeps at most `limit`.
 pub(super) fn load_hits(places: Vec<IndexedEntry>, words: &SearchQuery, limit: usize) -> Vec<SearchHit> {
     let mut open: HashMap<PathBuf, Option<File>> = HashMap::new();
     let mut titles: HashMap<PathBuf, Vec<String>> = HashMap::new();
@@ -40,7 +40,7 @@ pub(super) fn load_hits(places: Vec<IndexedEntry>, words: &SearchQuery, limit: u
         let file = open.entry(place.path.clone()).or_insert_with(|| crate::disk::open_regular(&place.path).ok());
         let Some((hit, text)) = file.as_ref().and_then(|file| read_hit(place, file, words)) else { continue };
         if hit.role == HitRole::Title {
-            // Titles are written again and again, and one that was replaced is none any more.
+            // Titles are written repeatedly, and a replaced title no longer counts.
             let now = titles.entry(hit.path.clone()).or_insert_with(|| session_titles(&hit.path));
             let Some(at) = now.iter().position(|title| *title == text) else { continue };
             now.remove(at);
@@ -53,7 +53,7 @@ pub(super) fn load_hits(places: Vec<IndexedEntry>, words: &SearchQuery, limit: u
     hits
 }
 
-/// What a session is called now: by people, by gimlet, by older programs.
+/// Returns the current titles of a session: the user's, gimlet's, and those of older programs.
 fn session_titles(transcript: &Path) -> Vec<String> {
     let summary = crate::session_summary::read_summary(transcript).ok().flatten();
     summary.map_or_else(Vec::new, |summary| {
@@ -61,7 +61,7 @@ fn session_titles(transcript: &Path) -> Vec<String> {
     })
 }
 
-/// The hit and the whole text that it is in. Nothing when the transcript no longer has it there.
+/// Reads the hit and its whole text. Returns `None` when the transcript no longer has it there.
 fn read_hit(place: IndexedEntry, file: &File, words: &SearchQuery) -> Option<(SearchHit, String)> {
     let mut line = vec![0; place.length];
     file.read_exact_at(&mut line, place.at).ok()?;
@@ -79,7 +79,7 @@ fn read_hit(place: IndexedEntry, file: &File, words: &SearchQuery) -> Option<(Se
     Some((hit, said.text))
 }
 
-/// The text around the first word that was found.
+/// Returns the text around the first word that was found.
 fn make_snippet(text: &str, terms: &[SearchTerm]) -> Snippet {
     let folded = FoldedText::new(text);
     let mut found: Vec<Range<usize>> = terms.iter().flat_map(|term| folded.find_term(term)).collect();
@@ -95,7 +95,7 @@ fn make_snippet(text: &str, terms: &[SearchTerm]) -> Snippet {
     let mut starts: Vec<(usize, usize)> = Vec::new();
     for (at, char) in text[from..to].char_indices() {
         starts.push((from + at, snippet.text.len()));
-        // One line: every run of white space is one blank.
+        // One line: every run of whitespace becomes one space.
         if !char.is_whitespace() {
             snippet.text.push(char);
         } else if !blank {
@@ -118,7 +118,7 @@ fn make_snippet(text: &str, terms: &[SearchTerm]) -> Snippet {
     snippet
 }
 
-/// A text as the index compares it: lower case, without accents; every character with its place.
+/// Text as the index compares it: lower case, without accents; every character with its offset.
 struct FoldedText {
     chars: Vec<(char, usize)>,
     end: usize,
@@ -131,7 +131,7 @@ impl FoldedText {
         Self { chars: chars.collect(), end: text.len() }
     }
 
-    /// Where the words of a term stand, as bytes of the text. Words match at their beginning.
+    /// Returns the byte ranges of a term's words in the text. Words match at their beginning.
     fn find_term(&self, term: &SearchTerm) -> Vec<Range<usize>> {
         const MOST: usize = 100;
         let words: Vec<Vec<char>> = FoldedText::new(&term.text)
@@ -156,7 +156,8 @@ impl FoldedText {
         found
     }
 
-    /// Where the words end if they begin here, one after the other with nothing but signs between them.
+    /// Returns the end of the words if they begin here, in sequence with only punctuation between them; `None` if they
+    /// do not.
     fn phrase_end(&self, start: usize, words: &[Vec<char>], open: bool) -> Option<usize> {
         let mut at = start;
         for (number, word) in words.iter().enumerate() {
