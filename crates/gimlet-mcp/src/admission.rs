@@ -1,38 +1,38 @@
-//! Which servers may be used, by lists of whoever manages the machine or wrote the settings. A list that forbids always
-//! wins; a list that allows admits nothing that it does not name.
+//! Server admission by allow and deny lists from managed or other settings. A deny list always wins; an allow list
+//! admits only servers that it names.
 
 use gimlet_policy::matches_wildcard;
 use serde_json::Value;
 
 use crate::server_config::{ServerConfig, ServerKind};
 
-/// One way to name a server.
+/// Criterion that identifies a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerMatch {
     /// Exactly this name.
     Name(String),
     /// Exactly this program with these arguments.
     Command(Vec<String>),
-    /// An address, with `*` for any text. Without a path it stands for every path.
+    /// A URL, with `*` for any text. Without a path it matches every path.
     Url(String),
 }
 
-/// Which servers may be used.
+/// Allow and deny lists for servers.
 #[derive(Clone, Debug, Default)]
 pub struct ServerAdmission {
-    /// The only ones; `None` where nobody says.
+    /// The only admitted servers; `None` if there is no allow list.
     pub allowed: Option<Vec<ServerMatch>>,
     pub denied: Vec<ServerMatch>,
 }
 
 impl ServerAdmission {
-    /// Why this server may not be used.
+    /// Returns the reason why this server may not be used; `None` if it may.
     pub(crate) fn refusal_reason(&self, name: &str, config: &ServerConfig) -> Option<&'static str> {
         if self.denied.iter().any(|entry| entry.matches(name, config)) {
             return Some("settings forbid this server (deniedMcpServers)");
         }
         let allowed = self.allowed.as_ref()?;
-        // Where a list says what to start or whom to call, a name alone vouches for neither.
+        // If a list names commands or URLs, a matching name alone is not enough for servers of that kind.
         let by_place = |entry: &&ServerMatch| match (entry, TransportKind::from_config(config)) {
             (ServerMatch::Command(_), TransportKind::Program) | (ServerMatch::Url(_), TransportKind::Remote) => true,
             (ServerMatch::Name(_) | ServerMatch::Command(_) | ServerMatch::Url(_), _) => false,
@@ -46,10 +46,10 @@ impl ServerAdmission {
     }
 }
 
-/// How a server is reached, as far as the lists care.
+/// Transport of a server, as far as the lists distinguish it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TransportKind {
-    /// It runs in the driving program.
+    /// Runs in the driving program.
     InDriver,
     Program,
     Remote,
@@ -81,7 +81,7 @@ impl ServerMatch {
     }
 }
 
-/// The program and its arguments.
+/// Returns the program and its arguments.
 fn command_line(written: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let args = written.get("args").and_then(Value::as_array).into_iter().flatten();
@@ -94,7 +94,7 @@ fn url_matches(pattern: &str, url: &str) -> bool {
     matches_wildcard(&pattern.scheme, &url.scheme) && matches_wildcard(&pattern.host, &url.host) && path
 }
 
-/// An address in the parts that are compared, each in one spelling.
+/// URL split into normalised parts for comparison.
 struct ServerUrl {
     scheme: String,
     host: String,
@@ -104,7 +104,7 @@ struct ServerUrl {
 impl ServerUrl {
     fn parse(text: &str) -> Self {
         let (scheme, rest) = text.split_once("://").unwrap_or(("*", text));
-        // Everything before the last @ is a name and a password, whatever it looks like.
+        // Everything before the last @ is a user name and a password, in any form.
         let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         let host = authority.rsplit('@').next().unwrap_or_default().to_lowercase();

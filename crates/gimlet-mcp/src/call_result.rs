@@ -1,4 +1,4 @@
-//! What a server's answer to a call means for the model and for programs.
+//! Conversion of a server's call result for the model and for programs.
 
 use gimlet_core::tool::{ExternalToolResult, ToolError};
 use gimlet_proto::{ContentPart, ResultContent};
@@ -8,10 +8,10 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::server_text::sanitize_data;
 
-/// An answer of more parts than this has its texts joined: each part costs more than its characters.
+/// Maximum number of content parts; beyond it texts are joined, because each part costs more than its characters.
 const MOST_PARTS: usize = 100;
 
-/// Maps an answer; a failure that the server reports is a failed call with the server's own words.
+/// Converts a call result; a failure reported by the server becomes a failed call with the server's message.
 pub(crate) fn convert_call_result(answer: CallToolResult) -> Result<ExternalToolResult, ToolError> {
     let parts = content_parts(&answer);
     if answer.is_error == Some(true) {
@@ -27,7 +27,7 @@ pub(crate) fn convert_call_result(answer: CallToolResult) -> Result<ExternalTool
     Ok(ExternalToolResult { output, content, new_messages: Vec::new() })
 }
 
-/// What programs get: the content, in an object with whatever the server said beside it.
+/// Returns the output for programs: the content, in an object with the other members of the server's result.
 fn structured_output(answer: &CallToolResult) -> serde_json::Result<Box<RawValue>> {
     let CallToolResult { content, structured_content, meta, .. } = answer;
     if structured_content.is_none() && meta.is_none() {
@@ -49,13 +49,13 @@ fn content_parts(answer: &CallToolResult) -> Vec<ContentPart> {
         parts = join_texts(parts);
     }
     match &answer.structured_content {
-        // Content wins; structure alone is told as the text it is.
+        // Content takes precedence; structured output alone is rendered as text.
         Some(structure) if parts.is_empty() => vec![ContentPart::Text { text: sanitize_data(&structure.to_string()) }],
         Some(_) | None => parts,
     }
 }
 
-/// Neighbouring texts as one, a line each.
+/// Joins adjacent texts, one line each.
 fn join_texts(parts: Vec<ContentPart>) -> Vec<ContentPart> {
     let mut joined: Vec<ContentPart> = Vec::new();
     for part in parts {
@@ -74,7 +74,7 @@ fn content_part(block: &ContentBlock) -> ContentPart {
     let text = |text: String| ContentPart::Text { text: sanitize_data(&text) };
     match block {
         ContentBlock::Text(content) => text(content.text.clone()),
-        // What its bytes say counts, not what the server says.
+        // The image type is detected from the bytes; the server's claim is ignored.
         ContentBlock::Image(image) => ContentPart::image_from_base64(&image.data).unwrap_or_else(|why| {
             text(format!("(an image of type {}, which cannot be shown: {why})", image.mime_type))
         }),

@@ -1,4 +1,4 @@
-//! One connection to a server, and its tools as guests.
+//! One connection to a server, and its tools as external tools of the session.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,12 +24,12 @@ use crate::tool_listing::{ToolListing, list_tools};
 use crate::tool_names::{AssignedToolName, ToolNameTable};
 use crate::tool_policies::{ToolPolicies, ToolPolicy};
 
-/// An answer with more characters than this is remarked on: about 10,000 tokens.
+/// Result length in characters above which a warning is shown: about 10,000 tokens.
 const LONG_ANSWER: usize = 40_000;
-/// How far a tool may raise its own limit.
+/// Maximum to which a tool may raise its own result limit.
 const MAX_RAISED_RESULT: u64 = 500_000;
 
-/// What servers inside the driving program are called by where they come from.
+/// Source name of servers inside the driving program.
 pub(crate) const IN_DRIVER: &str = "sdk";
 
 /// An open connection.
@@ -37,25 +37,25 @@ pub(crate) struct ServerConnection {
     client: RunningService<RoleClient, ElicitationClient>,
     inbox: Arc<ServerInbox>,
     tools: Mutex<Arc<[ListedTool]>>,
-    /// What is to be said about the last list.
+    /// Pending warnings about the last tool list.
     warnings: Mutex<Vec<String>>,
 }
 
-/// A tool as its server lists it.
+/// Tool as listed by its server.
 pub(crate) struct ListedTool {
     pub(crate) tool: Arc<Tool>,
-    /// Or why it cannot be offered.
+    /// Input schema, or the reason why the tool cannot be offered.
     pub(crate) input_schema: Result<Arc<InputSchema>, &'static str>,
 }
 
-/// What holds for every call of a server's tools.
+/// Limits for every call of a server's tools.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallLimits {
     pub(crate) call: Duration,
     pub(crate) result_chars: usize,
 }
 
-/// Why a server is not there.
+/// Reason why a server could not be connected.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error("it did not answer within {} s", .0.as_secs())]
@@ -64,7 +64,7 @@ pub(crate) enum ConnectError {
     Failed(String),
 }
 
-/// A connection that is about to be opened to a server inside the driving program.
+/// Connection that is about to be opened to a server inside the driving program.
 pub(crate) struct PendingConnection {
     client: ElicitationClient,
     channel: DriverChannel,
@@ -81,7 +81,7 @@ impl PendingConnection {
         &self.inbox
     }
 
-    /// Greets the server and asks for its tools.
+    /// Initialises the server and lists its tools.
     pub(crate) async fn initialize(self, patience: Duration) -> Result<ServerConnection, ConnectError> {
         let Self { client, channel, inbox } = self;
         let opening = async {
@@ -105,7 +105,7 @@ impl PendingConnection {
     }
 }
 
-/// Of two tools with one name only the first can be called.
+/// Converts a tool list. Of two tools with one name only the first can be called.
 pub(crate) fn to_listed_tools(tools: Vec<Tool>) -> Arc<[ListedTool]> {
     let mut seen = HashSet::new();
     let known = |tool: Tool| {
@@ -118,7 +118,7 @@ pub(crate) fn to_listed_tools(tools: Vec<Tool>) -> Arc<[ListedTool]> {
     tools.into_iter().map(known).collect()
 }
 
-/// What went wrong, without the names of the parts that it went through.
+/// Returns the error message without the names of the layers that it passed through.
 pub(crate) fn service_error_message(error: ServiceError) -> String {
     match error {
         ServiceError::McpError(error) => error.message.into_owned(),
@@ -150,7 +150,7 @@ impl ServerConnection {
         &self.inbox
     }
 
-    /// What the server calls itself, and its version.
+    /// Returns the server's own name and version.
     pub(crate) fn server_info(&self) -> Option<(String, String)> {
         let info = self.client.peer().peer_info()?;
         let value = serde_json::to_value(&*info).ok()?;
@@ -158,19 +158,19 @@ impl ServerConnection {
         Some((text("name")?, text("version")?))
     }
 
-    /// What it wants known about using it.
+    /// Returns the server's instructions for using it.
     pub(crate) fn instructions(&self) -> Option<String> {
         let info = self.client.peer().peer_info()?;
         let said = sanitize_description(info.instructions.as_deref()?);
         Some(said).filter(|said| !said.trim().is_empty())
     }
 
-    /// The tools that it listed last.
+    /// Returns the most recently listed tools.
     pub(crate) fn listed_tools(&self) -> Arc<[ListedTool]> {
         self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Asks for the tools again. They stay what they were if no list comes.
+    /// Lists the tools again. The previous list stays if no new one arrives.
     pub(crate) async fn refresh_tools(&self, patience: Duration) -> Result<(), String> {
         let asked = tokio::time::timeout(patience, list_tools(self.client.peer(), &self.inbox)).await;
         let late = |_| ConnectError::TimedOut(patience).to_string();
@@ -180,17 +180,17 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// What is to be said about the last list and was not said yet.
+    /// Returns the warnings about the last list that were not shown yet, and clears them.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the server calls its tools.
+    /// Returns the server's own names of its tools.
     pub(crate) fn tool_names(&self) -> Vec<String> {
         self.listed_tools().iter().map(|known| known.tool.name.to_string()).collect()
     }
 
-    /// Calls a tool for somebody who wants the server's own answer.
+    /// Calls a tool and returns the server's unconverted result.
     pub(crate) fn call_tool(
         &self,
         tool: String,
@@ -222,9 +222,8 @@ impl ServerConnection {
         self.listed_tools().iter().map(|known| view(&known.tool)).collect()
     }
 
-    /// The tools as the session offers them. One whose schema makes no sense is left out; the others stay. Neither is
-    /// one offered that has no name of its own, or that its configuration denies. With each comes what it takes of a
-    /// request, in bytes.
+    /// Returns the tools that the session offers, each with its size in a request in bytes. Left out are tools with an
+    /// invalid schema, without a name of their own, or denied by the configuration.
     pub(crate) fn offered_tools(
         &self,
         server: &str,
@@ -269,7 +268,7 @@ impl ServerConnection {
         let guest = ExternalToolSpec {
             name: called.name.clone(),
             also_named: called.rule_names.clone().into(),
-            // The only servers that this version reaches.
+            // The only kind of server that this version connects to.
             server: Some(ServerIdentity { name: server.to_owned(), source: IN_DRIVER }),
             description,
             schema: form.provider_schema.clone(),
@@ -292,7 +291,7 @@ impl ServerConnection {
     }
 }
 
-/// What a server gave, as it gave it.
+/// Converts a server's result to JSON, unchanged.
 fn to_raw_answer(answer: Result<impl serde::Serialize, ServiceError>) -> Result<Value, String> {
     let answer = answer.map_err(service_error_message)?;
     serde_json::to_value(answer).map_err(|error| error.to_string())
@@ -304,7 +303,7 @@ struct ServerCall {
     tool: String,
     input_schema: Arc<InputSchema>,
     limit: Duration,
-    /// How many characters of an answer stay in the conversation.
+    /// Maximum number of characters of a result that stay in the conversation.
     max_result_chars: usize,
 }
 
@@ -320,7 +319,7 @@ impl ExternalToolHandler for ServerCall {
     ) -> BoxFuture<'a, Result<ExternalToolResult, ToolError>> {
         Box::pin(async move {
             let params = CallToolRequestParams::new(self.tool.clone()).with_arguments(input);
-            // Whoever stops waiting drops the request, and the server is told.
+            // A caller that stops waiting drops the request, and the server is notified.
             tokio::select! {
                 biased;
                 () = cx.cancel.cancelled() => {
@@ -341,7 +340,7 @@ impl ExternalToolHandler for ServerCall {
 }
 
 impl ServerCall {
-    /// Says that an answer is long, and what sets the limit.
+    /// Warns about a long result and names the setting for the limit.
     fn warn_if_long(&self, result: &ExternalToolResult, cx: &ToolContext) {
         let chars = result.content.text_len();
         if chars <= LONG_ANSWER {
@@ -357,7 +356,7 @@ impl ServerCall {
         cx.services.publish(&cx.agent, EventBody::Notice(Notice { level: NoticeLevel::Warning, text }));
     }
 
-    /// Wrong parameters, a server that fails and one that cannot be reached are different troubles.
+    /// Converts a call error, keeping apart wrong parameters, a failing server and an unreachable one.
     fn call_error(&self, error: ServiceError) -> ToolError {
         let server = &self.server;
         ToolError::failed(match error {

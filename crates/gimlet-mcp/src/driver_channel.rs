@@ -1,4 +1,4 @@
-//! The way to a server that lives inside the program which drives gimlet: one JSON-RPC message a call, its answer back.
+//! Transport to a server inside the program that drives gimlet: one JSON-RPC message per call, and its answer.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::tool_listing::{InvalidTool, split_valid_tools};
 
-/// Why a message came to nothing. It is not the server's own word: the server may never have seen the message.
+/// Reason why a message failed. It does not come from the server, which may never have received the message.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChannelError {
     #[error("{0}")]
@@ -26,7 +26,7 @@ pub(crate) enum ChannelError {
     UnrelatedResponse,
 }
 
-/// Answers come in the order in which the server gives them.
+/// Transport to the driving program. Answers arrive in the order in which the server sends them.
 pub(crate) struct DriverChannel {
     driver: Arc<dyn Driver>,
     server: Arc<str>,
@@ -36,12 +36,12 @@ pub(crate) struct DriverChannel {
     inbox: Arc<ServerInbox>,
 }
 
-/// The requests that nobody has answered yet. Whoever waits for one gives it up when its sender goes.
+/// Requests without an answer so far. Dropping a sender cancels the wait for its request.
 #[derive(Clone, Default)]
 struct PendingRequests(Arc<Mutex<HashMap<RequestId, oneshot::Sender<Infallible>>>>);
 
 impl PendingRequests {
-    /// Comes back when the request is given up; never for what is no request.
+    /// Resolves when the request is cancelled; never for a message that is not a request.
     fn wait_until_cancelled(&self, item: &TxJsonRpcMessage<RoleClient>) -> impl Future<Output = ()> + Send + use<> {
         let given_up = match item {
             TxJsonRpcMessage::<RoleClient>::Request(asked) => {
@@ -59,7 +59,7 @@ impl PendingRequests {
         }
     }
 
-    /// Gives up what a notification takes back.
+    /// Cancels the request that a cancellation notification names.
     fn handle_cancellation(&self, item: &TxJsonRpcMessage<RoleClient>) {
         if let TxJsonRpcMessage::<RoleClient>::Notification(told) = item
             && let ClientNotification::CancelledNotification(cancelled) = &told.notification
@@ -91,28 +91,28 @@ impl DriverChannel {
         Self { driver, server: server.into(), answers, sender, pending: PendingRequests::default(), inbox }
     }
 
-    /// Where messages come in that the server sends by itself.
+    /// Returns the inbox for messages that the server sends on its own.
     pub(crate) fn inbox(&self) -> &Arc<ServerInbox> {
         &self.inbox
     }
 }
 
-/// The way in for what a server has to say without being asked.
+/// Inbox for unsolicited messages from a server.
 pub(crate) struct ServerInbox {
     messages: mpsc::UnboundedSender<RxJsonRpcMessage<RoleClient>>,
-    /// The server has been greeted: whoever speaks earlier is not understood.
+    /// True once the server is initialised; earlier messages are not understood.
     initialized: AtomicBool,
-    /// The server said that its tools have changed.
+    /// True if the server reported that its tools have changed.
     list_changed: AtomicBool,
-    /// What it listed that is no tool.
+    /// Listed items that are not valid tools.
     invalid_tools: Mutex<Vec<InvalidTool>>,
 }
 
-/// A server's word that its tools have changed. It stands until somebody has asked for them.
+/// Signal that a server's tools have changed. Dropped without acknowledgement, it is raised again.
 pub(crate) struct ListChangedSignal(Option<Arc<ServerInbox>>);
 
 impl ListChangedSignal {
-    /// Somebody has asked.
+    /// Acknowledges the signal: the tools were listed again.
     pub(crate) fn acknowledge(mut self) {
         self.0 = None;
     }
@@ -127,7 +127,8 @@ impl Drop for ListChangedSignal {
 }
 
 impl ServerInbox {
-    /// Takes a request or a notification. What looks like an answer is none of ours: those come back with the question.
+    /// Accepts a request or a notification. Responses are ignored here: they come back
+    /// through the call.
     pub(crate) fn accept_message(&self, message: &RawValue) -> Result<(), String> {
         let message: RxJsonRpcMessage<RoleClient> =
             serde_json::from_str(message.get()).map_err(|error| format!("this is no message of a server: {error}"))?;
@@ -137,7 +138,7 @@ impl ServerInbox {
         ) {
             return Ok(());
         }
-        // Noted here and at once: whatever the program says next finds the new list.
+        // Recorded at once, so that the program's next request already finds the new list.
         if let RxJsonRpcMessage::<RoleClient>::Notification(told) = &message
             && matches!(told.notification, ServerNotification::ToolListChangedNotification(_))
         {
@@ -156,17 +157,17 @@ impl ServerInbox {
         self.initialized.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the server said since the last time that its tools have changed.
+    /// Returns the signal if the server reported changed tools since the last call.
     pub(crate) fn take_list_changed(self: &Arc<Self>) -> Option<ListChangedSignal> {
         self.list_changed.swap(false, Ordering::SeqCst).then(|| ListChangedSignal(Some(self.clone())))
     }
 
-    /// What it listed since the last time that is no tool.
+    /// Returns the invalid tools listed since the last call.
     pub(crate) fn take_invalid_tools(&self) -> Vec<InvalidTool> {
         std::mem::take(&mut *self.invalid_tools.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A message as the answer to what was asked. Of a list with something odd in it the rest is taken.
+    /// Parses a message as the response to a request. Invalid items of a list are skipped.
     fn parse_response(
         &self,
         asked: &JsonRpcRequest<ClientRequest>,
@@ -207,14 +208,14 @@ impl Transport<RoleClient> for DriverChannel {
         async move {
             let answer = tokio::select! {
                 biased;
-                // What is dropped with this is withdrawn from the program.
+                // Dropping the call withdraws it from the program.
                 () = given_up => return Ok(()),
                 answer = driver.send_mcp_message(&server, to_raw_value(&item)?) => answer,
             };
-            // Notifications have no answer, whatever came back for them.
+            // Notifications have no answer; anything returned for them is ignored.
             let TxJsonRpcMessage::<RoleClient>::Request(asked) = item else { return Ok(()) };
             open.remove(&asked.id);
-            // A session that has gone does not wait for it.
+            // A closed session does not wait for the answer.
             drop(answers.send(inbox.parse_response(&asked, answer?.get())?));
             Ok(())
         }

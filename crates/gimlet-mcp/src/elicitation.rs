@@ -1,4 +1,5 @@
-//! What servers may ask of gimlet: to put a question to the person. Everything else is refused by the protocol itself.
+//! Requests that servers may make of gimlet: elicitation, a question to the user. The protocol layer refuses all
+//! others.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use serde::Deserialize;
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 
-/// gimlet, as one server sees it.
+/// The client side of gimlet as seen by one server.
 pub(crate) struct ElicitationClient {
     driver: Arc<dyn Driver>,
     server: String,
@@ -28,14 +29,15 @@ impl ElicitationClient {
 impl ClientHandler for ElicitationClient {
     fn get_info(&self) -> ClientConfig {
         let mut abilities = ClientCapabilities::default();
-        // The version below knows questions of one kind only, so there are no kinds to name.
+        // The protocol version set below has only one kind of question, so there are no kinds to name.
         abilities.elicitation = Some(ElicitationCapability::new());
         let mut info = ClientConfig::new(abilities, Implementation::new("gimlet", gimlet_proto::VERSION));
         info.protocol_version = ProtocolVersion::V_2025_06_18;
         info
     }
 
-    /// The program knows how to ask its person. One that cannot, or that answers nonsense, has declined for them.
+    /// Forwards a question to the program, which asks its user. A program that cannot, or whose answer is invalid,
+    /// counts as declined.
     async fn create_elicitation(
         &self,
         request: ElicitRequestParams,
@@ -56,7 +58,7 @@ impl ClientHandler for ElicitationClient {
     }
 }
 
-/// A server's question in the form that programs know.
+/// Builds a server's question in the form that programs know.
 fn build_question(server: &str, request: &ElicitRequestParams) -> Option<Map<String, Value>> {
     let asked = serde_json::to_value(request).ok()?;
     let mut question = Map::new();

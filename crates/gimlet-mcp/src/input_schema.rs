@@ -1,4 +1,4 @@
-//! Input schemas as providers accept them, one object at the top, and inputs as servers want them.
+//! Input schemas in the form that providers accept (one object at the top), and validation of inputs for servers.
 
 use std::sync::OnceLock;
 
@@ -9,27 +9,27 @@ use serde_json::{Map, Value, json};
 use crate::schema_cost::{has_only_local_refs, is_cheap_to_validate};
 use crate::server_text;
 
-/// Schemas are sent with every request. One that takes more than this, as it is sent, keeps its tool out.
+/// Maximum size of a schema as sent. Schemas are part of every request, so a larger one excludes its tool.
 const MAX_SCHEMA: usize = 64 << 10;
 
-/// The form of a tool's inputs.
+/// Input schema of a tool.
 pub(crate) struct InputSchema {
-    /// The schema as every provider takes it.
+    /// Schema in the form that every provider accepts.
     pub(crate) provider_schema: Value,
-    /// What that takes, in bytes.
+    /// Size of that schema in bytes.
     pub(crate) size: usize,
-    /// What to say where choices at the top had to be folded.
+    /// Note for the description where alternatives at the top had to be folded.
     pub(crate) note: Option<String>,
-    /// The server's own. What it does not name at the top is left to the server, whatever it says about that.
+    /// The server's own schema. Unknown top-level properties are allowed here and left to the server to judge.
     server_schema: Value,
-    /// Whether it can be told how much work that one is.
+    /// True if the cost of validating against the server's schema can be computed.
     has_only_local_refs: bool,
-    /// Made when the first call comes; `None` if it cannot be.
+    /// Validator, built at the first call; `None` if it cannot be built.
     validator: OnceLock<Option<Validator>>,
 }
 
 impl InputSchema {
-    /// Or why there is none that could be sent.
+    /// Parses a server's schema; returns the reason if it cannot be sent.
     pub(crate) fn parse(schema: &Map<String, Value>) -> Result<Self, &'static str> {
         let (shown, note) = normalize_schema(&server_text::sanitize_schema(schema))
             .ok_or("models would not take the schema of its input")?;
@@ -52,8 +52,8 @@ impl InputSchema {
         })
     }
 
-    /// The input if it fits, or else what it plainly means; what is wrong with it where neither fits. Where the schema
-    /// itself is of no use, or there would be no end to it, the server says.
+    /// Returns the input if it is valid, or its unambiguous correction; returns the problems if neither is valid. If
+    /// the schema is unusable or too costly to validate, the server decides.
     pub(crate) fn validate_input(&self, input: Map<String, Value>) -> Result<Map<String, Value>, String> {
         let given = Value::Object(input.clone());
         if !self.has_only_local_refs || !is_cheap_to_validate(&self.server_schema, &given) {
@@ -66,18 +66,18 @@ impl InputSchema {
         }
         let mut meant = input;
         coerce_input(&self.provider_schema, &[], &mut meant);
-        // A text that holds JSON becomes what it holds.
+        // A string that holds JSON becomes the value it holds.
         let better = Value::Object(meant.clone());
         if is_cheap_to_validate(&self.server_schema, &better) && validator.is_valid(&better) {
             return Ok(meant);
         }
-        // They quote the schema.
+        // The problems quote the schema, which is server text.
         Err(server_text::sanitize_data(&schema_problems(validator, &given).join("\n")))
     }
 }
 
-/// Brings a server's schema into a form that every provider takes, with a sentence for the description where choices at
-/// the top had to be folded. `None` when nothing usable is left.
+/// Normalises a server's schema to a form that every provider accepts, with a note for the description where
+/// alternatives at the top had to be folded. `None` when nothing usable is left.
 fn normalize_schema(schema: &Map<String, Value>) -> Option<(Value, Option<String>)> {
     let mut top = schema.clone();
     match top.get("type") {
@@ -101,12 +101,12 @@ fn normalize_schema(schema: &Map<String, Value>) -> Option<(Value, Option<String
     top.entry("properties").or_insert_with(|| json!({}));
     let note = (!notes.is_empty()).then(|| notes.join(" "));
     let schema = Value::Object(top);
-    // Providers hold every request against these, so one bad tool would take all the others with it.
+    // Providers validate these in every request, so one bad tool would fail all the others.
     let usable = has_valid_property_names(&schema) && jsonschema::draft202012::meta::is_valid(&schema);
     usable.then_some((schema, note))
 }
 
-/// Whether the names of the parameters are such that providers take them.
+/// Returns true if providers accept the names of the parameters.
 fn has_valid_property_names(schema: &Value) -> bool {
     const LONGEST: usize = 64;
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
@@ -114,7 +114,7 @@ fn has_valid_property_names(schema: &Value) -> bool {
     schema["properties"].as_object().is_some_and(|properties| properties.keys().all(plain))
 }
 
-/// Takes over a branch's properties; what it demands is demanded only if every branch holds.
+/// Merges a branch's properties; its required properties stay required only if every branch applies.
 fn fold_branch(top: &mut Map<String, Value>, branch: &Value, all: bool) {
     let Value::Object(branch) = branch else { return };
     if let Some(Value::Object(properties)) = branch.get("properties") {
@@ -188,7 +188,7 @@ mod tests {
             let problem = check(&schema, input).unwrap_err();
             assert!(problem.contains(words), "{problem}");
         }
-        // What was folded for the model is still told apart: each branch has its own word.
+        // The validator still distinguishes the branches that were folded for the model: each has its own constant.
         let branch = |word: &str| json!({"properties": {"kind": {"const": word}}});
         let schema = json!({"type": "object", "anyOf": [branch("x"), branch("y")]});
         assert!(check(&schema, json!({"kind": "y"})).is_ok() && check(&schema, json!({"kind": "z"})).is_err());
@@ -199,7 +199,7 @@ mod tests {
             let circle = json!({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": a, "B": b}});
             assert!(check(&circle, json!({"a": 1})).is_ok(), "a circle says nothing");
         }
-        // Whoever holds an input against this one never comes back.
+        // Validating an input against this schema never ends.
         let level = |at: usize| {
             let next = json!({"$ref": format!("#/$defs/a{}", at + 1)});
             (format!("a{at}"), json!({"anyOf": [next, next]}))
@@ -208,7 +208,7 @@ mod tests {
         defs.insert("a60".to_owned(), json!({"type": "number"}));
         let endless = json!({"properties": {"x": {"$ref": "#/$defs/a0"}}, "$defs": defs});
         assert!(check(&endless, json!({"x": "no"})).is_ok());
-        // Nobody knows what this one refers to.
+        // The target of this reference is unknown.
         let schema = json!({"properties": {"a": {"$ref": "https://example.com/a.json"}}});
         assert!(check(&schema, json!({"a": 1})).is_ok());
     }
@@ -222,7 +222,7 @@ mod tests {
         };
         assert_eq!(form(50), None);
         assert!(form(70).unwrap().contains("64 KB"));
-        // What is cut anyway does not count.
+        // Text that is cut anyway does not count.
         let long = json!({"properties": {"a": {"description": "x".repeat(1_000_000)}}});
         assert!(InputSchema::parse(long.as_object().unwrap()).is_ok());
     }

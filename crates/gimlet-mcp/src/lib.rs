@@ -1,7 +1,7 @@
-//! Tool servers: the only room that knows the Model Context Protocol.
+//! Tool servers: the only crate that knows the Model Context Protocol.
 //!
-//! A server's tools become guests of the session, under the same gate as every other tool. What a server sends is
-//! somebody else's text: it is cut, mapped and counted here, and never believed where permission is concerned.
+//! A server's tools become external tools of the session, under the permission gate of every other tool. Data from a
+//! server is untrusted: it is cut, converted and counted here, and never trusted where permission is concerned.
 
 mod admission;
 mod call_result;
@@ -22,5 +22,5 @@ pub use server_config::{ServerConfig, ServerConfigError, parse_servers};
 pub use servers::{McpServers, ServerOrigin, ServerTimeouts};
 pub use tool_names::tool_name;
 
-/// How answers are counted.
+/// Estimated number of characters per token.
 const CHARS_PER_TOKEN: usize = 4;

@@ -1,15 +1,15 @@
-//! How much work it is to hold an input against a schema. A short schema can stand for an endless one: each part may name
-//! another twice.
+//! Cost of validating an input against a schema. A short schema can expand exponentially: each part may reference
+//! another one twice.
 
 use serde_json::{Map, Value};
 
-/// How many parts of a schema an input is held against. Far more than anybody needs, and done in a moment.
+/// Budget of schema parts visited for one input: far more than needed in practice, and still fast.
 const MOST_PARTS: usize = 100_000;
-/// How many of them may lie within each other. A circle that leads nowhere has no end.
+/// Maximum nesting of schema parts; a reference cycle has no end.
 const DEEPEST: usize = 512;
 
-/// Whether all references of a schema can be followed from its top: none leads to a place with a name, and no part of it
-/// counts from somewhere else.
+/// Returns true if all references of a schema can be resolved from its top: it has no anchors, and no part of it has an
+/// id of its own.
 pub(crate) fn has_only_local_refs(schema: &Map<String, Value>) -> bool {
     let draft = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
     let ids: &[&str] = if draft.contains("draft-04") { &["$id", "id"] } else { &["$id"] };
@@ -33,7 +33,7 @@ fn is_anchor(key: &str, value: &Value, ids: &[&str]) -> bool {
     (place || ids.contains(&key)) && (value.is_string() || value.is_boolean())
 }
 
-/// Whether an input can be held against a plain schema in a moment.
+/// Returns true if validating an input against a schema stays within the budget.
 pub(crate) fn is_cheap_to_validate(schema: &Value, input: &Value) -> bool {
     SchemaWalk { top: schema, left: MOST_PARTS }.visit(schema, input, 0).is_some()
 }
@@ -44,7 +44,7 @@ struct SchemaWalk<'a> {
 }
 
 impl SchemaWalk<'_> {
-    /// Goes where a validator may go; `None` when that is too far.
+    /// Visits the parts that a validator may visit; `None` when the budget is used up.
     fn visit(&mut self, schema: &Value, value: &Value, depth: usize) -> Option<()> {
         let Value::Object(schema) = schema else { return self.spend_budget(1) };
         if depth > DEEPEST {
@@ -52,7 +52,7 @@ impl SchemaWalk<'_> {
         }
         let choices = schema.get("enum").and_then(Value::as_array).map_or(0, Vec::len);
         self.spend_budget(1 + choices)?;
-        // What is left over is known when everything beside it was looked at once more.
+        // Unevaluated members are known only after everything beside them is evaluated once more.
         let again = schema.contains_key("unevaluatedProperties") || schema.contains_key("unevaluatedItems");
         for _ in 0..=usize::from(again) {
             self.visit_applicators(schema, value, depth + 1)?;
@@ -64,7 +64,7 @@ impl SchemaWalk<'_> {
         }
     }
 
-    /// Parts that are about the same value.
+    /// Visits the subschemas that apply to the value itself.
     fn visit_applicators(&mut self, schema: &Map<String, Value>, value: &Value, depth: usize) -> Option<()> {
         if let Some(named) = schema.get("$ref") {
             let top = self.top;
@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// A number in so many wrappings, each of which has two ways to the next.
+    /// Nests a number schema in so many levels, each with two paths to the next.
     fn nested_schema(levels: usize, wrap: impl Fn(Value) -> Value) -> Value {
         let level = |at: usize| wrap(json!({"$ref": format!("#/$defs/a{}", at + 1)}));
         let mut defs: Map<String, Value> = (0..levels).map(|at| (format!("a{at}"), level(at))).collect();
@@ -153,7 +153,7 @@ mod tests {
             assert!(!is_cheap_to_validate(&nested_schema(60, wrap), &input), "{}", wrap(json!(1)));
             assert!(is_cheap_to_validate(&nested_schema(60, wrap), &json!({"y": "no"})), "nothing there is looked at");
         }
-        // The same along an input that the server wished for.
+        // A recursive schema, expanded along an input that the server asked for.
         let tree = json!({"$ref": "#/$defs/t", "$defs": {"t": {"properties": {"c": {"anyOf": [
             {"$ref": "#/$defs/t"}, {"$ref": "#/$defs/t"}]}}}}});
         let deep = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"c": inner}));

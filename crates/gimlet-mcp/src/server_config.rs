@@ -1,4 +1,4 @@
-//! Which servers there are to be, as configuration writes it.
+//! Server configurations and their parsing.
 
 use std::time::Duration;
 
@@ -9,36 +9,36 @@ use serde_json::{Map, Value};
 
 use crate::tool_policies::ToolPolicies;
 
-/// A limit on calls shorter than this is a slip.
+/// Minimum timeout of a call; a shorter one is taken for a mistake.
 const SHORTEST_TIMEOUT_MS: u64 = 1_000;
 
-/// One server as configured.
+/// Configuration of one server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
     pub kind: ServerKind,
-    /// Per call.
+    /// Timeout per call.
     pub timeout: Option<Duration>,
-    /// What is said about its tools one by one.
+    /// Policies for its single tools.
     pub(crate) policies: ToolPolicies,
-    /// As it was written.
+    /// The entry as written in the configuration.
     pub raw_entry: Value,
 }
 
-/// Where a server is.
+/// Location of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerKind {
     /// Inside the program that drives gimlet.
     Driver,
-    /// Somewhere that gimlet cannot reach yet: its public name.
+    /// A kind that is not supported yet, by its public name.
     Unsupported(String),
 }
 
-/// Why a configuration cannot be used.
+/// Reason why a configuration cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerConfigError {
     NotAnObject,
     NoServers,
-    /// The entry of this name is no server.
+    /// The entry of this name is not a server.
     Entry(String, &'static str),
 }
 
@@ -54,7 +54,7 @@ impl std::fmt::Display for ServerConfigError {
 
 impl std::error::Error for ServerConfigError {}
 
-/// The servers of a document with `mcpServers` at its top.
+/// Parses the servers of a document with `mcpServers` at its top.
 pub fn parse_servers(document: &str) -> Result<Vec<(String, ServerConfig)>, ServerConfigError> {
     let document: Map<String, Value> = serde_json::from_str(document).map_err(|_| ServerConfigError::NotAnObject)?;
     match document.get("mcpServers") {
@@ -63,7 +63,7 @@ pub fn parse_servers(document: &str) -> Result<Vec<(String, ServerConfig)>, Serv
     }
 }
 
-/// The servers of a bare object of configurations.
+/// Parses the servers of a bare object of configurations.
 pub(crate) fn parse_server_map(servers: &RawValue) -> Result<Vec<(String, ServerConfig)>, ServerConfigError> {
     let servers: Map<String, Value> =
         serde_json::from_str(servers.get()).map_err(|_| ServerConfigError::NotAnObject)?;
@@ -98,7 +98,7 @@ fn parse_timeout(entry: &Map<String, Value>) -> Option<Duration> {
 }
 
 impl ServerConfig {
-    /// Tells which of its values are credentials: those of headers, and of variables whose names say so.
+    /// Registers the credentials in the configuration: values of headers, and of variables with the names of secrets.
     pub(crate) fn register_secrets(&self, redactor: &Redactor) {
         let members = |key: &str| self.raw_entry.get(key).and_then(Value::as_object).into_iter().flatten();
         redactor.add_headers(members("headers").filter_map(|(_, value)| value.as_str()));
@@ -106,19 +106,19 @@ impl ServerConfig {
         redactor.add_environment(&Env::new(variables));
     }
 
-    /// A server inside the driving program of which nothing but the name is known.
+    /// Returns the configuration of a server inside the driving program of which only the name is known.
     pub fn for_driver(name: &str) -> Self {
         let raw_entry = serde_json::json!({"type": "sdk", "name": name});
         Self { kind: ServerKind::Driver, timeout: None, policies: ToolPolicies::default(), raw_entry }
     }
 
-    /// Takes over what is said about it besides; of policies for one tool the strictest holds.
+    /// Applies additional configuration; of several policies for one tool the strictest applies.
     pub(crate) fn apply_overrides(&mut self, said: &Value) {
         self.timeout = said.as_object().and_then(parse_timeout).or(self.timeout);
         self.policies.add_override(said);
     }
 
-    /// The same in place of an earlier one: where it says nothing about tools, what was said about them before holds.
+    /// Inherits the policies of an earlier configuration if this one has none for its tools.
     pub(crate) fn inherit_policies(self, earlier: Option<&ToolPolicies>) -> Self {
         let silent = self.raw_entry.get("tools").is_none_or(Value::is_null);
         match earlier.filter(|_| silent) {

@@ -1,6 +1,6 @@
-//! What servers say, as the model gets it: without what nobody sees, and unable to pass for anybody else's words.
+//! Sanitising of server text for the model: without invisible characters, and unable to imitate other sources.
 //!
-//! Programs and hooks get it as it came; front ends make their own texts safe for where they show them.
+//! Programs and hooks receive the text unchanged; front ends sanitise it for their own display.
 
 use std::borrow::Cow;
 
@@ -8,28 +8,28 @@ use gimlet_core::prompt_tags::{escape_tags, neutralize_tags};
 use gimlet_proto::{InvisibleChar, sanitise};
 use serde_json::{Map, Value};
 
-/// What a server may say about itself and about each of its tools. It is sent with every request.
+/// Maximum length of a server's description of itself and of each tool. It is sent with every request.
 pub(crate) const MAX_TOLD: usize = 2_048;
-/// A name for people.
+/// Maximum length of a display name.
 const MAX_LABEL: usize = 120;
-/// How many names a remark has room for.
+/// Maximum number of names in a warning.
 const MOST_NAMED: usize = 5;
 
-/// What a server gives back: everything that can be seen stays as it is, but for marks of gimlet's own.
+/// Sanitises a server's result: visible text stays unchanged, except for gimlet's own tags.
 pub(crate) fn sanitize_data(text: &str) -> String {
     escape_tags(&strip_invisible(text)).into_owned()
 }
 
-/// What a server says about something: short, and in nobody's voice but its own.
+/// Sanitises a description: shortened, and without tags of gimlet's own.
 pub(crate) fn sanitize_description(text: &str) -> String {
     let text = strip_invisible(text);
     let end = text.floor_char_boundary(MAX_TOLD);
-    // Cut first: what is left of a longer word may be a mark.
+    // Cut first: the remainder of a longer word may be a tag.
     let beginning = neutralize_tags(&text[..end]);
     if end == text.len() { beginning } else { format!("{beginning} [… the rest was cut off]") }
 }
 
-/// A name that a server gave, in one short line.
+/// Sanitises a server's name for one short line.
 pub(crate) fn sanitize_label(text: &str) -> String {
     let line = strip_invisible(text).replace(['\n', '\t'], " ");
     match line.floor_char_boundary(MAX_LABEL) {
@@ -38,7 +38,7 @@ pub(crate) fn sanitize_label(text: &str) -> String {
     }
 }
 
-/// Some names for a remark, the first of them where there are many.
+/// Joins names for a warning, only the first ones if there are many.
 pub(crate) fn join_names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.into_iter().collect();
     let mut shown: Vec<String> =
@@ -49,7 +49,7 @@ pub(crate) fn join_names<'a>(names: impl IntoIterator<Item = &'a str>) -> String
     shown.join(", ")
 }
 
-/// A schema whose texts and names are clean. Words that explain it are cut as well; values are what calls are made with.
+/// Sanitises the texts and names of a schema. Descriptions are cut as well; values are not, because calls use them.
 pub(crate) fn sanitize_schema(schema: &Map<String, Value>) -> Map<String, Value> {
     let clean = |(key, value): (&String, &Value)| {
         let value = match value {
@@ -72,7 +72,7 @@ fn sanitize_value(value: &Value) -> Value {
     }
 }
 
-/// Without sequences for terminals, control characters, and whatever else is there and not seen.
+/// Strips terminal sequences, control characters and other invisible characters.
 fn strip_invisible(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_hidden) {
         return sanitise(text);
@@ -81,7 +81,8 @@ fn strip_invisible(text: &str) -> Cow<'_, str> {
     Cow::Owned(sanitise(&seen).into_owned())
 }
 
-/// What changes how others are shown, or smuggles text. Some scripts and emoji are made with joiners and variants.
+/// Returns true for characters that change the display of others or smuggle text. Joiners and variation selectors are
+/// kept, because some scripts and emoji need them.
 fn is_hidden(char: char) -> bool {
     match InvisibleChar::classify(char) {
         Some(InvisibleChar::Direction | InvisibleChar::Tag) => true,
@@ -96,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    /// "ab" in characters that are never shown.
+    /// "ab" in characters that are never displayed.
     const TAGS: &str = "\u{e0061}\u{e0062}";
 
     #[test]
@@ -125,7 +126,7 @@ mod tests {
         let said = sanitize_description(&"é".repeat(500_000));
         assert!(said.len() < 2_100 && said.ends_with("é [… the rest was cut off]"), "{}", said.len());
         assert_eq!(sanitize_description(&"x".repeat(2_048)).len(), 2_048);
-        // What is left of a longer word is a mark, and broken like one.
+        // The remainder of a longer word is a tag, and neutralised like one.
         let edge = format!("{}<system-reminders>", "x".repeat(2_048 - "<system-reminder".len()));
         assert!(
             sanitize_description(&edge).contains("<\\system-reminder [… the rest"),

@@ -1,4 +1,4 @@
-//! The servers of one session: connected when they are first needed, looked after between turns.
+//! The servers of one session: connected when first needed, maintained between turns.
 
 mod connect;
 mod server_entry;
@@ -29,16 +29,16 @@ use server_entry::{
 };
 use tool_identity::IdentityRegistry;
 
-/// How long a server may take to answer at first.
+/// Default timeout for connecting to a server.
 const CONNECT: Duration = Duration::from_secs(30);
-/// How long a call may take: long enough for everything that is meant to end.
+/// Default timeout for a call: long enough for everything that is meant to end.
 const CALL: Duration = Duration::from_secs(100_000);
-/// What stays of a result in the conversation unless somebody says otherwise: as much as of any tool's.
+/// Default number of characters of a result kept in the conversation, as for any tool.
 const RESULT_CHARS: usize = 50_000;
-/// What the tools of all servers may take of every request, in bytes. No model has room for as much.
+/// Maximum total size of the tools of all servers in a request, in bytes. No model has room for as much.
 const MOST_OFFERED: usize = 2 << 20;
 
-/// How long servers are waited for, and how much of them is kept.
+/// Timeouts and result limit for servers.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerTimeouts {
     connect: Duration,
@@ -46,7 +46,7 @@ pub struct ServerTimeouts {
 }
 
 impl ServerTimeouts {
-    /// As the environment wants them.
+    /// Reads the timeouts from the environment.
     pub fn from_env(env: &Env) -> Self {
         let ms = |name| env.integer(name).filter(|ms| *ms > 0).map(Duration::from_millis);
         let tokens = env.integer("MAX_MCP_OUTPUT_TOKENS").filter(|tokens| *tokens > 0);
@@ -61,7 +61,7 @@ impl ServerTimeouts {
     }
 }
 
-/// Who wanted a server.
+/// Origin of the request for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerOrigin {
     /// The start of the session.
@@ -75,20 +75,20 @@ pub struct McpServers {
     driver: Option<Arc<dyn Driver>>,
     timeouts: ServerTimeouts,
     admission: ServerAdmission,
-    /// Learns the credentials that configurations hold.
+    /// Redactor that receives the credentials of configurations.
     redactor: Redactor,
     entries: Mutex<Vec<ServerEntry>>,
-    /// What was said about the tools of servers that were taken away, for when they come back.
+    /// Tool policies of removed servers, for when they come back.
     removed_policies: Mutex<HashMap<String, ToolPolicies>>,
-    /// What people should know and were not told yet.
+    /// News that the user has not seen yet.
     news: Mutex<ToolSourceNews>,
-    /// What was said about tools that are not offered, as far as it is still so.
+    /// Warnings about tools that are not offered, as far as they still apply.
     reported_warnings: Mutex<Vec<String>>,
     identities: Mutex<IdentityRegistry>,
 }
 
 impl McpServers {
-    /// Servers by name; a later one of the same name takes the place of the earlier.
+    /// Creates the servers by name; a later one replaces an earlier one of its name.
     pub fn new(
         driver: Option<Arc<dyn Driver>>,
         timeouts: ServerTimeouts,
@@ -112,12 +112,12 @@ impl McpServers {
         }
     }
 
-    /// The same, of which only those are used that these lists leave.
+    /// Restricts the servers to those that the lists admit.
     pub fn with_admission(self, admission: ServerAdmission) -> Self {
         Self { admission, ..self }
     }
 
-    /// The same, of whose credentials nothing is shown that this masks.
+    /// Registers the credentials of the servers with a redactor.
     pub fn with_redactor(self, redactor: Redactor) -> Self {
         self.lock_entries().iter().for_each(|entry| entry.config.register_secrets(&redactor));
         Self { redactor, ..self }
@@ -128,7 +128,7 @@ impl McpServers {
         let (called, limit) = {
             let entries = self.lock_entries();
             let (entry, connection, own) = find_tool_owner(&entries, &assign_tool_names(&entries), tool)?;
-            // The gate has decided already; servers may have changed since then.
+            // The permission gate has decided already, but servers may have changed since then.
             if entry.config.policies.policy_for(&entry.name, &own) == ToolPolicy::Deny {
                 return Err(denied_message(tool));
             }
@@ -146,7 +146,7 @@ impl McpServers {
         tokio::time::timeout(limit, read).await.unwrap_or_else(late)
     }
 
-    /// Says once which tools are not offered.
+    /// Warns once about the tools that are not offered.
     fn warn_once(&self, left_out: Vec<String>) {
         let mut told = lock_ignoring_poison(&self.reported_warnings);
         self.warn(left_out.iter().filter(|remark| !told.contains(remark)).cloned());
@@ -181,7 +181,7 @@ impl ToolSource for McpServers {
                 ServerState::Waiting | ServerState::Failed(_) => Vec::new(),
             });
             let mut guests: Vec<(ToolRef, usize)> = guests.collect();
-            // Whatever order servers come and list in, the beginning of the prompt stays the same.
+            // Sorted, so that the beginning of the prompt does not depend on the order of servers and listings.
             guests.sort_by(|(one, _), (other, _)| one.name().cmp(other.name()));
             let (guests, beyond) = fit_size_budget(MOST_OFFERED, guests);
             self.warn_once(names.warnings.into_iter().chain(beyond).collect());
@@ -292,7 +292,7 @@ impl ServerRegistry for McpServers {
         }
         let known: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
         for (key, said) in said {
-            // In the characters that can be sent a key means every server that is called by it.
+            // A key that is no server's exact name means every server with that provider-safe name.
             let means = |name: &str| name == key || (!known.contains(key) && provider_safe_name(name) == *key);
             let inside = entries.iter_mut().filter(|entry| entry.config.kind == ServerKind::Driver);
             inside.filter(|entry| means(&entry.name)).for_each(|entry| entry.config.apply_overrides(said));
@@ -348,7 +348,7 @@ impl ServerRegistry for McpServers {
                     }
                 }
             }
-            // Others may take their time; nobody asked for those.
+            // The other servers may take longer; they were not requested.
             let named: Vec<&str> = wanted.iter().map(|(name, _)| name.as_str()).collect();
             self.connect_servers(ConnectTarget::Named(&named)).await;
             changed.errors = self
@@ -369,7 +369,7 @@ fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As many tools as there is room for, given how much each takes, and a remark about those beyond.
+/// Returns the tools that fit into the size budget, and a warning about the others.
 fn fit_size_budget(room: usize, guests: Vec<(ToolRef, usize)>) -> (Vec<ToolRef>, Option<String>) {
     let mut left = room;
     let mut beyond: BTreeMap<String, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The list of a server's tools: how much of it is taken, which of them cannot be offered, and what became of those before.
+//! A server's tool list: limits on its size, tools that cannot be offered, and differences from the previous list.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,20 +12,20 @@ use crate::connection::{ListedTool, service_error_message};
 use crate::driver_channel::ServerInbox;
 use crate::server_text::{join_names, sanitize_description};
 
-/// How many pages of a list are read, how many tools are taken, and how many bytes of them.
+/// Limits on the pages, tools and bytes of a list.
 const MOST_PAGES: usize = 100;
 const MOST_TOOLS: usize = 1_000;
 const MOST_BYTES: usize = 4 << 20;
 
-/// What a server listed, and what is to be said about that.
+/// Tools listed by a server, and the warnings about them.
 pub(crate) struct ToolListing {
     pub(crate) tools: Vec<Tool>,
     pub(crate) warnings: Vec<String>,
 }
 
-/// Asks for the tools, page by page, as far as anybody could use them.
+/// Lists the tools, page by page, up to the limits.
 pub(crate) async fn list_tools(peer: &Peer<RoleClient>, inbox: &ServerInbox) -> Result<ToolListing, String> {
-    // What an earlier attempt left that nobody waited for.
+    // Left over from an earlier attempt that was abandoned.
     inbox.take_invalid_tools();
     let mut taken = LimitedTools::default();
     let mut seen = HashSet::new();
@@ -68,12 +68,12 @@ pub(crate) async fn list_tools(peer: &Peer<RoleClient>, inbox: &ServerInbox) -> 
     Ok(ToolListing { tools: taken.tools, warnings: trouble })
 }
 
-/// As much of a list as is taken.
+/// Tool list cut to the limits.
 #[derive(Default)]
 struct LimitedTools {
     tools: Vec<Tool>,
     bytes: usize,
-    /// There was more.
+    /// True if there was more.
     is_truncated: bool,
 }
 
@@ -93,13 +93,13 @@ impl LimitedTools {
     }
 }
 
-/// Something in a list that is no tool.
+/// Listed item that is not a valid tool.
 pub(crate) struct InvalidTool {
     name: String,
     why: String,
 }
 
-/// Parts the tools of a list from what is none; `None` if there is no list.
+/// Separates the valid tools of a list from invalid items; `None` if there is no list.
 pub(crate) fn split_valid_tools(answer: &str) -> Option<(ListToolsResult, Vec<InvalidTool>)> {
     #[derive(Deserialize)]
     struct ListToolsResponse {
@@ -125,7 +125,7 @@ pub(crate) fn split_valid_tools(answer: &str) -> Option<(ListToolsResult, Vec<In
     Some((page, odd))
 }
 
-/// Which tools cannot be offered, and why.
+/// Describes the tools that cannot be offered, with the reasons.
 pub(crate) fn describe_unusable_tools(tools: &[ListedTool]) -> Vec<String> {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for known in tools {
@@ -138,12 +138,12 @@ pub(crate) fn describe_unusable_tools(tools: &[ListedTool]) -> Vec<String> {
     found.into_iter().map(|(why, names)| format!("{}: {why}", join_names(names))).collect()
 }
 
-/// Where each name comes first.
+/// Returns the first index of each name.
 fn index_by_name(tools: &[ListedTool]) -> HashMap<&str, usize> {
     tools.iter().enumerate().rev().map(|(at, known)| (&*known.tool.name, at)).collect()
 }
 
-/// What became of a list. The order does not matter, everything else that a server says about a tool does.
+/// Difference between two lists. The order is ignored; everything else about a tool counts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ToolListDiff {
     added: Vec<String>,
@@ -157,7 +157,7 @@ impl ToolListDiff {
         let mut difference = Self::default();
         for (at, ListedTool { tool, .. }) in after.iter().enumerate() {
             match earlier.get(&*tool.name) {
-                // One that is listed twice counts once.
+                // A tool that is listed twice counts once.
                 _ if now.get(&*tool.name) != Some(&at) => {}
                 None => difference.added.push(tool.name.to_string()),
                 Some(earlier) if before[*earlier].tool != *tool => difference.changed.push(tool.name.to_string()),
@@ -169,7 +169,7 @@ impl ToolListDiff {
         difference
     }
 
-    /// In words; `None` when nothing is different.
+    /// Describes the difference; `None` when there is none.
     pub(crate) fn describe(&self) -> Option<String> {
         let parts = [("added", &self.added), ("changed", &self.changed), ("removed", &self.removed)];
         let told = parts.iter().filter(|(_, names)| !names.is_empty());
@@ -178,7 +178,7 @@ impl ToolListDiff {
         (!told.is_empty()).then(|| told.join("; "))
     }
 
-    /// The tools that are not what somebody may have allowed.
+    /// Returns the names of the tools that may differ from what the user allowed.
     pub(crate) fn tool_names(&self) -> impl Iterator<Item = &str> {
         self.added.iter().chain(&self.changed).chain(&self.removed).map(String::as_str)
     }

@@ -1,8 +1,8 @@
-//! The names under which the model calls the tools of servers. No two tools have one name, and which of them has which
-//! depends on nothing but what they are called.
+//! Names under which the model calls the tools of servers. They are unique and depend only on the names of the servers
+//! and tools.
 //!
-//! Few characters can be sent, so several names may come to one. Whatever is really called by it keeps it; the others get
-//! a name with a hash, and rules find those by what they are really called. A rule that forbids means all of them.
+//! Providers accept few characters, so several names may map to one. A tool whose own name is exactly that one keeps
+//! it; the others get a name with a hash, and rules match those by their own names. A deny rule matches all of them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,12 +12,12 @@ use sha2::{Digest, Sha256};
 
 use crate::server_text::join_names;
 
-/// The longest name that every provider accepts for a tool; some take longer ones.
+/// Maximum length of a tool name that every provider accepts; some accept longer ones.
 const MAX_NAME: usize = 64;
-/// How much of a name that had to be changed tells it from others.
+/// Number of hash digits that make a changed name unique.
 const HASH_DIGITS: usize = 8;
 
-/// How the names of a server's tools begin, as far as they did not have to be shortened there.
+/// Returns the prefix of the names of a server's tools, as far as they were not shortened there.
 pub(crate) fn tool_name_prefix(server: &str) -> String {
     let mut prefix = full_prefix(server);
     prefix.truncate(MAX_NAME - HASH_DIGITS - 1);
@@ -28,25 +28,25 @@ fn full_prefix(server: &str) -> String {
     format!("mcp__{}__", provider_safe_name(server))
 }
 
-/// `mcp__<server>__<tool>`, in the characters and the length that providers accept. The same names give the same result
-/// in every process.
+/// Returns `mcp__<server>__<tool>` in the characters and the length that providers accept. The result is deterministic
+/// across processes.
 pub fn tool_name(server: &str, tool: &str) -> String {
     let name = full_prefix(server) + &provider_safe_name(tool);
     if name.len() <= MAX_NAME {
         return name;
     }
-    // Only ASCII is left, so every position is a border of characters.
+    // Only ASCII is left, so every position is a character boundary.
     format!("{}_{}", &name[..MAX_NAME - HASH_DIGITS - 1], short_hash(&name))
 }
 
-/// The name of a tool whose plain one is another's as well.
+/// Returns the name of a tool whose plain name is ambiguous.
 fn hashed_tool_name(server: &str, tool: &str) -> String {
     let mut name = full_prefix(server) + &provider_safe_name(tool);
     name.truncate(MAX_NAME - HASH_DIGITS - 2);
     format!("{name}__{}", short_hash(&format!("{server}\0{tool}")))
 }
 
-/// Every name that a tool may have had, whatever others there were.
+/// Returns every name that a tool may have had, depending on the other tools.
 pub(crate) fn all_tool_names(server: &str, tool: &str) -> Vec<String> {
     let mut names = server_tool_names(server, tool);
     names.retain(|name| name.starts_with(&format!("mcp__{server}__")) || name.starts_with(&full_prefix(server)));
@@ -59,27 +59,28 @@ fn short_hash(text: &str) -> String {
     digits[..HASH_DIGITS].to_owned()
 }
 
-/// What a tool is called in a session.
+/// Names of a tool in a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AssignedToolName {
-    /// By the model.
+    /// Name for the model.
     pub(crate) name: String,
-    /// By rules, besides: first by those about its server.
+    /// Further names for rules: first those of its server.
     pub(crate) rule_names: Vec<String>,
-    /// How many of them are about its server.
+    /// Number of those that name its server.
     pub(crate) server_rule_count: usize,
 }
 
-/// The names of all tools of a session's servers, by server and own name.
+/// Names of all tools of a session's servers, by server and own name.
 #[derive(Default)]
 pub(crate) struct ToolNameTable {
     assigned: HashMap<(String, String), AssignedToolName>,
-    /// Which have none, and why.
+    /// Warnings about tools without a name.
     pub(crate) warnings: Vec<String>,
 }
 
 impl ToolNameTable {
-    /// Those of servers with their tools. A server that is not there has none, and its names are kept for it all the same.
+    /// Assigns the names of the servers' tools. A server that is not connected has no tools, but its names stay
+    /// reserved.
     pub(crate) fn assign(servers: &[(String, Vec<String>)]) -> Self {
         let mut names = Self::default();
         let mut without = UnnamedTools::default();
@@ -116,7 +117,7 @@ impl ToolNameTable {
         names
     }
 
-    /// A name with a hash can be another tool's, by chance or because somebody looked for one.
+    /// Removes tools whose hashed name collides with another tool's, by chance or on purpose.
     fn resolve_collisions(&mut self, without: &mut UnnamedTools) {
         let mut by_name: HashMap<String, Vec<(String, String)>> = HashMap::new();
         for (tool, called) in &self.assigned {
@@ -134,19 +135,19 @@ impl ToolNameTable {
         }
     }
 
-    /// What a tool is called, unless it is left out.
+    /// Returns the names of a tool; `None` if it is left out.
     pub(crate) fn get(&self, server: &str, tool: &str) -> Option<&AssignedToolName> {
         self.assigned.get(&(server.to_owned(), tool.to_owned()))
     }
 
-    /// Server and own name of the tool that the model calls so.
+    /// Returns the server and own name of the tool that the model calls by this name.
     pub(crate) fn find_owner(&self, name: &str) -> Option<(&str, &str)> {
         let found = self.assigned.iter().find(|(_, called)| called.name == name);
         found.map(|((server, tool), _)| (server.as_str(), tool.as_str()))
     }
 }
 
-/// Tools that have no name, by their server and by whose name they would have.
+/// Tools without a name, by their server and by the owner of the name they would have.
 #[derive(Default)]
 struct UnnamedTools(BTreeMap<(String, String), Vec<String>>);
 
@@ -166,14 +167,14 @@ impl UnnamedTools {
     }
 }
 
-/// How often each plain form comes.
+/// Counts the occurrences of each plain form.
 fn count_plain_names<'a>(names: impl Iterator<Item = &'a String>) -> HashMap<String, usize> {
     let mut counts = HashMap::new();
     names.for_each(|name| *counts.entry(provider_safe_name(name)).or_default() += 1);
     counts
 }
 
-/// Whether a name can be sent only in a form that others have, too.
+/// Returns true if a name can be sent only in a form that others share.
 fn is_ambiguous(name: &str, plain: &str, counts: &HashMap<String, usize>) -> bool {
     name != plain && counts.get(plain).is_some_and(|count| *count > 1)
 }

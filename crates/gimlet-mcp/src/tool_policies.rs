@@ -1,5 +1,5 @@
-//! What a server's configuration says about its tools one by one: that a tool is never to run, or only when a person
-//! says so. It makes things stricter and never laxer, so what cannot be read asks.
+//! Policies for single tools in a server's configuration: never run a tool, or only with the user's approval. They only
+//! make permissions stricter, so an unreadable policy asks.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +9,27 @@ use serde_json::{Map, Value};
 
 use crate::tool_names::all_tool_names;
 
-/// What holds for a tool before any rule.
+/// Policy for a tool that applies before any rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ToolPolicy {
     /// Rules and mode decide.
     ByRules,
-    /// A person is asked, whatever rules and mode say.
+    /// The user is asked, regardless of rules and mode.
     Ask,
-    /// It is not offered and does not run.
+    /// The tool is not offered and does not run.
     Deny,
 }
 
-/// The policies of a server's tools, by the names that were written for them: the server's own, or one of those that rules
-/// use.
+/// Policies of a server's tools, by the names written for them: the server's own, or one of those that rules use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ToolPolicies {
     named: BTreeMap<String, ToolPolicy>,
-    /// Something was said that cannot be read, and could have been about any tool.
+    /// True if a policy cannot be parsed and could apply to any tool.
     unreadable: bool,
 }
 
 impl ToolPolicies {
-    /// Those of a server's entry; `None` when it says nothing about tools.
+    /// Parses the policies of a server's entry; `None` when it has none.
     pub(crate) fn from_entry(entry: &Map<String, Value>) -> Option<Self> {
         let mut policies = Self::default();
         match entry.get("tools")? {
@@ -42,7 +41,7 @@ impl ToolPolicies {
     }
 
     fn add_entry(&mut self, tool: &Value) {
-        // A bare name says that there is such a tool, and no more.
+        // A bare name only states that the tool exists.
         if tool.is_string() {
             return;
         }
@@ -61,13 +60,13 @@ impl ToolPolicies {
         self.add_strictest(name, policy);
     }
 
-    /// Of several words about a tool the strictest holds.
+    /// Adds a policy for a tool; of several the strictest applies.
     fn add_strictest(&mut self, name: &str, policy: ToolPolicy) {
         let known = self.named.entry(name.to_owned()).or_insert(policy);
         *known = policy.max(*known);
     }
 
-    /// Adds what was said elsewhere in place of an entry; that says nothing about tools if it is empty.
+    /// Adds the policies of an additional configuration entry; `null` adds none.
     pub(crate) fn add_override(&mut self, said: &Value) {
         match said {
             Value::Null => {}
@@ -76,13 +75,13 @@ impl ToolPolicies {
         }
     }
 
-    /// Adds what was said elsewhere.
+    /// Adds the policies of another set.
     pub(crate) fn merge(&mut self, more: &Self) {
         self.unreadable |= more.unreadable;
         more.named.iter().for_each(|(name, policy)| self.add_strictest(name, *policy));
     }
 
-    /// What holds for a tool of a server. Of several names that mean it the strictest holds.
+    /// Returns the policy for a tool of a server. Of several names that match it the strictest applies.
     pub(crate) fn policy_for(&self, server: &str, tool: &str) -> ToolPolicy {
         let unnamed = if self.unreadable { ToolPolicy::Ask } else { ToolPolicy::ByRules };
         if self.named.is_empty() {
@@ -153,7 +152,7 @@ mod tests {
             ("a*", "add"),
             ("*", "add"),
             (tool_name("my.calc", &long).as_str(), long.as_str()),
-            // What the model sees beside a tool that is really called `to_add`.
+            // The name that the model sees beside a tool whose own name is `to_add`.
             (all_tool_names("my.calc", "to/add").last().unwrap(), "to/add"),
         ] {
             assert!(denied(written, tool), "{written} for {tool}");

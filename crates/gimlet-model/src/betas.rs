@@ -1,17 +1,17 @@
-//! Opt-in features of the API that travel as values of one header. Data: a value and when it is sent, in one table.
+//! Opt-in features of the API, sent as values of one header. Data: each value and its condition, in one table.
 //!
-//! A value and the member of the body that it unlocks travel together or not at all: half of it would be refused, or
-//! would do nothing.
+//! A value and the body member that it unlocks are sent together or not at all: one alone would be refused or have no
+//! effect.
 
 use crate::catalogue::ThinkingSupport;
 use crate::formats::anthropic::ThinkingField;
 
-/// A beta that gimlet can use by itself.
+/// Beta feature that gimlet can enable itself.
 #[derive(Debug)]
 pub(crate) struct BetaFeature {
-    /// As the header has it.
+    /// Value in the header.
     pub(crate) value: &'static str,
-    /// Whether a request needs it.
+    /// Returns true if a request needs it.
     pub(crate) wanted: fn(&BetaConditions) -> bool,
 }
 
@@ -21,12 +21,12 @@ impl PartialEq for BetaFeature {
     }
 }
 
-/// What decides about betas.
+/// Conditions that decide which betas are sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BetaConditions {
     pub(crate) thinks: ThinkingSupport,
     pub(crate) thinking: Option<ThinkingField>,
-    /// The person lets models think between calls.
+    /// True if the user lets models think between calls.
     pub(crate) interleaves: bool,
     pub(crate) has_task_budget: bool,
 }
@@ -40,20 +40,21 @@ pub(crate) static INTERLEAVED_THINKING: BetaFeature = BetaFeature {
     },
 };
 
-/// `thinking.block_binding`: what happens to thinking of another conversation.
+/// `thinking.block_binding`: the handling of thinking from another conversation.
 pub(crate) static THINKING_BINDING: BetaFeature = BetaFeature {
     value: "thinking-binding-controls-2026-08-01",
     wanted: |now| matches!(now.thinking, Some(ThinkingField::Adaptive { drop_unbound: true, .. })),
 };
 
-/// `output_config.task_budget`: how much the whole task may take.
+/// `output_config.task_budget`: the token budget of the whole task.
 pub(crate) static TASK_BUDGET: BetaFeature =
     BetaFeature { value: "task-budgets-2026-03-13", wanted: |now| now.has_task_budget };
 
-/// All of them, in the order in which they are sent.
+/// All betas, in the order in which they are sent.
 pub(crate) static BETAS: [&BetaFeature; 3] = [&INTERLEAVED_THINKING, &THINKING_BINDING, &TASK_BUDGET];
 
-/// The header's value: ours first, then the person's, none twice, without `refused` ones. `None` when nothing is left.
+/// Returns the header's value: our betas first, then the user's, without duplicates and `refused` ones. `None` when
+/// nothing is left.
 pub(crate) fn header_value(own: &[&BetaFeature], extra: &[String], refused: &[String]) -> Option<String> {
     let mut values: Vec<&str> = Vec::new();
     for value in own.iter().map(|beta| beta.value).chain(extra.iter().map(String::as_str)) {
@@ -64,7 +65,7 @@ pub(crate) fn header_value(own: &[&BetaFeature], extra: &[String], refused: &[St
     (!values.is_empty()).then(|| values.join(","))
 }
 
-/// The values of a comma list as people write it.
+/// Parses a comma-separated list of values.
 pub(crate) fn parse_list(text: &str) -> Vec<String> {
     text.split([',', '\n']).map(str::trim).filter(|value| !value.is_empty()).map(ToOwned::to_owned).collect()
 }

@@ -1,7 +1,6 @@
-//! What is known about models: windows, limits, prices, ways to think. Data, not code.
+//! Facts about models: windows, limits, prices, thinking modes. Data, not code.
 //!
-//! Ids that are not in the table are served all the same, with conservative facts; the server corrects us where the
-//! guess was wrong.
+//! Ids that are not in the table still work, with conservative facts; the server's refusals correct wrong guesses.
 
 mod overrides;
 mod table;
@@ -12,29 +11,29 @@ use gimlet_proto::{Env, ModelFacts, ModelPrice, model_for_phase};
 
 use self::overrides::CatalogueOverrides;
 
-/// How a model thinks, and how thinking is switched off.
+/// Thinking mode of a model, and the way to switch thinking off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThinkingSupport {
     /// Chooses its own depth.
     Adaptive { off: OffSwitch },
-    /// Thinks only with a budget that the request names. `interleaved`: needs a beta to think between calls.
+    /// Thinks only with a budget in the request. `interleaved`: needs a beta to think between calls.
     Manual { interleaved: bool },
-    /// Nothing is known: no thinking field is sent.
+    /// Unknown: no thinking field is sent.
     Unknown,
 }
 
-/// What switches adaptive thinking off.
+/// Setting that switches adaptive thinking off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OffSwitch {
-    /// Nothing does.
+    /// Thinking cannot be switched off.
     Never,
     /// `disabled`.
     Disabled,
-    /// `disabled`, and effort may then be `high` at most.
+    /// `disabled`, which limits effort to `high`.
     DisabledUpToHigh,
-    /// `between_tools`, and effort may then be `high` at most.
+    /// `between_tools`, which limits effort to `high`.
     BetweenTools,
-    /// Leaving the field out.
+    /// Omitting the field.
     Omit,
 }
 
@@ -46,25 +45,25 @@ pub(crate) struct ModelProfile {
     pub(crate) max_output_tokens: u64,
     pub(crate) price: Option<ModelPrice>,
     pub(crate) thinks: ThinkingSupport,
-    /// Also thinks by a budget that the request names, where it would choose its own depth.
+    /// True if the model also accepts a thinking budget instead of choosing its own depth.
     pub(crate) takes_budget: bool,
-    /// Leaves the text of its thinking out unless asked for it.
+    /// True if the model omits the text of its thinking unless requested.
     pub(crate) hides_thinking: bool,
     pub(crate) efforts: &'static [&'static str],
-    /// Counts by the newer tokenizer, which makes more tokens of the same text.
+    /// True if the model uses the newer tokenizer, which produces more tokens for a text.
     pub(crate) finer_tokens: bool,
     pub(crate) min_cache_tokens: u64,
-    /// Takes a `tool_choice` that demands a call.
+    /// True if the model accepts a `tool_choice` that forces a call.
     pub(crate) forced_choice: bool,
-    /// Looks at what it changes without being made to.
+    /// True if the model reads files before it edits them without being forced to.
     pub(crate) edits_unread: bool,
 }
 
-/// The family that a model comes from when nobody chose one.
+/// Alias of the default model.
 const DEFAULT_ALIAS: &str = "sonnet";
 const EVERY_EFFORT: &[&str] = &["low", "medium", "high", "xhigh", "max"];
 
-/// An id of the vendor's that is newer than the table: it most likely works like the newest ones.
+/// Profile of the vendor's ids that are newer than the table: they most likely work like the newest ones.
 const UNKNOWN_CLAUDE: ModelProfile = ModelProfile {
     id: "",
     context_window: 200_000,
@@ -80,7 +79,7 @@ const UNKNOWN_CLAUDE: ModelProfile = ModelProfile {
     edits_unread: false,
 };
 
-/// A model of somebody else behind the same format.
+/// Profile of another vendor's model behind this format.
 const UNKNOWN: ModelProfile = ModelProfile {
     thinks: ThinkingSupport::Unknown,
     hides_thinking: false,
@@ -90,43 +89,43 @@ const UNKNOWN: ModelProfile = ModelProfile {
     ..UNKNOWN_CLAUDE
 };
 
-/// The table with the person's choice of aliases and corrections.
+/// The table with the user's aliases and overrides.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ModelCatalogue {
     aliases: Vec<(&'static str, String)>,
     overrides: CatalogueOverrides,
-    /// Ids and what the provider calls them.
+    /// Names that the provider uses for ids.
     routes: BTreeMap<String, String>,
 }
 
-/// A model as people choose it.
+/// Model as offered to the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelSummary {
     pub alias: &'static str,
     pub id: String,
     pub efforts: &'static [&'static str],
-    /// It decides itself how much to think.
+    /// True if the model decides itself how much to think.
     pub adaptive: bool,
 }
 
-/// What a model name stands for.
+/// Model that a name resolves to.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ResolvedModel {
-    /// The id that goes on the wire.
+    /// Id sent on the wire.
     pub(crate) id: String,
     pub(crate) profile: ModelProfile,
     pub(crate) known: bool,
 }
 
 impl ResolvedModel {
-    /// The id that says which family it is of; a provider's own name need not.
+    /// Returns the id that identifies the model family; a provider's own name need not.
     pub(crate) fn family_id(&self) -> &str {
         if self.profile.id.is_empty() { &self.id } else { self.profile.id }
     }
 }
 
 impl ModelCatalogue {
-    /// Reads the person's choices, or says what is wrong with them.
+    /// Reads the user's choices; returns the problem if they are invalid.
     pub(crate) fn from_env(env: &Env) -> Result<Self, String> {
         let names = [
             ("opus", "ANTHROPIC_DEFAULT_OPUS_MODEL"),
@@ -140,7 +139,7 @@ impl ModelCatalogue {
         Ok(Self { aliases, overrides: CatalogueOverrides::from_env(env)?, routes: BTreeMap::new() })
     }
 
-    /// With the names that the provider has for ids.
+    /// Sets the names that the provider uses for ids.
     pub(crate) fn with_routes(mut self, routes: BTreeMap<String, String>) -> Self {
         self.routes = routes;
         self
@@ -150,7 +149,7 @@ impl ModelCatalogue {
     pub(crate) fn resolve(&self, name: &str) -> ResolvedModel {
         let id = self.id_of(name);
         let route = self.routes.iter().find(|(own, called)| **own == id || **called == id);
-        // A provider's own name says nothing about the model; the id that it stands for does.
+        // A provider's own name does not identify the model; the id that it stands for does.
         let key = normalized_id(route.map_or(&id, |(own, _)| own));
         let (profile, known) = match table::PROFILES.iter().find(|profile| normalized_id(profile.id) == key) {
             Some(profile) => (*profile, true),
@@ -161,7 +160,7 @@ impl ModelCatalogue {
         ResolvedModel { profile, id: route.map_or(id, |(_, called)| called.clone()), known }
     }
 
-    /// What the aliases stand for, the default first.
+    /// Returns the models behind the aliases, the default first.
     pub(crate) fn model_summaries(&self) -> Vec<ModelSummary> {
         let offer = |alias: &'static str| {
             let ResolvedModel { id, profile, .. } = self.resolve(alias);
@@ -171,7 +170,7 @@ impl ModelCatalogue {
         ["default"].into_iter().chain(table::ALIASES.iter().map(|(alias, _)| *alias)).map(offer).collect()
     }
 
-    /// Whether an entry of a list, which stands for the id `listed`, is about the model `id`.
+    /// Returns true if a list entry, which resolves to the id `listed`, matches the model `id`.
     pub(crate) fn is_same_model(&self, listed: &str, id: &str, entry: &str) -> bool {
         let (listed, id) = (normalized_id(listed), normalized_id(id));
         let family = entry.to_ascii_lowercase();
@@ -189,7 +188,7 @@ impl ModelCatalogue {
         let family = match alias.as_str() {
             "default" => DEFAULT_ALIAS,
             "small" => "haiku",
-            // The strongest that every account has.
+            // The strongest model available to every account.
             "best" => "opus",
             other => other,
         };
@@ -217,7 +216,7 @@ fn is_alias(name: &str) -> bool {
     ["default", "small", "best"].contains(&name) || table::ALIASES.iter().any(|(alias, _)| *alias == name)
 }
 
-/// Without the suffix by which people ask for the long window; it is built in today.
+/// Strips the suffix that requests the long window; that window is the default today.
 fn strip_window(name: &str) -> &str {
     let cut = name.len().saturating_sub("[1m]".len());
     match name.get(cut..) {
@@ -226,7 +225,7 @@ fn strip_window(name: &str) -> &str {
     }
 }
 
-/// An id without vendor prefixes, date and version suffixes: what the rows are compared by.
+/// Strips vendor prefixes, date and version suffixes from an id, for comparison with the table.
 fn normalized_id(id: &str) -> String {
     let lower = id.to_ascii_lowercase();
     let mut key = lower.find("claude").map_or(lower.as_str(), |at| &lower[at..]);
@@ -246,14 +245,14 @@ fn normalized_id(id: &str) -> String {
     key.to_owned()
 }
 
-/// Ids for a person whose model nobody knows: the default one, then those most like what they wrote.
+/// Returns suggestions for an unknown model: the default id, then those most similar to the user's.
 pub(crate) fn suggestions(id: &str) -> Vec<&'static str> {
     let default = table::ALIASES.iter().find(|(alias, _)| *alias == DEFAULT_ALIAS).map(|(_, id)| *id);
     let near = nearest(id).into_iter().filter(|near| Some(*near) != default);
     default.into_iter().chain(near).collect()
 }
 
-/// The known ids most like `id`.
+/// Returns the known ids most similar to `id`.
 fn nearest(id: &str) -> Vec<&'static str> {
     let key = normalized_id(id);
     let mut ids: Vec<(usize, &'static str)> = table::PROFILES

@@ -1,13 +1,13 @@
-//! Refused requests that a small change makes acceptable: which part the server objects to, and what to do without.
+//! Refused requests that a small change makes acceptable: the part that the server refuses, and the change.
 //!
-//! The server's field path decides first and its wording last; wording is not stable.
+//! The server's field path decides first and its wording last, because wording is not stable.
 
 /// A change to the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Downgrade {
-    /// The model thinks only by budget.
+    /// Use a thinking budget: the model supports no other mode.
     ManualThinking,
-    /// The model thinks only by itself.
+    /// Use adaptive thinking: the model supports no other mode.
     AdaptiveThinking,
     NoThinkingField,
     NoThinkingDisplay,
@@ -17,20 +17,20 @@ pub(crate) enum Downgrade {
     NoDeferLoading,
     NoCacheControl,
     NoTaskBudget,
-    /// Without this beta, or without any when the server does not name one.
+    /// Omit this beta, or all of them when the server names none.
     NoBeta(Option<String>),
     /// Let the server drop thinking of another prefix.
     DropUnboundThinking,
-    /// Leave thinking out of everything sent so far.
+    /// Omit the thinking from everything sent so far.
     StripThinking,
-    /// The model's real limit.
+    /// Use the model's actual limit.
     MaxTokens(u64),
-    /// What is left beside this prompt.
+    /// Use the tokens that remain beside this prompt, for this request only.
     MaxTokensThisTime(u64),
 }
 
 impl Downgrade {
-    /// What the person is told, once.
+    /// Returns the notice for the user, shown once.
     pub(crate) fn notice(&self, model: &str) -> String {
         let what = match self {
             Downgrade::ManualThinking => "adaptive thinking",
@@ -58,7 +58,7 @@ impl Downgrade {
     }
 }
 
-/// Finds the cure for a refused request (status 400), if there is one. `code` is the server's own name for what is wrong.
+/// Finds the downgrade for a refused request (status 400); `None` if there is none. `code` is the server's error code.
 pub(crate) fn find_downgrade(code: Option<&str>, message: &str) -> Option<Downgrade> {
     let text = message.to_ascii_lowercase();
     let by_code = code.and_then(|code| by_field_name(&code.to_ascii_lowercase()));
@@ -75,7 +75,7 @@ fn thinking_history(text: &str) -> Option<Downgrade> {
     (about_thinking && (unchanged || signature)).then_some(Downgrade::StripThinking)
 }
 
-/// The server names the member it stumbled over before the first colon.
+/// Finds the downgrade by the member that the server names before the first colon.
 fn by_path(text: &str) -> Option<Downgrade> {
     let (path, rest) = text.split_once(": ")?;
     if path.contains(' ') {
@@ -117,7 +117,7 @@ fn by_wording(text: &str) -> Option<Downgrade> {
     text.contains("anthropic-beta").then(|| Downgrade::NoBeta(find_beta_value(text)))
 }
 
-/// The optional part that a text names without any doubt.
+/// Finds the downgrade by an optional part that the text names unambiguously.
 fn by_field_name(text: &str) -> Option<Downgrade> {
     let switches = [
         ("eager_input_streaming", Downgrade::NoEagerInput),
@@ -133,7 +133,7 @@ fn mentions_thinking_off(text: &str) -> bool {
     text.contains("thinking") && (text.contains("disabled") || text.contains("between_tools") || text.contains(" off"))
 }
 
-/// «thinking.type.X is not supported»: the first mode named is the refused one.
+/// Parses «thinking.type.X is not supported»: the first mode named is the refused one.
 fn thinking_mode(text: &str) -> Option<Downgrade> {
     let at = text.find("thinking.type.")?;
     let after = &text[at + "thinking.type.".len()..];
@@ -147,7 +147,7 @@ fn thinking_mode(text: &str) -> Option<Downgrade> {
     }
 }
 
-/// «A > B …»: B is the limit. «A + B > C»: C − A is left.
+/// Parses «A > B …», where B is the limit, and «A + B > C», where C − A is left.
 fn max_tokens(text: &str) -> Option<Downgrade> {
     const LEAST_USEFUL: u64 = 4_000;
     let (asked, limit) = text.split_once('>')?;
@@ -174,7 +174,7 @@ fn last_number(text: &str) -> Option<u64> {
     first_number(trimmed.get(start..)?)
 }
 
-/// A beta value looks like `some-words-2025-01-31`.
+/// Finds a beta value of the form `some-words-2025-01-31`.
 fn find_beta_value(text: &str) -> Option<String> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).find_map(|word| {
         let date = word.get(word.len().checked_sub(11)?..)?;

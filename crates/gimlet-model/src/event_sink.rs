@@ -1,7 +1,7 @@
-//! A stream that is fed by a future living inside it.
+//! A stream that is fed by a future inside it.
 //!
 //! There is no task and no channel: polling the stream polls the work, and dropping the stream drops the work with
-//! every socket that it holds. The work runs only when everything that it said before has been taken.
+//! every socket that it holds. The work runs only when all its earlier events have been taken.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -12,17 +12,17 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use gimlet_proto::{BoxFuture, ModelEvent};
 
-/// Where the work puts its events.
+/// Queue for the events of the work.
 #[derive(Clone, Default)]
 pub(crate) struct EventSink(Arc<Mutex<VecDeque<ModelEvent>>>);
 
 impl EventSink {
     fn queue(&self) -> std::sync::MutexGuard<'_, VecDeque<ModelEvent>> {
-        // A queue is whole whatever a panicking holder was doing.
+        // The queue is consistent even if a holder panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says one event. Deltas that arrived together for the same block become one.
+    /// Adds an event. Deltas that arrived together for one block are merged.
     pub(crate) fn push(&self, event: ModelEvent) {
         let mut queue = self.queue();
         match (queue.back_mut(), &event) {
@@ -44,7 +44,7 @@ impl EventSink {
         self.queue().pop_front()
     }
 
-    /// Waits until everything said so far has been taken.
+    /// Waits until all events so far have been taken.
     pub(crate) async fn wait_until_drained(&self) {
         // No waker is needed: the stream returns an item whenever the queue has one, and polls the work again only
         // once it is empty.
@@ -52,7 +52,7 @@ impl EventSink {
     }
 }
 
-/// The events of some work, as a stream.
+/// Stream of the events of some work.
 pub(crate) struct WorkStream {
     outlet: EventSink,
     work: Option<BoxFuture<'static, ()>>,

@@ -1,5 +1,5 @@
-//! What went wrong with a request, and whether it is worth another try. Pure: statuses, bodies and errors in, a
-//! verdict out. No message made here carries a credential.
+//! Classification of failed requests and the decision to retry. Pure: statuses, bodies and errors in, a verdict out. No
+//! message created here contains a credential.
 
 use std::error::Error;
 use std::io;
@@ -12,13 +12,13 @@ use crate::catalogue;
 use crate::downgrade::{self, Downgrade};
 use crate::formats::anthropic::ErrorBody;
 
-/// Whether to send the same bytes again.
+/// Advice on sending the identical request again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetryAdvice {
     Never,
-    /// As long as the budget lasts.
+    /// Retry as long as the budget lasts.
     Budget,
-    /// No more than this often, however large the budget is.
+    /// Retry at most this often, however large the budget is.
     AtMost(u32),
 }
 
@@ -27,13 +27,13 @@ pub(crate) enum RetryAdvice {
 pub(crate) struct RequestFailure {
     pub(crate) error: Box<ModelError>,
     pub(crate) retry_advice: RetryAdvice,
-    /// How long the server asks us to wait.
+    /// Delay requested by the server.
     pub(crate) wait: Option<Duration>,
-    /// A change to the request that may make it acceptable.
+    /// Change to the request that may make it acceptable.
     pub(crate) downgrade: Option<Downgrade>,
 }
 
-/// What an answer's headers say about trying again.
+/// Response headers that concern retries.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RetryHints {
     pub(crate) wait: Option<Duration>,
@@ -53,7 +53,7 @@ impl RequestFailure {
     }
 }
 
-/// Reads an answer that is not a success, or an error inside a stream with the status that it stands for.
+/// Classifies an unsuccessful response, or an error inside a stream with its implied status.
 pub(crate) fn from_response(status: u16, body: &ErrorBody, hints: &RetryHints, model: &str) -> RequestFailure {
     let (kind, again) = classify_status(status, body, hints.wait.is_some());
     let message = if body.message.is_empty() { reason(status).to_owned() } else { body.message.clone() };
@@ -73,7 +73,8 @@ pub(crate) fn from_response(status: u16, body: &ErrorBody, hints: &RetryHints, m
     }
 }
 
-/// The server's own word on retrying beats the table, but cannot make us repeat a refused request for long.
+/// Applies the server's retry header, which takes precedence over the table but cannot cause many retries of a refused
+/// request.
 fn apply_should_retry(again: RetryAdvice, status: u16, should_retry: Option<bool>) -> RetryAdvice {
     match should_retry {
         None => again,
@@ -88,7 +89,7 @@ fn classify_status(status: u16, body: &ErrorBody, told_to_wait: bool) -> (ModelE
     let text = body.message.to_ascii_lowercase();
     let code = body.code.as_deref().unwrap_or("");
     match status {
-        // A status in the middle may be a gateway's; the type inside says what it really was.
+        // The status may come from a gateway; the error type in the body is the actual cause.
         500..=599 if body.kind == "overloaded_error" => (ModelErrorKind::Overloaded, RetryAdvice::Budget),
         300..=399 => (ModelErrorKind::Protocol, RetryAdvice::Never),
         400 if is_prompt_too_long(&text) => (ModelErrorKind::PromptTooLong, RetryAdvice::Never),
@@ -116,7 +117,7 @@ fn classify_status(status: u16, body: &ErrorBody, told_to_wait: bool) -> (ModelE
     }
 }
 
-/// `text` is lower case.
+/// Returns true if the message reports a prompt that is too long. `text` is lower case.
 fn is_prompt_too_long(text: &str) -> bool {
     [
         "prompt is too long",
@@ -148,7 +149,7 @@ fn advice(kind: ModelErrorKind, status: u16, model: &str) -> Option<String> {
     }
 }
 
-/// A word for a status whose body says nothing.
+/// Returns a description for a status without a usable body.
 fn reason(status: u16) -> &'static str {
     match status {
         400 => "the server refused the request without saying why",
@@ -167,7 +168,7 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// Reads a failure of the connection itself. The root of the chain of errors has the words that mean something.
+/// Classifies a failure of the connection itself. The root of the error chain has the meaningful message.
 pub(crate) fn from_transport(source: &(dyn Error + 'static), connecting: bool) -> RequestFailure {
     let mut deepest = source.to_string();
     let mut next: Option<&(dyn Error + 'static)> = Some(source);
@@ -184,7 +185,7 @@ pub(crate) fn from_transport(source: &(dyn Error + 'static), connecting: bool) -
             .with_hint("Put the proxy's user and password into HTTPS_PROXY");
     }
     if connecting && is_dns_failure(source) {
-        // A name that does not exist will not soon; a network that just comes up gets a moment.
+        // A name that does not exist will not soon; the retries are for a network that is just coming up.
         return RequestFailure::new(
             ModelErrorKind::Network,
             RetryAdvice::AtMost(2),
@@ -203,14 +204,14 @@ pub(crate) fn from_transport(source: &(dyn Error + 'static), connecting: bool) -
     RequestFailure::new(ModelErrorKind::Network, RetryAdvice::Budget, format!("the connection failed: {deepest}"))
 }
 
-/// Whether it was the name of the host that could not be turned into an address. The connector says so only in words.
+/// Returns true if the host name could not be resolved. The connector reports that only in its message.
 fn is_dns_failure(source: &(dyn Error + 'static)) -> bool {
     let mut chain = std::iter::successors(Some(source), |error: &&(dyn Error + 'static)| (*error).source());
     chain.any(|error| error.to_string() == "dns error")
 }
 
-/// A connection that this very machine refused: nothing listens there, and nothing will soon. One that is just being
-/// started gets a moment.
+/// Returns the failure for a connection that this machine itself refused: no server listens there. A few retries are
+/// for a server that is just starting.
 pub(crate) fn connection_refused_locally(source: &(dyn Error + 'static), server: &str) -> Option<RequestFailure> {
     let mut chain = std::iter::successors(Some(source), |error: &&(dyn Error + 'static)| (*error).source());
     let refused = |error: &(dyn Error + 'static)| {
@@ -222,7 +223,8 @@ pub(crate) fn connection_refused_locally(source: &(dyn Error + 'static), server:
     Some(failure.with_hint("Start the model server there, or set ANTHROPIC_BASE_URL to the address where it runs"))
 }
 
-/// An `io::Error` hides the error that it wraps from `source()`, so it is looked into by hand.
+/// Finds the TLS error in a chain. An `io::Error` hides the error that it wraps from `source()`, so it is unwrapped by
+/// hand.
 fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     if let Some(tls) = error.downcast_ref::<rustls::Error>() {
         return Some(tls);
@@ -247,7 +249,7 @@ fn from_tls(error: &rustls::Error, connecting: bool) -> RequestFailure {
             }
         }),
         _ if connecting => failure(RetryAdvice::Never).with_hint("Check that the address speaks TLS and not plain HTTP"),
-        // It worked before, so this is a broken connection like any other.
+        // It worked before, so this is treated as a broken connection.
         _ => failure(RetryAdvice::Budget),
     }
 }

@@ -1,7 +1,7 @@
-//! The HTTP client: made at the first request, kept for the whole run.
+//! The HTTP client: created at the first request, kept for the whole run.
 //!
-//! Certificates are read only when something is reached by TLS. Proxies come from the values that the binary read,
-//! never from the process environment, and redirects are never followed.
+//! Certificates are read only when a server is reached by TLS. Proxies come from the values that the binary read, never
+//! from the process environment, and redirects are never followed.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -19,20 +19,20 @@ use tokio::sync::OnceCell;
 
 use crate::failure::{RequestFailure, RetryAdvice};
 
-/// Proxies and certificates.
+/// Settings for proxies and certificates.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkConfig {
     pub http_proxy: Option<Secret>,
     pub https_proxy: Option<Secret>,
     pub all_proxy: Option<Secret>,
     pub no_proxy: Option<String>,
-    /// Replaces the platform's certificates (`SSL_CERT_FILE`).
+    /// File that replaces the platform's certificates (`SSL_CERT_FILE`).
     pub cert_file: Option<PathBuf>,
-    /// Is added to them (`NODE_EXTRA_CA_CERTS`).
+    /// File of additional certificates (`NODE_EXTRA_CA_CERTS`).
     pub extra_ca_file: Option<PathBuf>,
-    /// What gimlet shows of itself to a server that asks (`CLAUDE_CODE_CLIENT_CERT`).
+    /// Client certificate for servers that request one (`CLAUDE_CODE_CLIENT_CERT`).
     pub client_cert_file: Option<PathBuf>,
-    /// The private key to it (`CLAUDE_CODE_CLIENT_KEY`).
+    /// Private key of the client certificate (`CLAUDE_CODE_CLIENT_KEY`).
     pub client_key_file: Option<PathBuf>,
 }
 
@@ -60,15 +60,16 @@ impl NetworkConfig {
     }
 }
 
-/// The lazily made client.
+/// Lazily created client.
 pub(crate) struct HttpTransport {
     network: NetworkConfig,
     needs_tls: bool,
     connect_timeout: Duration,
     client: OnceCell<Client>,
-    /// An answer has come over this client, so the next request may meet a connection that the server just closed.
+    /// True once a response has arrived over this client, so that the next request may reuse a connection that the
+    /// server just closed.
     warm: AtomicBool,
-    /// Bodies read up to their last event but not to their last byte: dropped too early they would close the
+    /// Bodies read up to their last event but not to their last byte: dropping them too early would close the
     /// connection that the next request wants.
     ending: Mutex<Vec<Response>>,
 }
@@ -137,7 +138,7 @@ impl HttpTransport {
         let mut proxies = Vec::new();
         for (url, name, make) in kinds {
             let Some(url) = url else { continue };
-            // The address may hold a password, so it is not repeated here.
+            // The URL may contain a password, so it is not repeated here.
             let proxy =
                 make(url.expose()).map_err(|_| setup_failure(format!("{name} is not an address of a proxy")))?;
             proxies.push(proxy.no_proxy(exempt.clone()));
@@ -145,14 +146,15 @@ impl HttpTransport {
         Ok(proxies)
     }
 
-    /// Takes a body whose last event was read, so that its connection can go back to the pool.
+    /// Keeps a body whose last event was read, so that its connection can return to the pool.
     pub(crate) async fn keep_until_ended(&self, mut body: Response) {
         if !has_ended(&mut body).await {
             self.ending.lock().unwrap_or_else(PoisonError::into_inner).push(body);
         }
     }
 
-    /// Called before a request: whatever has still not ended by now never will, and must not pile up.
+    /// Discards the kept bodies. Called before a request: a body that has not ended by now never will, and must not
+    /// accumulate.
     pub(crate) async fn discard_unended_bodies(&self) {
         let bodies = std::mem::take(&mut *self.ending.lock().unwrap_or_else(PoisonError::into_inner));
         for mut body in bodies {
@@ -161,9 +163,9 @@ impl HttpTransport {
     }
 }
 
-/// Whether the body is at its end, without waiting for it. Asking also makes the connection read on.
+/// Returns true if the body has ended, without waiting for it. Polling also makes the connection read on.
 async fn has_ended(body: &mut Response) -> bool {
-    // What follows the last event is a blank or two; a server that goes on talking loses its connection instead.
+    // At most a little whitespace follows the last event; a server that keeps sending loses its connection instead.
     for _ in 0..8 {
         let mut next = std::pin::pin!(body.chunk());
         match std::future::poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
@@ -179,7 +181,7 @@ fn setup_failure(message: impl Into<String>) -> RequestFailure {
     RequestFailure::new(ModelErrorKind::Network, RetryAdvice::Never, message)
 }
 
-/// The certificates that gimlet shows of itself, and the key to them.
+/// Client certificate chain and its key.
 type ClientIdentity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 fn tls_config(roots: RootCertStore, identity: Option<ClientIdentity>) -> Result<rustls::ClientConfig, RequestFailure> {
@@ -203,7 +205,7 @@ fn load_roots(network: &NetworkConfig) -> Result<RootCertStore, RequestFailure> 
     match &network.cert_file {
         Some(file) => add_file(&mut roots, file, "SSL_CERT_FILE")?,
         None => {
-            // A platform store often has a few entries that nobody can read; the others still count.
+            // A platform store often has a few invalid entries; the others still count.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
     }
@@ -213,7 +215,7 @@ fn load_roots(network: &NetworkConfig) -> Result<RootCertStore, RequestFailure> 
     Ok(roots)
 }
 
-/// Half of an identity is a mistake that a server would only answer with a refusal.
+/// Loads the client identity; an error if only one of certificate and key is set, because a server would refuse that.
 fn load_identity(network: &NetworkConfig) -> Result<Option<ClientIdentity>, RequestFailure> {
     let (certificate, key) = match (&network.client_cert_file, &network.client_key_file) {
         (None, None) => return Ok(None),

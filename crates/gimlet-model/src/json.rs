@@ -1,4 +1,4 @@
-//! Two small readers of JSON that keep what the usual ones lose: broken strings, and the order and bytes of members.
+//! Two small JSON readers that keep data which the usual ones lose: broken strings, and the order and bytes of members.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// A JSON string: borrowed when it has no escapes, and never refused. Half of a surrogate pair becomes U+FFFD.
+/// JSON string: borrowed when it has no escapes, and never rejected. A lone surrogate becomes U+FFFD.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LossyText<'a>(pub(crate) Cow<'a, str>);
 
@@ -35,12 +35,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for LossyText<'a> {
                 Ok(LossyText(Cow::Owned(String::from_utf8_lossy(bytes).into_owned())))
             }
         }
-        // As bytes, because the reader of strings gives up on a lone surrogate and the reader of bytes does not.
+        // As bytes, because the string deserializer rejects a lone surrogate and the byte deserializer does not.
         deserializer.deserialize_bytes(LossyTextVisitor)
     }
 }
 
-/// The members of an object in the order they came, values untouched.
+/// Members of an object in their original order, values untouched.
 #[derive(Debug, Default)]
 pub(crate) struct OrderedMembers(Vec<(String, Box<RawValue>)>);
 
@@ -54,12 +54,12 @@ impl OrderedMembers {
         Some(text.into_string())
     }
 
-    /// Names and values.
+    /// Returns the names and values.
     pub(crate) fn into_pairs(self) -> Vec<(String, String)> {
         self.0.into_iter().map(|(name, value)| (name, value.get().to_owned())).collect()
     }
 
-    /// Writes the object again: `changed` members in place of their old values, new ones at the end.
+    /// Renders the object: `changed` members in place of their old values, new ones at the end.
     pub(crate) fn render(&self, changed: &[(&str, String)]) -> String {
         let size = self.0.iter().map(|(key, value)| key.len() + value.get().len() + 4).sum::<usize>()
             + changed.iter().map(|(key, value)| key.len() + value.len() + 4).sum::<usize>();
@@ -106,7 +106,7 @@ impl<'de> Deserialize<'de> for OrderedMembers {
     }
 }
 
-/// Appends a JSON string: the same escapes in every process, only those that JSON demands.
+/// Appends a JSON string with only the escapes that JSON requires, deterministic across processes.
 pub(crate) fn push_string(out: &mut String, text: &str) {
     out.push('"');
     let mut start = 0;

@@ -1,7 +1,7 @@
 //! Model providers behind [`gimlet_proto::Model`]: wire formats, streaming, retries, credentials and prices.
 //!
-//! Formats translate bytes and know no socket; providers own endpoint, credential and patience and know no block
-//! beyond its kind. Nothing here reads the process environment, prints, or starts a task that outlives its stream.
+//! Formats translate bytes and know no socket; providers own endpoint, credential and timeouts and know no block beyond
+//! its kind. Nothing here reads the process environment, prints, or starts a task that outlives its stream.
 
 mod betas;
 mod catalogue;

@@ -1,5 +1,5 @@
-//! What people chose about models: which may be used, which stand in for one that is overloaded, and what a gateway
-//! calls them. Pure: names in, names out.
+//! The user's choices about models: permitted models, fallbacks for an overloaded one, and a gateway's names for them.
+//! Pure: names in, names out.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use gimlet_proto::model_for_phase;
 
 use crate::catalogue::ModelCatalogue;
 
-/// So many models stand in for another one.
+/// Maximum number of fallback models.
 const MOST_FALLBACKS: usize = 3;
 
-/// The choices; nothing is chosen by default.
+/// User's choices; empty by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelChoices {
-    /// The only models that may be used: ids, or aliases for whole families. `None` leaves all of them, an empty list
+    /// The only permitted models: ids, or aliases for whole families. `None` permits all of them, an empty list only
     /// the default one.
     pub available: Option<Vec<String>>,
-    /// Whether the default model must be one of them as well.
+    /// True if the default model must be one of them as well.
     pub enforced: bool,
-    /// Models to go on with while the wanted one is overloaded or gone, in order.
+    /// Fallback models while the requested one is overloaded or unavailable, in order.
     pub fallbacks: Vec<String>,
-    /// Model ids and what the provider calls them.
+    /// The provider's names for model ids.
     pub routes: BTreeMap<String, String>,
 }
 
-/// A model that may not be used here.
+/// Error for a model that is not permitted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the model '{wanted}' may not be used here: {}", allowed(available))]
 pub struct UnavailableModelError {
@@ -40,7 +40,7 @@ fn allowed(available: &[String]) -> String {
 }
 
 impl ModelChoices {
-    /// The model that a wish stands for; without a wish, the default one.
+    /// Returns the model for a requested name, or the default one without a name; an error if it is not permitted.
     pub(crate) fn model_for(
         &self,
         catalogue: &ModelCatalogue,
@@ -54,13 +54,13 @@ impl ModelChoices {
         }
         match available.first() {
             Some(first) if is_default => Ok(first.clone()),
-            // Where the list is empty there is nothing else that the default could be.
+            // With an empty list the default can be nothing else.
             None if is_default => Ok(wish.to_owned()),
             _ => Err(UnavailableModelError { wanted: wish.to_owned(), available: available.clone() }),
         }
     }
 
-    /// Whether the list has this model, or all that it may stand for.
+    /// Returns true if the list permits this model, or everything that it may stand for.
     fn permits(&self, catalogue: &ModelCatalogue, name: &str) -> bool {
         let Some(available) = &self.available else { return true };
         let phases = [model_for_phase(name, true), model_for_phase(name, false)];
@@ -74,7 +74,7 @@ impl ModelChoices {
         })
     }
 
-    /// The models that may stand in for another, and a remark about those that may not.
+    /// Returns the permitted fallback models, and a warning about the others.
     pub(crate) fn usable_fallbacks(&self, catalogue: &ModelCatalogue) -> (Vec<String>, Vec<String>) {
         let (mut kept, mut remarks): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
         for name in self.fallbacks.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {

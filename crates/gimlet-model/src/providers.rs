@@ -1,3 +1,3 @@
-//! Providers: endpoints, credentials, patience. Each one speaks a format and keeps what it learns about its server.
+//! Providers: endpoints, credentials, timeouts. Each one uses a format and keeps what it learns about its server.
 
 pub(crate) mod anthropic;

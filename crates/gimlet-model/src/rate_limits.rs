@@ -1,15 +1,15 @@
-//! What an answer's headers say about the account's limits. For diagnosis only: nothing is decided by it.
+//! Rate limits of the account in a response's headers. For diagnosis only: nothing is decided by them.
 
 use gimlet_proto::RateLimit;
 use reqwest::header::HeaderMap;
 
-/// How the names of such headers begin; what follows is the limit's name and then which fact of it this is.
+/// Prefixes of such headers; the limit's name and the kind of fact follow.
 const FAMILIES: [(&str, &str); 3] =
     [("anthropic-ratelimit-", ""), ("anthropic-priority-", "priority-"), ("anthropic-fast-", "fast-")];
-/// More than any server has; the headers are somebody else's words.
+/// Maximum number of limits, more than any server has; the headers are untrusted.
 const MOST: usize = 32;
 
-/// The limits that an answer names, in the order in which it names them.
+/// Parses the limits in a response, in their order.
 pub(crate) fn parse_headers(headers: &HeaderMap) -> Vec<RateLimit> {
     let mut limits: Vec<RateLimit> = Vec::new();
     for (header, value) in headers {
@@ -41,7 +41,7 @@ fn split_header_name(header: &str) -> Option<(String, &str)> {
     ["limit", "remaining", "reset"].contains(&fact).then(|| (format!("{prefix}{name}"), fact))
 }
 
-/// The limits that are used up, in words.
+/// Describes the exhausted limits.
 pub(crate) fn describe_exhausted(limits: &[RateLimit]) -> Option<String> {
     let used: Vec<String> = limits.iter().filter(|limit| limit.remaining == Some(0)).map(ToString::to_string).collect();
     (!used.is_empty()).then(|| used.join("; "))

@@ -1,4 +1,4 @@
-//! When to try again and how long to wait. Pure bookkeeping; somebody else sleeps.
+//! Decisions about retries and their delays. Pure bookkeeping; the caller sleeps.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,15 +8,15 @@ use crate::downgrade::Downgrade;
 use crate::failure::{RequestFailure, RetryAdvice};
 use crate::fallback;
 
-/// The wait before the first retry, when neither the server nor the person says otherwise.
+/// Delay before the first retry, when neither the server nor the user sets one.
 pub(crate) const FIRST_DELAY: Duration = Duration::from_millis(500);
 const LONGEST_DELAY: Duration = Duration::from_secs(32);
-/// The longest wait of our own while a limit or an overload is waited out.
+/// Maximum delay of our own while a limit or an overload is waited out.
 const LONGEST_UNATTENDED: Duration = Duration::from_secs(300);
-/// After so many failures of the server in a row, another model is tried where there is one.
+/// Number of consecutive server failures after which a fallback model is tried, if there is one.
 const MOST_BEFORE_ANOTHER: u32 = 3;
 
-/// A small source of randomness for jitter; nothing secret hangs on it.
+/// Small source of randomness for jitter; not for secrets.
 #[derive(Debug)]
 pub(crate) struct RetryJitter(u64);
 
@@ -26,7 +26,7 @@ impl RetryJitter {
         Self(nanos ^ (u64::from(std::process::id()) << 32) | 1)
     }
 
-    /// A number in 0.75 ..= 1.
+    /// Returns a number in 0.75 ..= 1.
     fn factor(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -35,13 +35,13 @@ impl RetryJitter {
     }
 }
 
-/// The wait before the `n`-th retry (from 0) when the server names none.
+/// Returns the delay before the `n`-th retry (from 0) when the server sets none.
 fn backoff(first: Duration, longest: Duration, n: u32, jitter: &mut RetryJitter) -> Duration {
     let doubled = first.saturating_mul(1u32.checked_shl(n.min(16)).unwrap_or(u32::MAX));
     doubled.min(longest).mul_f64(jitter.factor())
 }
 
-/// What the headers of an answer ask us to wait. Zero, negative and unreadable values count as no answer.
+/// Parses the delay in a response's headers. Zero, negative and invalid values count as absent.
 pub(crate) fn parse_retry_after(after_ms: Option<&str>, after: Option<&str>, now: SystemTime) -> Option<Duration> {
     let positive = |seconds: f64| Duration::try_from_secs_f64(seconds).ok().filter(|wait| !wait.is_zero());
     let by_ms = after_ms.and_then(|text| positive(text.trim().parse::<f64>().ok()? / 1000.0));
@@ -54,7 +54,7 @@ pub(crate) fn parse_retry_after(after_ms: Option<&str>, after: Option<&str>, now
     })
 }
 
-/// What to do after a failed attempt.
+/// Decision after a failed attempt.
 #[derive(Debug, PartialEq)]
 pub(crate) enum RetryDecision {
     Retry { attempt: u32, max: u32, delay: Duration, error: ModelError },
@@ -62,14 +62,14 @@ pub(crate) enum RetryDecision {
     GiveUp(ModelError),
 }
 
-/// The retries of one request.
+/// Retries of one request.
 #[derive(Debug)]
 pub(crate) struct RetryTracker {
     max: u32,
     max_wait: Duration,
     first_delay: Duration,
     unattended: bool,
-    /// Another model would be tried after this one.
+    /// True if another model would be tried after this one.
     has_fallback: bool,
     used: u32,
     limited: u32,
@@ -100,18 +100,18 @@ impl RetryTracker {
         self
     }
 
-    /// Gives up sooner on a server that fails, since another model stands in.
+    /// Gives up sooner on a failing server, because there is a fallback model.
     pub(crate) fn with_fallback(mut self, replaceable: bool) -> Self {
         self.has_fallback = replaceable;
         self
     }
 
-    /// Whether a refused key may be replaced by a fresh one: once, and apart from the budget.
+    /// Returns true if a refused key may be replaced by a fresh one: once, and apart from the budget.
     pub(crate) fn may_renew(&mut self) -> bool {
         !std::mem::replace(&mut self.renewed, true)
     }
 
-    /// Judges a failure. Each kind of cure is tried once.
+    /// Decides about a failure. Each kind of downgrade is tried once.
     pub(crate) fn decide(&mut self, failure: RequestFailure) -> RetryDecision {
         if let Some(cure) = failure.downgrade {
             let kind = std::mem::discriminant(&cure);
@@ -145,7 +145,7 @@ impl RetryTracker {
         let longest = if passes { LONGEST_UNATTENDED } else { LONGEST_DELAY };
         let delay = failure.wait.unwrap_or_else(|| backoff(self.first_delay, longest, self.used, &mut self.jitter));
         self.used = self.used.saturating_add(1);
-        // What people are told is how often it will really be tried.
+        // The reported number is the number of attempts that will really be made.
         let most = match failure.retry_advice {
             RetryAdvice::AtMost(times) => self.max.min(self.used + times.saturating_sub(self.limited)),
             RetryAdvice::Never | RetryAdvice::Budget => self.max,

@@ -81,7 +81,7 @@ fn with_nobody_waiting_limits_and_overload_are_waited_out() {
         }
         let named = ledger.decide(limited(Some(7200)));
         assert!(matches!(named, RetryDecision::Retry { delay, .. } if delay == Duration::from_secs(7200)));
-        // Anything else still has its budget, which is used up.
+        // Other failures still have their budget, which is used up.
         assert!(matches!(ledger.decide(failure(RetryAdvice::Budget, None)), RetryDecision::GiveUp(_)));
     }
 }

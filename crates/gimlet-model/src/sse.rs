@@ -1,7 +1,7 @@
-//! Server-sent events out of a byte stream that may be cut anywhere.
+//! Server-sent events from a byte stream that may be split anywhere.
 //!
 //! Follows the HTML event-stream rules and nothing else: it knows no JSON and no vendor. An event whose data lies in
-//! one piece of input is handed out borrowed from that piece. What is not ended by a blank line is never dispatched.
+//! one piece of input is borrowed from that piece. Data without a terminating blank line is never dispatched.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use memchr::memchr2;
 
 use crate::size_limits::{MAX_EVENT_BYTES, MAX_REPLY_BYTES};
 
-/// Bounds on what a server may make us hold.
+/// Limits on the data that a server may make us hold.
 #[derive(Clone, Copy, Debug)]
 pub struct SseLimits {
     /// Longest line and longest event, in bytes.
@@ -24,7 +24,7 @@ impl Default for SseLimits {
     }
 }
 
-/// A server that sends more than we are willing to hold.
+/// Error for a server that exceeds the limits.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SseError {
     #[error("one event of the answer is longer than {limit} bytes")]
@@ -33,23 +33,23 @@ pub enum SseError {
     ResponseTooLong { limit: usize },
 }
 
-/// One dispatched event.
+/// Dispatched event.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SseEvent<'a> {
-    /// The `event` field; empty when there was none.
+    /// The `event` field; empty when absent.
     pub name: Cow<'a, str>,
     /// The `data` lines, joined by line feeds.
     pub data: Cow<'a, str>,
 }
 
-/// An incremental parser. Feed it pieces with [`SseParser::push`].
+/// Incremental parser. Feed it pieces with [`SseParser::push`].
 #[derive(Debug, Default)]
 pub struct SseParser {
     limits: SseLimits,
     seen: usize,
-    /// A line whose end has not arrived.
+    /// Line whose end has not arrived.
     partial: Vec<u8>,
-    /// The last piece ended in CR: a LF at the start of the next one belongs to it.
+    /// True if the last piece ended in CR: a LF at the start of the next one belongs to it.
     skip_lf: bool,
     past_first_line: bool,
     name: Vec<u8>,
@@ -63,7 +63,7 @@ impl SseParser {
         Self { limits, ..Self::default() }
     }
 
-    /// Takes the next piece of input and hands every event that it completes to `sink`.
+    /// Parses the next piece of input and passes every completed event to `sink`.
     pub fn push(&mut self, piece: &[u8], mut sink: impl FnMut(SseEvent<'_>)) -> Result<(), SseError> {
         self.seen = self.seen.saturating_add(piece.len());
         if self.seen > self.limits.response {
@@ -74,7 +74,7 @@ impl SseParser {
             self.skip_lf = false;
             rest = rest.strip_prefix(b"\n").unwrap_or(rest);
         }
-        // The one data line of the current event, as long as it can stay where it is.
+        // The only data line of the current event, as long as it can stay borrowed.
         let mut borrowed: Option<&[u8]> = None;
         while let Some(end) = memchr2(b'\n', b'\r', rest) {
             let line = &rest[..end];
@@ -101,7 +101,7 @@ impl SseParser {
         self.buffer_partial_line(rest)
     }
 
-    /// Keeps the start of a line until its end arrives.
+    /// Buffers the start of a line until its end arrives.
     fn buffer_partial_line(&mut self, bytes: &[u8]) -> Result<(), SseError> {
         if self.partial.len() + bytes.len() > self.limits.event {
             return Err(SseError::EventTooLong { limit: self.limits.event });
@@ -110,7 +110,7 @@ impl SseParser {
         Ok(())
     }
 
-    /// A line that lives in our own buffer: its data cannot stay borrowed.
+    /// Parses a line from our own buffer: its data cannot stay borrowed.
     fn parse_buffered_line(
         &mut self,
         line: &[u8],
@@ -156,7 +156,7 @@ impl SseParser {
         Ok(())
     }
 
-    /// Moves a borrowed data line into our own buffer, because the piece it lies in ends or another line follows.
+    /// Moves a borrowed data line into our own buffer, because its piece ends or another line follows.
     fn own_borrowed_line(&mut self, borrowed: &mut Option<&[u8]>) -> Result<(), SseError> {
         match borrowed.take() {
             Some(line) => self.append(line),

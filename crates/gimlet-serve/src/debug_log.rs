@@ -1,4 +1,4 @@
-//! The debug log: every event of a session as one line in a file, for finding out what happened and when.
+//! The debug log: one line per session event in a file, for diagnosing what happened and when.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use gimlet_proto::{AgentPath, Event, EventBody, EventReader};
 
 use crate::sanitise;
 
-/// Which kinds of lines are wanted.
+/// Filter for the kinds of lines to log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogFilter {
     only: Vec<String>,
@@ -16,7 +16,7 @@ pub struct LogFilter {
 }
 
 impl LogFilter {
-    /// Reads `api,tool` or `!tool`; empty means everything.
+    /// Parses `api,tool` or `!tool`; an empty text selects everything.
     pub fn parse(text: &str) -> Self {
         let mut filter = Self::default();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
@@ -34,11 +34,11 @@ impl LogFilter {
     }
 }
 
-/// Takes what looks like a secret out of a text.
+/// Function that masks likely secrets in a text.
 pub type SecretMask = fn(&str) -> Cow<'_, str>;
 
-/// Writes events until the session closes, without what `mask` takes out: people attach logs to reports. Write errors
-/// end the log, never the session.
+/// Writes events until the session closes, masking secrets with `mask` because users attach logs to bug reports. A
+/// write error ends the log, never the session.
 pub async fn write_log(
     mut events: EventReader,
     filter: LogFilter,
@@ -59,20 +59,21 @@ pub async fn write_log(
     Ok(())
 }
 
-/// What the prompt cache did for each conversation so far.
+/// Prompt cache totals of each conversation so far.
 #[derive(Default)]
 struct AgentCacheTotals(HashMap<AgentPath, CacheTotals>);
 
 #[derive(Default)]
 struct CacheTotals {
     message: String,
-    /// Tokens read from the cache, and all tokens sent, since the first request.
+    /// Tokens read from the cache since the first request.
     read: u64,
+    /// All tokens sent since the first request.
     sent: u64,
 }
 
 impl AgentCacheTotals {
-    /// A line for each reply, when its first block arrives: what of its prompt was cached.
+    /// Returns a line about the cached part of the prompt when the first block of a reply arrives.
     fn describe_cache_usage(&mut self, event: &Event) -> Option<String> {
         let EventBody::Block(block) = &event.body else { return None };
         let (usage, prompt) = (&block.usage, block.usage.prompt_tokens());

@@ -1,4 +1,4 @@
-//! A session for people's eyes on a plain terminal: words as they come, calls as they run, changes as diffs.
+//! Session output for a plain terminal: text as it streams, calls as they run, changes as diffs.
 
 use std::io::{self, Write};
 
@@ -9,21 +9,21 @@ use gimlet_proto::{
 
 use crate::sanitise;
 
-/// Lines of output or of a diff shown before the rest is counted.
+/// Maximum number of output or diff lines shown; the rest is only counted.
 const MAX_LINES: usize = 14;
 
-/// Whether colour may be used.
+/// Permission to use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColourMode {
     Plain,
     Ansi,
 }
 
-/// Draws events as they come.
+/// Writer that renders events as they arrive.
 pub struct EventWatcher<W> {
     out: W,
     colour: ColourMode,
-    /// The cursor stands inside a line of the model's words.
+    /// True while the cursor is inside a line of model text.
     in_line: bool,
 }
 
@@ -32,7 +32,7 @@ impl<W: Write> EventWatcher<W> {
         Self { out, colour, in_line: false }
     }
 
-    /// A line of gimlet's own, set apart from the session.
+    /// Writes a line from gimlet itself, set apart from the session's output.
     pub fn write_remark(&mut self, text: &str) -> io::Result<()> {
         self.end_line()?;
         let text = self.paint("2", text);
@@ -40,7 +40,7 @@ impl<W: Write> EventWatcher<W> {
         self.out.flush()
     }
 
-    /// A heading of gimlet's own.
+    /// Writes a heading from gimlet itself.
     pub fn write_heading(&mut self, text: &str) -> io::Result<()> {
         self.end_line()?;
         let text = self.paint("1", text);
@@ -48,7 +48,7 @@ impl<W: Write> EventWatcher<W> {
         self.out.flush()
     }
 
-    /// Draws one event.
+    /// Renders one event.
     pub fn write_event(&mut self, event: &Event) -> io::Result<()> {
         match &event.body {
             EventBody::BlockStarted { kind: BlockKind::Text, .. } => {

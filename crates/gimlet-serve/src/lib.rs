@@ -1,7 +1,7 @@
-//! The machine front ends: print mode with its three output formats, and the protocol by which programs drive a session.
+//! Front ends for programs: print mode with its three output formats, and the protocol for driving a session.
 //!
-//! A front end holds a `SessionHandle`, reads the one event stream and writes to the writer it was given. It knows no
-//! tool, decides nothing and never touches the session's state.
+//! A front end holds a `SessionHandle`, reads the event stream and writes to the writer it received. It knows no tool,
+//! makes no decisions and never touches the session's state.
 
 mod debug_log;
 mod event_watcher;

@@ -1,4 +1,4 @@
-//! Writing lines to a consumer that may be slow or gone, on a thread of its own.
+//! Line output on a separate thread, for a consumer that may be slow or gone.
 
 use std::io::{self, Write};
 use std::thread::JoinHandle;
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// Lines waiting for a slow consumer before the front end waits with it.
+/// Maximum number of queued lines; beyond it the front end waits for the consumer.
 const QUEUE: usize = 1_024;
 
-/// The end of an output.
+/// Final state of an output.
 #[derive(Debug)]
 pub enum OutputEnd {
     /// Everything was written.
@@ -46,36 +46,36 @@ impl LineOutput {
                     break;
                 }
             }
-            // The front end may have stopped waiting; the outcome is then of no interest.
+            // The front end may have stopped waiting; the outcome is then irrelevant.
             drop(done_sender.send(end));
         })?;
         Ok(Self { lines, closed, done, thread: Some(thread) })
     }
 
-    /// Queues a line; waits while the consumer is far behind. Says whether the consumer is still there.
+    /// Queues a line, waiting while the queue is full. Returns true if the consumer is still there.
     pub async fn line(&self, line: Vec<u8>) -> bool {
         self.lines.send(line).await.is_ok()
     }
 
-    /// Queues remarks for people, each in a line of its own.
+    /// Queues remarks for the user, one line each.
     pub async fn queue_remarks(&self, remarks: &[String]) {
         for remark in remarks {
-            // It may quote files that somebody else wrote, and it is one line whatever they say.
+            // A remark may quote untrusted files, so it is sanitised and kept on one line.
             let remark = crate::sanitise(remark).replace('\n', " ");
             self.line(format!("gimlet: {remark}\n").into_bytes()).await;
         }
     }
 
-    /// Resolves when the consumer went away.
+    /// Resolves when the consumer has gone away.
     pub async fn gone(&self) {
         let mut closed = self.closed.clone();
         if closed.wait_for(|closed| *closed).await.is_err() {
-            // The thread ended in good order: nobody went away.
+            // The thread ended normally: the consumer did not go away.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Waits until everything is written; with a limit, only so long.
+    /// Waits until everything is written, at most for `limit` if there is one.
     pub async fn finish(mut self, limit: Option<Duration>) -> OutputEnd {
         drop(self.lines);
         let done = match limit {
@@ -85,7 +85,7 @@ impl LineOutput {
         match done {
             Some(Ok(end)) => {
                 if let Some(thread) = self.thread.take() {
-                    // The thread has said its last word; joining cannot take long or fail.
+                    // The thread has already reported its result; joining cannot take long or fail.
                     drop(thread.join());
                 }
                 end

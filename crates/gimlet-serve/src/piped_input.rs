@@ -1,8 +1,8 @@
-//! What is piped in: all of it when it ends, or what came so far when it does not, and the rest in batches.
+//! Piped standard input: all of it if the pipe ends, otherwise what has arrived so far, and the rest in batches.
 //!
-//! Memory is bounded, and a producer that is faster than the model waits in its own `write`, so nothing is dropped. The one
-//! exception is the opening of a pipe that floods: only reading on tells a file that is too large from a pipe that never
-//! ends, and what is read on for that cannot be kept.
+//! Memory is bounded. A producer that is faster than the model blocks in its own `write`, so nothing is dropped. The
+//! one exception is the opening of a flooding pipe: telling a file that is too large from an endless pipe takes further
+//! reading, and the bytes read for that cannot be kept.
 
 use std::io::{self, Read};
 use std::time::Duration;
@@ -11,33 +11,33 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::time::Instant;
 
-/// The most that a finished pipe may hold.
+/// Maximum size of a finished pipe.
 const MAX_INPUT: usize = 10 * 1024 * 1024;
-/// The most that the opening of an endless pipe carries: often it is all there is for a while, and it fits every model.
+/// Maximum size of the opening of an endless pipe. It is often all there is for a while, and it fits every model.
 const MAX_OPENING: usize = 256 * 1024;
-/// The most that one batch after it carries.
+/// Maximum size of each later batch.
 const MAX_BATCH: usize = 64 * 1024;
 
-/// How long lines of a pipe that does not end are collected before they are passed on.
+/// Timeouts for collecting lines from a pipe that does not end.
 #[derive(Clone, Copy, Debug)]
 pub struct InputTimeouts {
-    /// It has been quiet for so long: whoever writes has probably said what belongs together.
+    /// Silence after which the lines collected so far probably belong together.
     pub quiet: Duration,
-    /// So much time has passed since collecting began: a busy log is never quiet, and an alert must not wait for its end.
+    /// Maximum time since collecting began: a busy log is never quiet, and an alert must not wait for its end.
     pub total: Duration,
 }
 
 impl InputTimeouts {
-    /// For the opening. A command that works for a moment should still come whole.
+    /// Timeouts for the opening. The output of a command that runs for a moment should still arrive whole.
     pub const OPENING: Self = Self { quiet: Duration::from_secs(2), total: Duration::from_secs(5) };
-    /// For each batch after it.
+    /// Timeouts for each batch after the opening.
     pub const BATCH: Self = Self { quiet: Duration::from_secs(1), total: Duration::from_secs(5) };
 }
 
 const CHUNK: usize = 64 * 1024;
 const CHUNKS_AHEAD: usize = 4;
 
-/// Why piped input cannot be used.
+/// Reason why piped input cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StdinError {
     #[error("standard input is larger than 10 MB; pass a file's path in the prompt instead")]
@@ -46,32 +46,32 @@ pub enum StdinError {
     Unreadable(io::Error),
 }
 
-/// What a pipe gave at the start.
+/// Input read from a pipe at the start.
 #[derive(Debug, PartialEq, Eq)]
 pub enum InitialInput {
-    /// All there is.
+    /// The whole input.
     Whole(String),
-    /// What came before patience ended; more may follow.
+    /// The input that arrived before the timeout; more may follow.
     Opening(String),
 }
 
-/// A pipe being read.
+/// Pipe that is being read.
 pub struct PipedInput {
     chunks: mpsc::Receiver<io::Result<Vec<u8>>>,
     pending: Vec<u8>,
-    /// Something has come.
+    /// True once any input has arrived.
     has_received: bool,
     ended: bool,
     timeouts: InputTimeouts,
-    /// Since when the lines of the next batch are being collected. Kept here because waiting for a batch may be given up
-    /// and begun again at any time.
+    /// Time when collecting the next batch began. Stored here because waiting for a batch may be cancelled and
+    /// restarted at any time.
     collecting_since: Option<Instant>,
 }
 
 impl PipedInput {
-    /// Starts reading on a thread of its own (a blocked `read` cannot be cancelled, only abandoned).
+    /// Starts reading on a separate thread (a blocked `read` cannot be cancelled, only abandoned).
     ///
-    /// `patience` is for the batches after the opening.
+    /// `patience` applies to the batches after the opening.
     pub fn start(mut source: impl Read + Send + 'static, patience: InputTimeouts) -> io::Result<Self> {
         let (sender, chunks) = mpsc::channel(CHUNKS_AHEAD);
         std::thread::Builder::new().name("stdin".to_owned()).stack_size(128 * 1024).spawn(move || {
@@ -102,14 +102,14 @@ impl PipedInput {
         })
     }
 
-    /// Whether anything comes so soon; what came is kept.
+    /// Returns true if any input arrives within the given time; the input is kept.
     pub async fn has_input_within(&mut self, within: Duration) -> bool {
         let ChunkWait::Chunk(Ok(chunk)) = self.next_chunk(within, Instant::now() + within).await else { return false };
         self.push_chunk(chunk);
         true
     }
 
-    /// Reads a pipe that has to end, to its end.
+    /// Reads a pipe that must end, to its end.
     pub async fn read_to_end(&mut self) -> Result<String, StdinError> {
         while let Some(chunk) = self.chunks.recv().await {
             self.push_chunk(chunk.map_err(StdinError::Unreadable)?);
@@ -120,8 +120,8 @@ impl PipedInput {
         Ok(self.take_rest())
     }
 
-    /// Reads to the end or until patience ends. Whether more than [`MAX_INPUT`] is a file that is too large or a pipe without
-    /// an end is known only then.
+    /// Reads to the end or until a timeout. Only then is it known if more than [`MAX_INPUT`] is a file that is too
+    /// large or an endless pipe.
     pub async fn read_opening(&mut self, patience: InputTimeouts) -> Result<InitialInput, StdinError> {
         let deadline = Instant::now() + patience.total;
         let mut flood: Option<FloodedInput> = None;
@@ -146,7 +146,7 @@ impl PipedInput {
         }))
     }
 
-    /// The next batch of lines: what came until patience ended. `None` at the end of the pipe.
+    /// Returns the next batch of lines, collected until a timeout, or `None` at the end of the pipe.
     pub async fn next_batch(&mut self) -> Option<String> {
         loop {
             if self.pending.len() >= MAX_BATCH {
@@ -164,7 +164,7 @@ impl PipedInput {
             };
             match waited {
                 ChunkWait::Chunk(Ok(chunk)) => self.push_chunk(chunk),
-                // A pipe that breaks has ended; what it gave is kept.
+                // A broken pipe has ended; the input read so far is kept.
                 ChunkWait::Chunk(Err(_)) | ChunkWait::Ended => self.ended = true,
                 ChunkWait::TimedOut => return Some(self.take_lines(MAX_BATCH)),
             }
@@ -173,7 +173,7 @@ impl PipedInput {
 
     async fn next_chunk(&mut self, quiet: Duration, deadline: Instant) -> ChunkWait {
         let now = Instant::now();
-        // A pipe that always has something would win against any timer.
+        // A pipe that always has data would win against any timer.
         if now >= deadline {
             return ChunkWait::TimedOut;
         }
@@ -183,8 +183,8 @@ impl PipedInput {
         }
     }
 
-    /// Whether there is nothing to wait for: everything was taken and nothing can follow, or the pipe has been open and
-    /// silent all along, as when a program starts gimlet and never thinks of its input.
+    /// Returns true if there is nothing to wait for: all input was taken and none can follow, or the pipe has been open
+    /// and silent all along, as when a program starts gimlet and ignores its input.
     pub fn is_finished(&mut self) -> bool {
         if !self.has_received && !self.ended {
             match self.chunks.try_recv() {
@@ -201,7 +201,7 @@ impl PipedInput {
         self.pending.extend(chunk);
     }
 
-    /// Takes everything; nothing can follow.
+    /// Takes all remaining input; nothing can follow.
     fn take_rest(&mut self) -> String {
         self.ended = true;
         let rest = std::mem::take(&mut self.pending);
@@ -222,16 +222,16 @@ impl PipedInput {
     }
 }
 
-/// What waiting for the pipe came to.
+/// Result of waiting for the pipe.
 enum ChunkWait {
     Chunk(io::Result<Vec<u8>>),
     Ended,
-    /// Patience ended.
+    /// The timeout was reached.
     TimedOut,
 }
 
-/// A pipe that gave more than fits while it was still unknown whether it ends: its beginning, its latest, and how much
-/// came between.
+/// Pipe that delivered more than fits before its end was known: its beginning, its latest bytes, and the number of
+/// bytes omitted between them.
 struct FloodedInput {
     head: Vec<u8>,
     tail: Vec<u8>,
@@ -251,7 +251,7 @@ impl FloodedInput {
 
     fn push_chunk(&mut self, chunk: &[u8]) {
         self.tail.extend_from_slice(chunk);
-        // Twice the part, so that not every chunk moves the bytes that stay.
+        // Twice the part, so that not every chunk moves the retained bytes.
         if self.tail.len() > 2 * Self::PART {
             self.drop_oldest(self.tail.len() - Self::PART);
         }
@@ -261,7 +261,8 @@ impl FloodedInput {
         self.left_out += self.tail.drain(..count).count();
     }
 
-    /// Beginning and latest lines, with a word about what is not there. A line that is still being written goes to `pending`.
+    /// Returns the beginning and the latest lines with a note about the omitted part. An incomplete last line goes to
+    /// `pending`.
     fn into_opening(mut self, pending: &mut Vec<u8>) -> String {
         let newline = |byte: &u8| *byte == b'\n';
         if let Some(last) = self.tail.iter().rposition(newline) {
@@ -295,7 +296,7 @@ mod tests {
         Duration::from_millis(count)
     }
 
-    /// What never ends and is never quiet, like `yes`.
+    /// Reader that never ends and is never quiet, like `yes`.
     struct EndlessReader;
 
     impl Read for EndlessReader {
@@ -345,7 +346,7 @@ mod tests {
         let (mut writer, reader) = UnixStream::pair().unwrap();
         let mut input = PipedInput::start(reader, input_timeouts(LONG, millis(30))).unwrap();
         let busy = std::thread::spawn(move || {
-            // Until nobody reads any more.
+            // Until the reader is gone.
             for line in 0.. {
                 if writeln!(writer, "line {line}").is_err() {
                     return;
@@ -387,7 +388,7 @@ mod tests {
     #[tokio::test]
     async fn a_flood_begins_a_turn_with_its_first_and_latest_lines_and_says_what_is_missing() {
         let mut input = PipedInput::start(EndlessReader, InputTimeouts::BATCH).unwrap();
-        // So long that the flood is above the limit on any machine: the time begins when it is.
+        // Long enough for the flood to exceed the limit on any machine: the time starts once it has.
         while input.pending.len() <= MAX_INPUT {
             let chunk = input.chunks.recv().await.unwrap().unwrap();
             input.push_chunk(chunk);

@@ -16,51 +16,51 @@ use crate::piped_input::PipedInput;
 use crate::sanitise;
 use crate::wire::{self, InitFacts, WireConsumer, WireEncoder, WireOptions};
 
-/// How long the reader of remarks may take for the rest of them. The answer itself waits for its reader, as it does in
-/// every program that writes to a pipe: someone may be reading it page by page.
+/// Timeout for draining the remarks. The answer itself waits for its reader, as in every program that writes to a pipe:
+/// it may be read page by page.
 pub(crate) const DRAIN: Duration = Duration::from_secs(30);
 
-/// How the answer is printed.
+/// Output format of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrintFormat {
     /// The final text.
     Text,
     /// One result object.
     Json,
-    /// One object a line, as it happens.
+    /// One JSON object per line, as events happen.
     StreamJson,
 }
 
-/// What print mode runs with.
+/// Inputs of print mode.
 pub struct PrintJob {
     pub format: PrintFormat,
     pub verbose: bool,
     pub partial: bool,
-    /// Show what subagents say, besides what they do.
+    /// Shows the text of subagents besides their actions.
     pub subagent_text: bool,
-    /// The session can be gone on with later.
+    /// True if the session can be resumed later.
     pub is_saved: bool,
-    /// What programs are told about the session.
+    /// Facts about the session that programs receive.
     pub init_facts: InitFacts,
     /// The first prompt, complete.
     pub prompt: SubmittedPrompt,
-    /// More may come from here.
+    /// Source of further input.
     pub input: Option<PipedInput>,
-    /// For the answer.
+    /// Output for the answer.
     pub out: LineOutput,
-    /// For remarks.
+    /// Output for remarks.
     pub notes: LineOutput,
     /// One message per request to stop the turn.
     pub interrupts: mpsc::UnboundedReceiver<()>,
 }
 
-/// How it went; the binary turns this into an exit code.
+/// Outcome of print mode; the binary turns it into an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrintEnd {
     Success,
     Failure,
     Interrupted,
-    /// Nobody reads the output any more.
+    /// The reader of the output has gone away.
     OutputClosed,
 }
 
@@ -166,7 +166,7 @@ async fn run_event_loop(
                 };
                 printer.print_event(&event).await;
                 if matches!(&event.body, EventBody::TurnEnded(report) if is_session_exhausted(&report.end)) {
-                    // Reading on would swallow lines that nobody will see.
+                    // Reading on would consume lines that no turn will see.
                     input = None;
                 }
                 if matches!(event.body, EventBody::TurnEnded(_)) && input.as_mut().is_none_or(PipedInput::is_finished) {
@@ -177,7 +177,7 @@ async fn run_event_loop(
                 match batch {
                     Some(text) => {
                         busy = true;
-                        // Piped lines are data, in every batch: the person's words are in the first prompt.
+                        // Piped lines are data in every batch: the user's own words are in the first prompt.
                         send_prompt(handle, &enclose_in_tag("stdin", text.trim_end()));
                     }
                     None => {
@@ -191,7 +191,7 @@ async fn run_event_loop(
     if printer.failed { PrintEnd::Failure } else { PrintEnd::Success }
 }
 
-/// Whether whatever comes next would be refused as well.
+/// Returns true if every further prompt would be refused as well.
 fn is_session_exhausted(end: &TurnEnd) -> bool {
     matches!(end, TurnEnd::PromptUnusable { .. } | TurnEnd::Budget(_))
 }
@@ -209,17 +209,17 @@ struct EventPrinter {
     wire: WireEncoder,
     out: LineOutput,
     notes: LineOutput,
-    /// Every line so far, for the verbose JSON array.
+    /// All lines so far, for the verbose JSON array.
     collected: Vec<String>,
-    /// Words of the model that may turn out to be the answer itself, which is printed anyway.
+    /// Model text that may turn out to be the answer itself, which is printed anyway.
     held_note: Option<String>,
-    /// The person was told how to stop retries.
+    /// True once the user was informed how to stop retries.
     retried: bool,
-    /// There will be something to resume.
+    /// True if there will be a session to resume.
     saved: bool,
-    /// The model has said or the person has stopped something: more than the prompt would be lost.
+    /// True once the model has replied or the user has stopped something: more than the prompt would be lost.
     has_begun: bool,
-    /// The last turn did not reach its end.
+    /// True if the last turn did not complete.
     unfinished: bool,
     failed: bool,
     interrupted: bool,
@@ -236,9 +236,9 @@ impl EventPrinter {
             PrintFormat::Json if self.verbose => self.collected.extend(self.wire.encode_event(event)),
             PrintFormat::Json | PrintFormat::Text => {}
         }
-        // What subagents say is said to whoever sent them.
+        // The text of subagents is addressed to the agent that started them.
         let is_remark = !matches!(event.body, EventBody::Block(_)) || event.agent.parent_tool_use().is_none();
-        // What may not follow the last result must still be said somewhere.
+        // Important notices that may not follow the last result must still be reported.
         let is_pressing = |notice: &Notice| matches!(notice.level, NoticeLevel::Warning | NoticeLevel::Error);
         let is_dropped =
             || self.wire.is_muted() && matches!(&event.body, EventBody::Notice(notice) if is_pressing(notice));
@@ -256,7 +256,7 @@ impl EventPrinter {
                 }
             };
             if let Some(text) = held {
-                // Remarks are a courtesy; nobody reading them is no reason to stop.
+                // Remarks are optional; a missing reader is no reason to stop.
                 self.notes.line(format!("{}\n", sanitise(&text)).into_bytes()).await;
             }
         }
@@ -266,10 +266,10 @@ impl EventPrinter {
                 self.finish_turn(event, report).await;
             }
             EventBody::Block(block) => self.has_begun |= block.error.is_none(),
-            // The answer is printed all the same, but a script must learn that not all is well.
+            // The answer is still printed, but a script must learn about the error.
             EventBody::Notice(notice) if notice.level == NoticeLevel::Error => {
                 self.failed = true;
-                // The one error that is no turn's: the record cannot be written.
+                // The only error that belongs to no turn: the transcript cannot be written.
                 self.saved = false;
             }
             _ => {}
@@ -300,12 +300,12 @@ impl EventPrinter {
 
     async fn write_line(&self, mut line: String) {
         line.push('\n');
-        // A consumer that went away is noticed by `gone`.
+        // A consumer that went away is detected by `gone`.
         self.out.line(line.into_bytes()).await;
     }
 }
 
-/// What text output says at the end of a turn.
+/// Returns the text output at the end of a turn.
 fn final_text(report: &TurnReport) -> String {
     match &report.end {
         TurnEnd::Completed

@@ -1,7 +1,7 @@
-//! The protocol by which a program (the host) drives a session: its lines in, ours out, requests in both directions.
+//! The protocol by which a program (the host) drives a session: lines in both directions, requests in both directions.
 //!
-//! One loop owns the output, so that lines keep their order: what a session published before it asked something is
-//! written before the question. The loop never waits for the host or the session; it only passes on.
+//! One loop owns the output, so that lines keep their order: events published before a question are written before the
+//! question. The loop never waits for the host or the session; it only forwards.
 
 mod control_frames;
 mod control_requests;
@@ -36,11 +36,11 @@ pub use mirror::{MirrorFeed, TranscriptMirror, mirror_channel};
 pub use prompt_lifecycle::CAPABILITY as LIFECYCLE_CAPABILITY;
 pub use session_state::StateAudience;
 
-/// What the protocol runs with.
+/// Inputs of the protocol.
 pub struct SdkJob {
-    /// Read before the session was opened.
+    /// Line that was read before the session was opened.
     pub first: Option<Result<HostLine, HostLineError>>,
-    /// What it asked for if it was a greeting; the session was opened with that.
+    /// Contents of that line if it was an initialize request; the session was opened with it.
     pub initialize: Option<InitializeRequest>,
     pub lines: HostLines,
     pub host: HostDriver,
@@ -51,43 +51,43 @@ pub struct SdkJob {
     pub partial: bool,
     pub replay_prompts: bool,
     pub hook_events: bool,
-    /// What subagents say and think, besides what they do.
+    /// Includes the text and thinking of subagents besides their actions.
     pub subagent_text: bool,
     pub state_audience: StateAudience,
     pub responder: PermissionResponder,
     pub mirror: Option<MirrorFeed>,
-    /// How long subagents may go on after the host's last line; `None` for as long as they take.
+    /// Maximum time that subagents may run after the host's last line; `None` for no limit.
     pub agent_timeout: Option<Duration>,
-    /// For the protocol.
+    /// Output for the protocol.
     pub out: LineOutput,
-    /// For remarks.
+    /// Output for remarks.
     pub notes: LineOutput,
     /// One message per request to stop.
     pub interrupts: mpsc::UnboundedReceiver<()>,
 }
 
-/// Who answers permission questions.
+/// Responder for permission questions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PermissionResponder {
     Unattended,
-    /// The host, through requests of its own kind.
+    /// The host, through control requests.
     Host,
     /// A tool of a server, by its full name.
     Tool(String),
 }
 
-/// How it went; the binary turns this into an exit code.
+/// Outcome of the protocol; the binary turns it into an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SdkEnd {
     Success,
     /// The last turn failed, or the host broke the protocol.
     Failure,
     Interrupted,
-    /// Nobody reads the output any more.
+    /// The reader of the output has gone away.
     OutputClosed,
 }
 
-/// The answer to a greeting that no session can be opened for.
+/// Returns the error answer to an initialize request for which no session can be opened.
 pub fn refuse_initialize(greeting: &HostLine, problem: String) -> String {
     truncate::truncate_answer(&greeting.get("request_id").unwrap_or_default(), Err(problem))
 }

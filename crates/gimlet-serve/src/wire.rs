@@ -1,7 +1,6 @@
-//! The public wire: events as stream-json lines. Someone else's contract, kept in one place.
+//! The public wire format: events as stream-json lines. It is an external contract, kept in one place.
 //!
-//! Members that programs rely on are written in the order and with the names that the reference uses; whatever carries
-//! a block carries its exact bytes.
+//! Members that programs rely on have the order and names of the reference; blocks are carried byte for byte.
 
 mod hook_lines;
 mod result_line;
@@ -23,40 +22,40 @@ pub(crate) use result_line::{
 };
 use task_lines::TaskLines;
 
-/// Which of the optional lines a consumer asked for.
+/// Optional lines that a consumer requested.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WireOptions {
     pub(crate) partial: bool,
     pub(crate) replay_prompts: bool,
-    /// Every run of a hook, not only those that open a session.
+    /// Includes every hook run, not only those that open a session.
     pub(crate) hook_events: bool,
-    /// What subagents say and think, besides what they do.
+    /// Includes the text and thinking of subagents besides their actions.
     pub(crate) subagent_text: bool,
 }
 
-/// Who reads, and what they make of lines behind a result.
+/// Kind of reader, which decides the lines that may follow a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WireConsumer {
-    /// A program that keeps its side open until every subagent that it was told of has ended.
+    /// A program that keeps its side open until every announced subagent has ended.
     TracksAgents,
-    /// A program that has said its last line: it waits for nothing but the end.
+    /// A program that has sent its last line and waits only for the end.
     HasLeft,
-    /// Whoever reads what is printed: the result is the last line.
+    /// Reader of printed output: the result is the last line.
     ReadsOutput,
 }
 
-/// What programs are told about the session in front of every turn, beyond the turn's own configuration.
+/// Facts about the session that precede every turn, beyond the turn's own configuration.
 #[derive(Clone, Debug)]
 pub struct InitFacts {
-    /// As settings name it, whether there is such a style or not.
+    /// Output style as named in the settings, even if it does not exist.
     pub output_style: String,
     pub slash_commands: Vec<String>,
     pub betas: Vec<String>,
-    /// Parts of the protocol that programs may rely on.
+    /// Protocol features that programs may rely on.
     pub capabilities: Vec<&'static str>,
-    /// What of the sandbox that settings ask for cannot be had.
+    /// Part of the requested sandbox that is unavailable.
     pub sandbox_missing: Option<String>,
-    /// Flags that name plugins: there are none yet, and each of them brings none.
+    /// Flags that name plugins. Plugins are not supported yet, so none is loaded.
     pub plugin_flags: Vec<String>,
 }
 
@@ -73,19 +72,19 @@ impl Default for InitFacts {
     }
 }
 
-/// The wire towards one consumer.
+/// Encoder of the wire format for one consumer.
 pub(crate) struct WireEncoder {
     options: WireOptions,
     consumer: WireConsumer,
     init_facts: InitFacts,
-    /// The blocks of replies under way, each with its agent: they may still be taken back.
+    /// Blocks of replies in progress, each with its agent: they may still be retracted.
     shown_blocks: Vec<(AgentPath, EntryId)>,
     tasks: TaskLines,
-    /// Calls of subagents that were shown and whose results were not.
+    /// Subagent calls that were shown and whose results were not.
     unanswered_calls: HashSet<ToolUseId>,
-    /// An error result was written; programs would take whatever follows it for a turn that went well.
+    /// True once an error result was written; programs would take any line after it for a successful turn.
     has_failed: bool,
-    /// A result was written, and no turn has begun since.
+    /// True if a result was written and no turn has begun since.
     between_turns: bool,
 }
 
@@ -103,61 +102,61 @@ impl WireEncoder {
         }
     }
 
-    /// The program has said its last line.
+    /// Records that the program has sent its last line.
     pub(crate) fn mark_host_left(&mut self) {
         self.consumer = WireConsumer::HasLeft;
     }
 
-    /// Nothing may follow the last result.
+    /// Returns true if nothing may follow the last result.
     pub(crate) fn is_muted(&self) -> bool {
         self.has_failed || (self.between_turns && self.consumer == WireConsumer::ReadsOutput)
     }
 
-    /// What runs in the background now, for a program that comes back; nothing behind an error.
+    /// Renders the running background tasks for a program that reconnects; `None` after an error.
     pub(crate) fn background_tasks_line(&self, session: &SessionId) -> Option<String> {
         (!self.has_failed).then(|| self.tasks.background_tasks_line(session))
     }
 
-    /// From now on also what subagents say and think.
+    /// Includes the text and thinking of subagents from now on.
     pub(crate) fn enable_subagent_text(&mut self) {
         self.options.subagent_text = true;
     }
 
-    /// The style that settings name from now on.
+    /// Sets the output style named by the settings.
     pub(crate) fn set_output_style(&mut self, style: &str) {
         style.clone_into(&mut self.init_facts.output_style);
     }
 
-    /// Another session takes the place of the last.
+    /// Replaces the facts when another session takes the place of the last.
     pub(crate) fn set_init_facts(&mut self, face: InitFacts) {
         self.init_facts = face;
     }
 
-    /// The last turn ended with an error.
+    /// Returns true if the last turn ended with an error.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
     }
 
-    /// A turn without the model has ended.
+    /// Records the outcome of a turn without the model.
     pub(crate) fn set_failed(&mut self, badly: bool) {
         self.has_failed = badly;
     }
 
-    /// Another conversation, or a turn without the model: what was shown before is not to be taken back any more.
+    /// Forgets shown blocks at a new conversation or a turn without the model: they can no longer be retracted.
     pub(crate) fn reset_turn(&mut self) {
         self.shown_blocks.clear();
         self.has_failed = false;
         self.between_turns = false;
     }
 
-    /// What a turn begins with: its own line, then what ended in the silence before it.
+    /// Returns the lines that open a turn: its own line, then the held lines about work that ended before it.
     pub(crate) fn opening_lines(&mut self, session: &SessionId, opened: &TurnSetup) -> Vec<String> {
         let mut lines = vec![self.init_line(session, opened)];
         lines.extend(self.tasks.take_held_lines(session));
         lines
     }
 
-    /// Renders an event; nothing for events that this wire does not carry.
+    /// Renders an event; returns no lines for events that this format does not carry.
     pub(crate) fn encode_event(&mut self, event: &Event) -> Vec<String> {
         match &event.body {
             EventBody::TurnStarting(opened) => {
@@ -199,8 +198,8 @@ impl WireEncoder {
         event_line(event, self.options)
     }
 
-    /// Whoever was shown a call of a subagent that goes on behind a result is shown what came of it, and nobody else. Where
-    /// nothing may follow the result, it waits for the next turn.
+    /// Renders the result of a subagent call after a turn's result, only if the call was shown. Where nothing may
+    /// follow the result, it waits for the next turn.
     fn subagent_result_lines(&mut self, event: &Event, finished: &StoredToolResult) -> Vec<String> {
         if !self.unanswered_calls.remove(&finished.call) {
             return Vec::new();
@@ -213,7 +212,7 @@ impl WireEncoder {
         vec![line]
     }
 
-    /// Takes back what was shown of a reply. Without partial messages there may be nothing to take back.
+    /// Renders the retraction of a reply. Without partial messages there may be nothing to retract.
     fn retraction_line(&mut self, event: &Event) -> Option<String> {
         let (gone, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.shown_blocks).into_iter().partition(|(agent, _)| *agent == event.agent);
@@ -225,7 +224,7 @@ impl WireEncoder {
         Some(system_event_line(event, "reply_discarded", json!({"discarded_uuids": uuids})))
     }
 
-    /// The line in front of a turn.
+    /// Renders the line that precedes a turn.
     fn init_line(&self, session: &SessionId, opened: &TurnSetup) -> String {
         let mut line = json!({
             "type": "system",
@@ -276,7 +275,7 @@ impl WireEncoder {
     }
 }
 
-/// The public word for who refused a call. That nobody could be asked has none.
+/// Returns the public name for the origin of a denial; there is none for "unattended".
 fn reason_type(origin: &str) -> &str {
     match origin {
         "unattended" => "other",
@@ -284,7 +283,8 @@ fn reason_type(origin: &str) -> &str {
     }
 }
 
-/// Of a subagent, programs get what it does; what it says only if they asked for it, and its streams never.
+/// Returns true if the event is carried. Of a subagent, programs receive its actions, its text only on request, and its
+/// streams never.
 fn is_carried(event: &Event, lines: WireOptions) -> bool {
     if event.agent.parent_tool_use().is_none() {
         return true;
@@ -313,15 +313,15 @@ fn event_line(event: &Event, lines: WireOptions) -> Option<String> {
         EventBody::ModeChanged(mode) => {
             Some(system_event_line(event, "status", json!({"status": null, "permissionMode": mode})))
         }
-        // The caller takes those that need to know more than the event.
+        // Rendered by the caller, because they need more than the event.
         EventBody::TurnStarting(_)
         | EventBody::TurnEnded(_)
         | EventBody::ReplyDiscarded
         | EventBody::Task(_)
         | EventBody::Denied(_) => None,
-        // What programs are told of limits is another thing: whether the plan allows more.
+        // The public rate limit line is different: it states if the plan allows more.
         EventBody::RateLimits(_) | EventBody::CacheBreak(_) | EventBody::ReplyAnomalies(_) => None,
-        // Only hosts that gave their prompts ids are told, and those in lines of their own.
+        // Only hosts that gave their prompts ids receive these, in lines of their own.
         EventBody::PromptOutcome { .. } => None,
         EventBody::BlockStarted { .. }
         | EventBody::Delta(_)
@@ -339,7 +339,7 @@ fn parent_tool_use(event: &Event) -> Value {
     event.agent.parent_tool_use().map_or(Value::Null, |id| json!(id))
 }
 
-/// A `system` line: its own members between the type and the ids.
+/// Renders a `system` line: its own members between the type and the ids.
 fn system_event_line(event: &Event, subtype: &str, members: Value) -> String {
     system_line(&event.session, subtype, members)
 }
@@ -420,7 +420,7 @@ fn assistant_line(event: &Event, block: &AssistantBlock) -> String {
     line
 }
 
-/// The block's own bytes; a thinking block without a signature gets the empty one that programs expect.
+/// Returns the block's own bytes; a thinking block without a signature gets the empty one that programs expect.
 fn visible_block(block: &AssistantBlock) -> String {
     let json = block.block.json();
     let unsigned = block.block.kind() == BlockKind::Thinking && !json.contains("\"signature\"");
@@ -430,7 +430,7 @@ fn visible_block(block: &AssistantBlock) -> String {
     }
 }
 
-/// Tokens as messages tell them.
+/// Renders token counts in the form of messages.
 pub(crate) fn render_message_usage(usage: &TokenUsage) -> Value {
     json!({
         "input_tokens": usage.input_tokens,
@@ -452,7 +452,7 @@ fn tool_result_line(event: &Event, finished: &StoredToolResult) -> String {
     )
 }
 
-/// Only the runtime's own sign of life is public; what a tool says of its progress is for people.
+/// Renders the runtime's heartbeat, the only public progress; a tool's own progress messages are for the user.
 fn heartbeat_line(event: &Event, tool: &ToolCallView) -> Option<String> {
     let ToolCallPhase::Progress { text, elapsed_ms } = &tool.phase else { return None };
     text.is_empty().then(|| {

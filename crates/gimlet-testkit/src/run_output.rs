@@ -1,8 +1,8 @@
-//! What a run of the binary left: its output, parsed when asked.
+//! Output of a run of the binary, parsed on request.
 
 use serde_json::Value;
 
-/// A finished run.
+/// Output and exit code of a finished run.
 #[derive(Debug)]
 pub struct RunOutput {
     pub stdout: String,
@@ -12,7 +12,7 @@ pub struct RunOutput {
 }
 
 impl RunOutput {
-    /// Stdout as stream-json lines. Panics on a line that is not JSON: nothing else may be printed.
+    /// Parses stdout as stream-json lines. Panics on a line that is not JSON: nothing else may be printed.
     pub fn lines(&self) -> Vec<Value> {
         self.stdout
             .lines()
@@ -20,18 +20,18 @@ impl RunOutput {
             .collect()
     }
 
-    /// Stdout as one JSON value.
+    /// Parses stdout as one JSON value.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error} in {:?}", self.stdout))
     }
 
-    /// The `result` line of stream-json output.
+    /// Returns the `result` line of stream-json output.
     pub fn result(&self) -> Value {
         let last = self.lines().into_iter().rev().find(|line| line["type"] == "result");
         last.unwrap_or_else(|| panic!("no result in {}\n{}", self.stdout, self.stderr))
     }
 
-    /// Checks the exit code; shows everything when it is another.
+    /// Checks the exit code; panics with the whole output if it differs.
     #[track_caller]
     pub fn expect_code(&self, code: i32) -> &Self {
         assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);

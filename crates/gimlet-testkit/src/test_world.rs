@@ -13,10 +13,10 @@ use tempfile::TempDir;
 
 use crate::run_output::RunOutput;
 
-/// No run takes longer than this; one that does is stuck.
+/// Maximum duration of a run; a longer one is stuck.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A home and a project of their own.
+/// Scratch home and project.
 pub struct TestWorld {
     _root: TempDir,
     pub home: PathBuf,
@@ -25,7 +25,7 @@ pub struct TestWorld {
 }
 
 impl TestWorld {
-    /// A fresh world for this binary (`env!("CARGO_BIN_EXE_gimlet")` in the caller).
+    /// Creates a fresh world for this binary (`env!("CARGO_BIN_EXE_gimlet")` in the caller).
     pub fn new(binary: &str) -> Self {
         let root = tempfile::tempdir().expect("a temporary folder");
         let base = root.path().canonicalize().expect("a real path");
@@ -35,7 +35,7 @@ impl TestWorld {
         Self { _root: root, home, project, binary: PathBuf::from(binary) }
     }
 
-    /// Another world in which some lines of shell run before the binary, in the same process.
+    /// Creates another world in which shell lines run before the binary, in its process.
     pub fn with_shell_prelude(&self, shell: &str) -> Self {
         let script = self.file("before.sh", format!("#!/bin/bash\n{shell}\nexec '{}' \"$@\"\n", self.binary.display()));
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("an executable script");
@@ -55,17 +55,17 @@ impl TestWorld {
         std::fs::read_to_string(self.project.join(path)).expect("a readable file")
     }
 
-    /// The path of a project file as text, for tool inputs.
+    /// Returns the path of a project file as text, for tool inputs.
     pub fn path(&self, path: &str) -> String {
         self.project.join(path).to_string_lossy().into_owned()
     }
 
-    /// A run of the binary against this model.
+    /// Prepares a run of the binary against this model.
     pub fn run(&self, model: &ScriptServer) -> RunBuilder<'_> {
         self.run_at(&model.url())
     }
 
-    /// A run of the binary against whatever answers at `url`.
+    /// Prepares a run of the binary against the server at `url`.
     #[allow(clippy::disallowed_methods, reason = "programs of this machine are found where it has them")]
     pub fn run_at(&self, url: &str) -> RunBuilder<'_> {
         let env = [
@@ -86,7 +86,7 @@ impl TestWorld {
         }
     }
 
-    /// Every transcript of this world, oldest first.
+    /// Returns every transcript of this world, oldest first.
     pub fn transcripts(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         collect_transcripts(&self.home.join(".claude/projects"), &mut found);
@@ -94,7 +94,7 @@ impl TestWorld {
         found
     }
 
-    /// The entries of the only transcript.
+    /// Returns the entries of the only transcript.
     pub fn transcript_entries(&self) -> Vec<Value> {
         let transcripts = self.transcripts();
         assert_eq!(transcripts.len(), 1, "{transcripts:?}");
@@ -102,7 +102,7 @@ impl TestWorld {
     }
 }
 
-/// The parsed lines of a transcript.
+/// Returns the parsed lines of a transcript.
 pub fn entries_of(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).expect("a transcript");
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -119,8 +119,8 @@ fn collect_transcripts(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether requests of a run in this environment stay on this machine: they go to its loopback, by way of a proxy there,
-/// or have no credential and are not sent.
+/// Returns true if requests of a run in this environment stay on this machine: they go to its loopback or through a
+/// proxy there, or have no credential and are not sent.
 fn is_loopback_only(env: &BTreeMap<String, String>) -> bool {
     let is_local = |name: &str| {
         let host = env.get(name).and_then(|url| url.split_once("://")).map(|(_, host)| host).unwrap_or_default();
@@ -132,7 +132,7 @@ fn is_loopback_only(env: &BTreeMap<String, String>) -> bool {
     !is_web || !has_key || is_local("ANTHROPIC_BASE_URL") || proxies.iter().any(|name| is_local(name))
 }
 
-/// One run, being described.
+/// Builder of one run.
 pub struct RunBuilder<'a> {
     world: &'a TestWorld,
     args: Vec<String>,
@@ -168,7 +168,7 @@ impl RunBuilder<'_> {
         self
     }
 
-    /// Leaves standard input open after what was given.
+    /// Leaves standard input open after the prepared input.
     pub fn hold_stdin(mut self) -> Self {
         self.hold_stdin = true;
         self
@@ -179,23 +179,23 @@ impl RunBuilder<'_> {
         self
     }
 
-    /// Print mode with stream-json output, everything allowed.
+    /// Selects print mode with stream-json output, everything allowed.
     pub fn stream(self, prompt: &str) -> Self {
         self.args(["-p", "--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions"]).arg(prompt)
     }
 
-    /// Print mode with text output, nothing allowed beyond the defaults.
+    /// Selects print mode with text output, nothing allowed beyond the defaults.
     pub fn print_text(self, prompt: &str) -> Self {
         self.arg("-p").arg(prompt)
     }
 
-    /// Runs to the end without holding up the scripted model, which lives in this runtime.
+    /// Runs to the end without blocking the scripted model, which lives in this runtime.
     pub async fn finish(self) -> RunOutput {
         let mut child = self.start();
         tokio::task::spawn_blocking(move || child.wait_with_output()).await.expect("a finished run")
     }
 
-    /// Starts it and leaves it running.
+    /// Starts the run and leaves it running.
     #[allow(clippy::disallowed_methods, reason = "the harness starts the program under test")]
     pub fn start(self) -> RunningChild {
         assert!(is_loopback_only(&self.env), "a run would send its credential beyond loopback: {:?}", self.env);
@@ -210,20 +210,20 @@ impl RunBuilder<'_> {
             .spawn()
             .expect("the binary starts");
         let mut stdin = child.stdin.take().expect("a pipe");
-        // A program that does not read its input is free to do so.
+        // A program need not read its input.
         drop(stdin.write_all(&self.stdin));
         let stdout = child.stdout.take().map(BufReader::new);
         RunningChild { child, stdin: self.hold_stdin.then_some(stdin), stdout, read: String::new() }
     }
 }
 
-/// A run under way.
+/// Run in progress.
 pub struct RunningChild {
     child: Child,
-    /// Kept open only when asked for.
+    /// Standard input, kept open only on request.
     pub stdin: Option<std::process::ChildStdin>,
     stdout: Option<BufReader<ChildStdout>>,
-    /// What was read of stdout so far.
+    /// Stdout read so far.
     read: String,
 }
 
@@ -232,7 +232,7 @@ impl RunningChild {
         self.child.id()
     }
 
-    /// Reads stdout up to and including the first line with this in it. Blocks; panics when there is none.
+    /// Reads stdout up to and including the first line that contains `part`. Blocks; panics when there is none.
     pub fn read_until(&mut self, part: &str) {
         loop {
             let start = self.read.len();
@@ -245,7 +245,7 @@ impl RunningChild {
         }
     }
 
-    /// Reads stdout line by line from here on, on a thread of its own.
+    /// Reads stdout line by line from here on, on a separate thread.
     pub fn lines(&mut self) -> tokio::sync::mpsc::UnboundedReceiver<String> {
         let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
         let stdout = self.stdout.take().expect("an open stdout");
@@ -259,17 +259,17 @@ impl RunningChild {
         receiver
     }
 
-    /// Stops reading what it prints.
+    /// Closes our end of its stdout.
     pub fn close_stdout(&mut self) {
         self.stdout = None;
     }
 
     pub fn kill(&mut self) {
-        // One that ended by itself needs no killing.
+        // A process that ended by itself need not be killed.
         drop(self.child.kill());
     }
 
-    /// Waits for the end and takes everything it printed. Panics when it hangs.
+    /// Waits for the end and returns the whole output. Panics on a timeout.
     pub fn wait_with_output(&mut self) -> RunOutput {
         let stdout = spawn_pipe_reader(self.stdout.take());
         let stderr = spawn_pipe_reader(self.child.stderr.take());

@@ -1,4 +1,4 @@
-//! Certificates that nobody has heard of, for servers on loopback.
+//! Certificates of untrusted authorities, for servers on loopback.
 
 use std::sync::Arc;
 
@@ -11,16 +11,18 @@ use tokio_rustls::rustls::{ConfigBuilder, RootCertStore, ServerConfig, WantsVeri
 
 const BROKEN: &str = "a certificate for tests can be made";
 
-/// A TLS end that wants to know who calls, and how to be somebody it lets in.
+/// TLS server that requires client certificates, with a client identity that it accepts.
 pub struct MutualTlsServer {
     pub acceptor: TlsAcceptor,
-    /// PEM texts, all of them.
+    /// Certificate of the authority, as PEM.
     pub authority: String,
+    /// Client certificate that the server accepts, as PEM.
     pub client_cert: String,
+    /// Private key of the client certificate, as PEM.
     pub client_key: String,
 }
 
-/// A TLS end for this host that only takes clients with a certificate of its authority.
+/// Creates a TLS server for this host that accepts only clients with a certificate of its authority.
 pub fn mutual_tls_server(host: &str) -> MutualTlsServer {
     let (issuer, authority) = create_authority();
     let key = rcgen::KeyPair::generate().expect(BROKEN);
@@ -37,7 +39,7 @@ pub fn mutual_tls_server(host: &str) -> MutualTlsServer {
     MutualTlsServer { acceptor, authority, client_cert, client_key: key.serialize_pem() }
 }
 
-/// An authority that nobody has heard of, and its certificate as a PEM text.
+/// Creates an untrusted authority and returns it with its certificate as PEM.
 fn create_authority() -> (rcgen::Issuer<'static, rcgen::KeyPair>, String) {
     let mut authority = rcgen::CertificateParams::new(vec![]).expect(BROKEN);
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -66,8 +68,8 @@ fn server_config_builder() -> ConfigBuilder<ServerConfig, WantsVerifier> {
         .expect(BROKEN)
 }
 
-/// A TLS end with a certificate of its own authority for this host, run out or not, that offers these protocols; and the
-/// authority as a PEM text.
+/// Creates a TLS server for this host with a certificate of its own authority, expired or not, that offers these
+/// protocols. Returns it with the authority's certificate as PEM.
 pub fn tls_server(host: &str, expired: bool, protocols: &[&str]) -> (TlsAcceptor, String) {
     let (issuer, pem) = create_authority();
     let (leaf, key) = issue_leaf(host, expired, &issuer);

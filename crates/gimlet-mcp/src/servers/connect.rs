@@ -1,4 +1,4 @@
-//! Greeting servers, and taking over what they list.
+//! Connecting to servers and recording their tool lists.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::server_config::{ServerConfig, ServerKind};
 use crate::tool_listing::{ToolListDiff, describe_unusable_tools};
 use crate::tool_names::all_tool_names;
 
-/// Which servers somebody wants connected.
+/// Servers to connect.
 #[derive(Clone, Copy)]
 pub(super) enum ConnectTarget<'a> {
-    /// A turn begins: all of them. One that let everybody wait before is given a moment.
+    /// All servers, at the start of a turn. One that timed out before gets a short timeout.
     All,
-    /// Beside a turn: all but those that let everybody wait.
+    /// All servers except those that timed out, apart from the start of a turn.
     Quick,
-    /// These.
+    /// The named servers, except those that timed out.
     Named(&'a [&'a str]),
 }
 
@@ -36,7 +36,7 @@ impl ConnectTarget<'_> {
 }
 
 impl McpServers {
-    /// Connects whatever is wanted and not there. One that fails is tried again next time.
+    /// Connects the servers in the target that are not connected. One that fails is retried next time.
     pub(super) async fn connect_servers(&self, wanted: ConnectTarget<'_>) {
         let doors: Vec<Arc<ConnectSlot>> = self
             .lock_entries()
@@ -47,7 +47,7 @@ impl McpServers {
         join_all(doors.iter().map(|door| self.connect_server(door, wanted))).await;
     }
 
-    /// Greets one server, unless somebody else just did or it is taken away.
+    /// Connects one server, unless another task just did or it was removed.
     async fn connect_server(&self, door: &Arc<ConnectSlot>, wanted: ConnectTarget<'_>) {
         let greeting = async {
             let _alone = door.connecting.lock().await;
@@ -100,8 +100,8 @@ impl McpServers {
         }
     }
 
-    /// Asks those for their tools again that said that they have others. Whoever does not answer keeps what they had, and
-    /// is given less time when they say so again.
+    /// Lists the tools of servers that reported changes. A server that does not answer keeps its list and gets a
+    /// shorter timeout the next time.
     pub(super) async fn refresh_changed_tools(&self) {
         let relisted = |entry: &ServerEntry| {
             let connection = entry.connection()?;
@@ -123,13 +123,13 @@ impl McpServers {
         .await;
     }
 
-    /// Takes note of a list that came, and of what is different in it.
+    /// Records a new tool list and its differences from the previous one.
     fn record_listing(&self, entry: &mut ServerEntry) {
         let Some(connection) = entry.connection() else { return };
         let (tools, trouble) = (connection.listed_tools(), connection.take_warnings());
         let name = &entry.name;
         self.warn(trouble.into_iter().map(|trouble| format!("the server '{name}' {trouble}")));
-        // One that kept its list has nothing to say about it.
+        // An unchanged list needs no report.
         if entry.listed.as_ref().is_some_and(|before| Arc::ptr_eq(before, &tools)) {
             return;
         }
@@ -146,7 +146,7 @@ impl McpServers {
         entry.listed = Some(tools);
     }
 
-    /// How a server stands after an attempt: an error says why it is not there.
+    /// Returns an error with the reason if a server is not connected after an attempt.
     pub(super) fn check_connected(&self, server: &str) -> Result<(), String> {
         let entries = self.lock_entries();
         let entry = entries.iter().find(|entry| entry.name == server).ok_or_else(|| unknown_server_message(server))?;

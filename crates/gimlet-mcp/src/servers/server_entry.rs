@@ -1,4 +1,4 @@
-//! What is known about one server of a session.
+//! State of one server of a session.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::driver_channel::ServerInbox;
 use crate::server_config::{ServerConfig, ServerKind};
 use crate::tool_names::{ToolNameTable, tool_name_prefix};
 
-/// How long a server that was silent once may hold up the next turn; each further silence halves it.
+/// Timeout for a server that timed out once, in the next turn; each further timeout halves it.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How often it is halved.
+/// Maximum number of halvings.
 const MOST_HALVES: u32 = 4;
-/// How long a server that said that it has other tools may hold up the next turn; the same holds for it.
+/// Timeout for a server that reported changed tools, in the next turn; each timeout halves it as well.
 const LIST_AGAIN: Duration = Duration::from_secs(5);
 
 pub(super) struct ServerEntry {
@@ -28,15 +28,15 @@ pub(super) struct ServerEntry {
     pub(super) origin: ServerOrigin,
     pub(super) enabled: bool,
     pub(super) state: ServerState,
-    /// Where it is greeted.
+    /// Slot in which it is connected.
     pub(super) connect_slot: Arc<ConnectSlot>,
-    /// How often in a row it did not answer a greeting.
+    /// Number of consecutive connection timeouts.
     pub(super) connect_timeouts: u32,
-    /// How often in a row it said that it has other tools, and did not list them.
+    /// Number of consecutive timeouts of lists that it had announced as changed.
     pub(super) list_timeouts: u32,
-    /// The tools that it listed last, whatever became of it since.
+    /// Most recently listed tools, kept after a disconnection.
     pub(super) listed: Option<Arc<[ListedTool]>>,
-    /// Whoever waits for a server that was taken away waits no longer.
+    /// Cancels the waits for this server when it is removed.
     _gone: DropGuard,
 }
 
@@ -47,13 +47,13 @@ pub(super) enum ServerState {
     Failed(ConnectError),
 }
 
-/// Where one server is greeted: by one at a time, and not for longer than anybody wants it.
+/// Slot for connecting one server: one attempt at a time, cancelled when the server is removed.
 #[derive(Default)]
 pub(super) struct ConnectSlot {
-    /// Held while greeting, so that it is not done twice.
+    /// Held while connecting, so that it is not done twice.
     pub(super) connecting: tokio::sync::Mutex<()>,
     pub(super) removed: CancellationToken,
-    /// Where it can say something while it is greeted.
+    /// Inbox for messages that the server sends while it is being connected.
     inbox: Mutex<Option<Arc<ServerInbox>>>,
 }
 
@@ -88,7 +88,7 @@ impl ServerEntry {
         matches!(&self.state, ServerState::Connected(connection) if !connection.is_closed())
     }
 
-    /// The open connection of a server that may be used.
+    /// Returns the open connection of a server that may be used.
     pub(super) fn connection(&self) -> Option<&Arc<ServerConnection>> {
         match &self.state {
             ServerState::Connected(connection) if self.enabled && !connection.is_closed() => Some(connection),
@@ -96,22 +96,22 @@ impl ServerEntry {
         }
     }
 
-    /// It did not answer when it was greeted last.
+    /// Returns true if the last connection attempt timed out.
     pub(super) fn has_timed_out(&self) -> bool {
         matches!(self.state, ServerState::Failed(ConnectError::TimedOut(_)))
     }
 
-    /// How long it may let others wait, given how it has answered so far.
+    /// Returns the timeout for the next connection attempt, given the previous ones.
     pub(super) fn connect_timeout(&self) -> Duration {
         if self.has_timed_out() { halve_timeout(AGAIN, self.connect_timeouts.saturating_sub(1)) } else { Duration::MAX }
     }
 
-    /// How long a list that it promised is waited for.
+    /// Returns the timeout for a list that the server announced as changed.
     pub(super) fn list_timeout(&self) -> Duration {
         halve_timeout(LIST_AGAIN, self.list_timeouts)
     }
 
-    /// Where it can say something: a server that is just being greeted can, too.
+    /// Returns the inbox of the server; one that is just being connected has one, too.
     pub(super) fn inbox(&self) -> Result<Arc<ServerInbox>, String> {
         let found = match &self.state {
             ServerState::Waiting if self.enabled => self.connect_slot.inbox(),
@@ -120,14 +120,14 @@ impl ServerEntry {
         found.ok_or_else(|| format!("the server '{}' is not connected", self.name))
     }
 
-    /// Somebody wants it now, whatever came of the attempts before.
+    /// Clears earlier failures, because the server is requested explicitly.
     pub(super) fn clear_failure(&mut self) {
         if matches!(self.state, ServerState::Failed(_)) {
             self.state = ServerState::Waiting;
         }
     }
 
-    /// What to say of its tools when they are not there.
+    /// Returns the reason why its tools are missing; `None` if they are not.
     pub(super) fn absence(&self) -> Option<AbsentTools> {
         let name = &self.name;
         let why = match &self.state {
@@ -170,14 +170,14 @@ fn halve_timeout(patience: Duration, times: u32) -> Duration {
     patience / 2_u32.pow(times.min(MOST_HALVES))
 }
 
-/// What the tools of all servers are called.
+/// Assigns the names of the tools of all servers.
 pub(super) fn assign_tool_names(entries: &[ServerEntry]) -> ToolNameTable {
     let tools = |entry: &ServerEntry| entry.connection().map(|connection| connection.tool_names()).unwrap_or_default();
     let servers: Vec<_> = entries.iter().map(|entry| (entry.name.clone(), tools(entry))).collect();
     ToolNameTable::assign(&servers)
 }
 
-/// What every name of theirs means.
+/// Returns the current meaning of every server and tool name.
 pub(super) fn current_identities(entries: &[ServerEntry], names: &ToolNameTable) -> Vec<(String, ToolIdentity)> {
     let mut meant = Vec::new();
     for (entry, connection) in entries.iter().filter_map(|entry| Some((entry, entry.connection()?))) {
@@ -192,7 +192,7 @@ pub(super) fn current_identities(entries: &[ServerEntry], names: &ToolNameTable)
     meant
 }
 
-/// The connected server that has the tool of this full name, and the tool's own name there.
+/// Returns the connected server that has the tool of this full name, and the tool's own name there.
 pub(super) fn find_tool_owner<'a>(
     entries: &'a [ServerEntry],
     names: &ToolNameTable,
@@ -206,7 +206,7 @@ pub(super) fn find_tool_owner<'a>(
     found().ok_or_else(|| format!("no connected server has a tool named '{tool}'"))
 }
 
-/// The open connection of a server.
+/// Returns the open connection of a server.
 pub(super) fn find_connection<'a>(
     entries: &'a [ServerEntry],
     server: &str,

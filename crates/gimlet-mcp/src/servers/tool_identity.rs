@@ -1,18 +1,18 @@
-//! What the names of servers and their tools mean. Whoever allowed something by a name for the session allowed what it
-//! meant then.
+//! Meanings of server and tool names. A permission granted by name for the session covers only what the name meant
+//! then.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use rmcp::model::Tool;
 
-/// How many names are remembered that mean nothing at the moment.
+/// Maximum number of remembered names that mean nothing at the moment.
 const MOST_ABSENT: usize = 10_000;
 
-/// What a name means.
+/// Meaning of a name.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ToolIdentity {
-    /// All tools of the server that is really called so.
+    /// All tools of the server with exactly this name.
     Server(String),
     Tool {
         server: String,
@@ -20,12 +20,12 @@ pub(super) enum ToolIdentity {
     },
 }
 
-/// What every name meant when it last meant something.
+/// Last known meaning of every name.
 #[derive(Default)]
 pub(super) struct IdentityRegistry(HashMap<String, ToolIdentity>);
 
 impl IdentityRegistry {
-    /// Takes over what names mean now; gives those that meant something else before. What is forgotten counts as such.
+    /// Records the current meanings; returns the names whose meaning has changed. Forgotten names count as changed.
     pub(super) fn update(&mut self, now: impl IntoIterator<Item = (String, ToolIdentity)>) -> Vec<String> {
         let now: HashMap<String, ToolIdentity> = now.into_iter().collect();
         let is_other =

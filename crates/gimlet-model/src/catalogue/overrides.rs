@@ -1,4 +1,4 @@
-//! What the person knows better than the table: facts by model id, field by field.
+//! The user's overrides of the table: facts by model id, field by field.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use serde::Deserialize;
 
 use super::ModelProfile;
 
-/// The window that remains when the long one is switched off.
+/// Context window when the long one is switched off.
 const SHORT_WINDOW: u64 = 200_000;
 
-/// Corrections to the table.
+/// Overrides of the table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CatalogueOverrides {
-    /// By id or by a beginning followed by `*`; the shortest first, so that the longest has the last word.
+    /// Overrides by id or by a prefix followed by `*`; sorted by length, so that the longest match takes precedence.
     by_model: Vec<(String, ModelOverride)>,
     window: Option<u64>,
     short: bool,
@@ -30,7 +30,7 @@ struct ModelOverride {
     price: Option<PriceOverride>,
 }
 
-/// USD per million tokens; what is not given follows from the input's price as it usually does.
+/// Prices in USD per million tokens; missing ones are derived from the input price in the usual ratio.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PriceOverride {
@@ -55,7 +55,7 @@ impl From<PriceOverride> for ModelPrice {
 }
 
 impl CatalogueOverrides {
-    /// Reads the person's corrections, or says what is wrong with them.
+    /// Reads the user's overrides; returns the problem if they are invalid.
     pub(crate) fn from_env(env: &Env) -> Result<Self, String> {
         let given = env.get("GIMLET_MODELS").map(serde_json::from_str::<BTreeMap<String, ModelOverride>>).transpose();
         let mut by_model: Vec<(String, ModelOverride)> =
@@ -65,7 +65,7 @@ impl CatalogueOverrides {
         Ok(Self { by_model, window, short: env.flag("CLAUDE_CODE_DISABLE_1M_CONTEXT") })
     }
 
-    /// The profile of `id` with the corrections that concern it.
+    /// Returns the profile of `id` with the matching overrides applied.
     pub(crate) fn apply_to(&self, id: &str, mut profile: ModelProfile) -> ModelProfile {
         if self.short {
             profile.context_window = profile.context_window.min(SHORT_WINDOW);

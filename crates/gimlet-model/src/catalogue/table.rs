@@ -1,10 +1,10 @@
-//! The rows of the catalogue. USD per million tokens, as the vendor publishes them.
+//! The rows of the catalogue. Prices in USD per million tokens, as published by the vendor.
 
 use gimlet_proto::ModelPrice;
 
 use super::{EVERY_EFFORT, ModelProfile, OffSwitch, ThinkingSupport};
 
-/// What the family names stand for.
+/// Models that the family names stand for.
 pub(super) const ALIASES: &[(&str, &str)] = &[
     ("opus", "claude-opus-5-5"),
     ("sonnet", "claude-sonnet-5-5"),
@@ -19,7 +19,7 @@ const fn price(input: f64, output: f64, write_5m: f64, write_1h: f64, read: f64)
     Some(ModelPrice { input, output, write_5m, write_1h, read, above: None })
 }
 
-/// A model of the fifth generation; the others say how they differ.
+/// Profile of the fifth generation; the other rows state their differences.
 const NEWEST: ModelProfile = ModelProfile {
     id: "",
     context_window: 1_000_000,
@@ -37,7 +37,7 @@ const NEWEST: ModelProfile = ModelProfile {
 
 const FIVE: ModelProfile = ModelProfile { forced_choice: true, ..NEWEST };
 
-/// The last ones before it, which already work like it.
+/// Profile of the last models before it, which already work like it.
 const FOUR_EIGHT: ModelProfile =
     ModelProfile { thinks: ThinkingSupport::Adaptive { off: OffSwitch::Omit }, edits_unread: false, ..FIVE };
 

@@ -1,7 +1,7 @@
-//! The Anthropic Messages API and whatever speaks it: one endpoint, one credential, one pool of connections.
+//! The Anthropic Messages API and compatible servers: one endpoint, one credential, one connection pool.
 //!
-//! A request is sent again by itself when that is safe, changed and sent again when the server objects to an optional
-//! part, and never repeated once text or a tool call of its reply was complete.
+//! A request is retried automatically when that is safe, changed and retried when the server refuses an optional part,
+//! and never repeated once text or a tool call of its reply was complete.
 
 mod config;
 mod credential;
@@ -27,10 +27,10 @@ pub use config::{AnthropicConfig, ModelTimeouts, ProviderConfigError};
 use prepared_request::{AttemptError, PreparedRequest, ReplyOutcome};
 use request_plan::ServerQuirks;
 
-/// The largest body that the endpoint takes.
+/// Maximum size of a body that the endpoint accepts.
 const LARGEST_BODY: usize = 32_000_000;
 
-/// The provider.
+/// Provider for the Anthropic Messages API.
 #[derive(Clone)]
 pub struct AnthropicProvider {
     inner: Arc<AnthropicClient>,
@@ -45,7 +45,7 @@ pub(crate) struct AnthropicClient {
 }
 
 impl AnthropicProvider {
-    /// Makes the provider. Opens nothing: the first request does.
+    /// Creates the provider. Opens no connection: the first request does.
     pub fn new(config: AnthropicConfig) -> Self {
         let transport =
             HttpTransport::new(config.network.clone(), config.base_url.starts_with("https:"), config.patience.connect);
@@ -56,7 +56,7 @@ impl AnthropicProvider {
         }
     }
 
-    /// Where the key comes from, in the words of `system/init`.
+    /// Returns the source of the key, as named in `system/init`.
     pub fn api_key_source(&self) -> &'static str {
         self.inner.config.api_key_source()
     }
@@ -81,13 +81,13 @@ impl Model for AnthropicProvider {
 
 impl AnthropicClient {
     fn lock_quirks(&self) -> std::sync::MutexGuard<'_, ServerQuirks> {
-        // What was learned is plain data, whole at any moment.
+        // Learned quirks are plain data, consistent at any moment.
         self.quirks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One request until its reply is told whole by the wanted model or by one that stands in for it.
+    /// Runs one request until the requested model or a fallback has delivered its whole reply.
     async fn run(&self, request: &ModelRequest, outlet: &EventSink) -> Result<(), ModelError> {
-        // Whoever chose it, at the start or later: there is no way around the list of those that may be used.
+        // The list of permitted models applies to every choice, made at the start or later.
         let wanted = self.config.model_for(Some(&request.model)).map_err(|error| {
             *RequestFailure::new(ModelErrorKind::InvalidRequest, RetryAdvice::Never, error.to_string()).error
         })?;
@@ -100,7 +100,7 @@ impl AnthropicClient {
             let why = match self.run_model(model, request, outlet, stand_in).await {
                 Ok(ReplyOutcome::Whole) => return Ok(()),
                 Ok(ReplyOutcome::Declined) => {
-                    // Another model may see it otherwise, and one that agrees settles it.
+                    // Another model may answer; if it declines as well, that is final.
                     may_decline = false;
                     "refused to answer".to_owned()
                 }
@@ -119,7 +119,7 @@ impl AnthropicClient {
         self.run_model(&chain[last], request, outlet, nobody).await.map(drop)
     }
 
-    /// The wanted model and those that may stand in for it; never empty.
+    /// Returns the requested model and its fallbacks; never empty.
     fn fallback_chain(&self, wanted: &str) -> Vec<ResolvedModel> {
         let mut chain = vec![self.catalogue.resolve(wanted)];
         for name in &self.config.fallbacks {
@@ -131,7 +131,7 @@ impl AnthropicClient {
         chain
     }
 
-    /// One request to one model until its reply is told whole, or until nothing more can be done.
+    /// Runs one request against one model until its whole reply is delivered or no retry is left.
     async fn run_model(
         &self,
         model: &ResolvedModel,
@@ -177,7 +177,7 @@ impl AnthropicClient {
         }
     }
 
-    /// Sends one body until it is answered. Gives back the cure when the server wants another body.
+    /// Sends one body until it is answered. Returns the downgrade when the server wants another body.
     async fn send_until_answered(
         &self,
         mut exchange: PreparedRequest<'_>,
@@ -187,7 +187,7 @@ impl AnthropicClient {
         let mut may_race = true;
         let mut resets = 0;
         loop {
-            // A connection from the pool may be closed by the server at the very moment it is used again.
+            // The server may close a pooled connection at the very moment it is reused.
             let raced = may_race && self.transport.is_warm();
             let setback = match exchange.attempt().await {
                 Ok(told) => return Ok(BodyOutcome::Replied(told)),
@@ -229,14 +229,14 @@ impl AnthropicClient {
                     let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
                     exchange.outlet.push(ModelEvent::Retrying { attempt, max, delay_ms, error });
                     tokio::time::sleep(delay).await;
-                    // It may have become too old meanwhile.
+                    // The secret may have expired meanwhile.
                     exchange.secret = credential.secret(exchange.outlet).await?;
                 }
             }
         }
     }
 
-    /// Remembers a cure for the rest of the run and tells the person. Fails when it would change nothing.
+    /// Records a downgrade for the rest of the run and notifies the user. Fails when it would change nothing.
     fn apply_downgrade(
         &self,
         refused: RefusedBody,
@@ -258,27 +258,26 @@ impl AnthropicClient {
     }
 }
 
-/// What another model of the chain would stand in for.
+/// Conditions for falling back to another model of the chain.
 #[derive(Clone, Copy)]
 struct FallbackPolicy {
     for_failures: bool,
     for_refusals: bool,
 }
 
-/// What became of one body.
+/// Outcome of sending one body.
 enum BodyOutcome {
     Replied(ReplyOutcome),
     Refused(RefusedBody),
 }
 
-/// A body that the server would take in another form.
+/// Body that the server would accept in another form.
 struct RefusedBody {
     downgrade: Downgrade,
     error: ModelError,
 }
 
-/// A server that closes the connection while a body this long is on its way most likely said so in an answer that got
-/// lost.
+/// Body size from which a connection closed during the upload most likely means that the server's refusal got lost.
 const SUSPICIOUS_BODY: usize = 4 << 20;
 
 fn probable_size_refusal(bytes: usize) -> RequestFailure {
@@ -291,5 +290,5 @@ fn too_large(bytes: usize) -> ModelError {
     *RequestFailure::new(ModelErrorKind::RequestTooLarge, RetryAdvice::Never, message).error
 }
 
-/// The longest wait that a server may ask of us when nobody said otherwise.
+/// Default maximum delay that a server may request.
 const DEFAULT_MAX_WAIT: Duration = Duration::from_secs(300);

@@ -1,9 +1,9 @@
-//! Suggested changes of permissions as flags of the command line, for the person who started it.
+//! Suggested permission changes as command-line flags, for the user who started gimlet.
 
 use gimlet_proto::{PermissionMode, SuggestedChange};
 use serde::Deserialize;
 
-/// As much of a change as can be said in flags.
+/// Part of a permission change that flags can express.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 enum FlagChange {
@@ -19,7 +19,7 @@ struct FlagRule {
     rule_content: Option<String>,
 }
 
-/// The flags that make the changes; `None` when there are none, or a change has no flag.
+/// Returns the flags that make the changes; `None` when there are no changes or one has no flag.
 pub(super) fn suggest_flags(changes: &[SuggestedChange]) -> Option<String> {
     let flags = changes.iter().map(format_flag).collect::<Option<Vec<String>>>()?;
     (!flags.is_empty()).then(|| flags.join(" "))
@@ -35,7 +35,7 @@ fn format_flag(change: &SuggestedChange) -> Option<String> {
     }
 }
 
-/// A shell takes what it says as one word.
+/// Formats a rule as a flag whose value a shell reads as one word.
 fn format_allow_flag(FlagRule { tool_name, rule_content }: &FlagRule) -> Option<String> {
     let text = match rule_content {
         Some(content) if !content.is_empty() => format!("{tool_name}({content})"),

@@ -1,9 +1,9 @@
-//! One line for people about what is going on, on the side channel of print mode.
+//! One-line progress notes for the user, on the side channel of print mode.
 
 use super::permission_flags;
 use gimlet_proto::{Denial, EventBody, NoticeLevel, ToolCallPhase, View};
 
-/// The remark for an event, if one is due. Without `verbose` only what needs attention is said.
+/// Returns the note for an event, if one is due. Without `verbose` only events that need attention have one.
 pub(super) fn format_note(body: &EventBody, verbose: bool) -> Option<String> {
     match body {
         EventBody::Notice(notice) => match notice.level {
@@ -36,7 +36,7 @@ pub(super) fn format_note(body: &EventBody, verbose: bool) -> Option<String> {
     }
 }
 
-/// A refusal for the person who can change it: what, why, and the flags that would allow it.
+/// Formats a refusal for the user who can change it: the call, the reason, and the flags that would allow it.
 fn format_denial(denial: &Denial) -> String {
     let allow = permission_flags::suggest_flags(&denial.remedies)
         .map_or_else(String::new, |flags| format!(". To allow it: {flags}"));

@@ -4,12 +4,12 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// A fresh id for a request or a line.
+/// Returns a fresh id for a request or a line.
 pub(super) fn new_id() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-/// A request to the host. What is already JSON goes out in its own bytes.
+/// Renders a request to the host. Raw JSON is copied byte for byte.
 pub(super) fn request_line(id: &str, request: &impl Serialize) -> String {
     #[derive(Serialize)]
     struct ControlRequestFrame<'a, T> {
@@ -17,17 +17,17 @@ pub(super) fn request_line(id: &str, request: &impl Serialize) -> String {
         request_id: &'a str,
         request: &'a T,
     }
-    // Texts and JSON values cannot fail to render.
+    // Strings and JSON values cannot fail to render.
     serde_json::to_string(&ControlRequestFrame { r#type: "control_request", request_id: id, request })
         .unwrap_or_default()
 }
 
-/// Takes a request to the host back.
+/// Renders the cancellation of a request to the host.
 pub(super) fn cancel_line(id: &str) -> String {
     json!({"type": "control_cancel_request", "request_id": id}).to_string()
 }
 
-/// The answer to a request of the host's.
+/// Renders the answer to a request from the host.
 pub(super) fn answer_line(id: &Value, outcome: Result<Value, String>) -> String {
     let response = match outcome {
         Ok(response) => json!({"subtype": "success", "request_id": id, "response": response}),
@@ -36,14 +36,14 @@ pub(super) fn answer_line(id: &Value, outcome: Result<Value, String>) -> String 
     json!({"type": "control_response", "response": response}).to_string()
 }
 
-/// An answer of the host's to one of our requests.
+/// Answer from the host to one of our requests.
 pub(super) struct ControlAnswer {
     pub(super) id: String,
     pub(super) outcome: Result<Box<RawValue>, String>,
 }
 
-/// Reads a `control_response`. Some hosts put the id beside the response instead of into it. Only one that says that it
-/// succeeded, or says nothing about it, did.
+/// Parses a `control_response`. Some hosts put the id beside the response instead of into it. A response counts as a
+/// success only if it states so or states no outcome.
 pub(super) fn parse_answer(line: &super::host_lines::HostLine) -> Option<ControlAnswer> {
     #[derive(serde::Deserialize)]
     struct ControlResponseFrame {

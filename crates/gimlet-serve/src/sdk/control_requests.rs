@@ -1,4 +1,4 @@
-//! What the host asks of the session, beyond prompts.
+//! Requests from the host to the session, other than prompts.
 
 mod context_usage;
 mod queries;
@@ -22,88 +22,88 @@ use crate::wire::{self, InitFacts};
 
 pub(super) use usage_tally::SessionUsageTally;
 
-/// What a session's front end needs from behind the stage: it is made of things that only the binary has.
+/// Services that a session's front end needs and only the binary can provide.
 pub trait SessionBackend: Send + Sync {
     /// Opens a new session in place of one that ended.
     fn reopen(&self, why: ReopenReason) -> BoxFuture<'static, Result<ReopenedSession, String>>;
 
-    /// Whether a session of the shape that a greeting wants can be had; what is wrong with it otherwise.
+    /// Checks that a session can be opened as an initialize request asks; returns the problem otherwise.
     fn check_initialize(&self, wishes: &InitializeRequest) -> Result<(), String>;
-    /// Whether the hooks of a greeting can be called as they say.
+    /// Checks that the hooks of an initialize request can be called as declared.
     fn check_hooks(&self, wishes: &InitializeRequest) -> Result<(), String>;
 
-    /// The tool servers of the session that runs.
+    /// Returns the tool servers of the running session.
     fn servers(&self) -> Option<Arc<dyn ServerRegistry>>;
 
-    /// The settings that hold, and those of each source.
+    /// Returns the effective settings and those of each source.
     fn settings(&self) -> Result<Value, String>;
 
-    /// Lays keys over the settings of the command line; `null` takes one away. All or nothing.
+    /// Applies keys over the settings of the command line; `null` removes one. All or nothing.
     fn change_settings(&self, change: Map<String, Value>) -> Result<(), String>;
 
-    /// The output style that settings name, as far as they can be read.
+    /// Returns the output style named by the settings, as far as they can be read.
     fn output_style(&self) -> Option<String>;
 
-    /// Writes a setting to a file of the person's, for the sessions that follow.
+    /// Writes a setting to one of the user's files, for later sessions.
     fn save_setting(&self, setting: SavedSetting) -> Result<(), String>;
 
-    /// Files below a folder whose path fits what somebody began to type, best first.
+    /// Returns files below a folder whose path matches a partially typed query, best match first.
     fn suggest_files(&self, below: PathBuf, query: String) -> BoxFuture<'static, Vec<PathBuf>>;
 
-    /// Gives a session a title.
+    /// Sets the title of a session.
     fn rename_session(&self, session: &SessionId, title: &str) -> Result<(), String>;
 
-    /// Gives a session a title unless it was resumed with one of its own.
+    /// Sets the title of a session unless it was resumed with one of its own.
     fn set_default_title(&self, session: &SessionId, title: &str) -> Result<(), String>;
 
-    /// The events that hooks can wait for, each with whether it is about something that a matcher can name.
+    /// Returns the events that hooks can subscribe to, each with true if a matcher applies to it.
     fn hook_events(&self) -> Vec<(&'static str, bool)>;
 
-    /// This moment, as transcripts write it.
+    /// Returns the current time in the format of transcripts.
     fn timestamp(&self) -> String;
 }
 
-/// Why a session gives way to another.
+/// Reason for replacing a session with another.
 pub enum ReopenReason {
     /// The conversation is to be empty; the mode stays.
     Cleared { mode: PermissionMode },
-    /// Nothing was said yet, and the host wants to have the session otherwise. The mode stays, too; one that nobody chose
-    /// gives way to that of an agent.
+    /// No prompt was sent yet, and the host wants a different session. The mode stays, too; one that was not chosen
+    /// explicitly gives way to that of an agent.
     Reinitialized { wishes: Box<InitializeRequest>, mode: PermissionMode, mode_chosen: bool },
 }
 
-/// A session in place of another, and what the host is told about it.
+/// Session that replaces another, and the facts about it for the host.
 pub struct ReopenedSession {
     pub session: SessionHandle,
     pub initialize_response: InitializeResponse,
     pub init_facts: InitFacts,
-    /// Remarks from before the session, for people.
+    /// Warnings from before the session, for the user.
     pub warnings: Vec<String>,
 }
 
-/// The settings that hosts may write. Each of these files can also hold rules and hooks, so the list is short.
+/// Settings that hosts may write. Each of these files can also hold rules and hooks, so the list is short.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SavedSetting {
-    /// Into the person's own file of this project.
+    /// Written to the user's own file of this project.
     OutputStyle(String),
-    /// Into the person's file.
+    /// Written to the user's file.
     EffortLevel(String),
 }
 
-/// An answer, or the promise of one.
+/// Answer to a request, or the future of one.
 pub(super) enum RoutedAnswer {
     Now(Result<Value, String>),
     Later(BoxFuture<'static, Result<Value, String>>),
-    /// The answer to an interrupt: it comes soon, whatever the session does.
+    /// The answer to an interrupt: it comes soon, in any state of the session.
     Receipt(BoxFuture<'static, Result<Value, String>>),
 }
 
-/// The members of a line's request.
+/// Returns the members of a line's request.
 pub(super) fn parse_request(line: &HostLine) -> Option<HostLine> {
     Some(HostLine::from_members(parse_lossy(line.raw("request")?)?))
 }
 
-/// Takes a request to whoever can answer it.
+/// Routes a request to the component that can answer it.
 pub(super) fn route_request(
     subtype: &str,
     request: &HostLine,
@@ -143,7 +143,7 @@ pub(super) fn route_request(
         "seed_read_state" => match (request.text("path"), request.get::<f64>("mtime")) {
             (Some(path), Some(mtime)) => {
                 let path = session.snapshot().cwd.join(path);
-                // A negative or odd time becomes one that no file has.
+                // A negative or fractional time becomes one that no file has.
                 send_op(session, |reply| Op::SeedRead { path, mtime_ms: mtime.floor() as u64, reply })
             }
             (None, _) => missing_member(subtype, "path"),
@@ -167,7 +167,7 @@ pub(super) fn route_request(
             Err(problem) => RoutedAnswer::Now(Err(problem)),
         },
         "rename_session" => match request.text("title").filter(|title| !title.trim().is_empty()) {
-            // Whoever means another session must not give this one its name.
+            // A request for another session must not rename this one.
             Some(_) if request.text("session_id").is_some_and(|named| named != session.id.to_string()) => {
                 RoutedAnswer::Now(Err(format!(
                     "rename_session names another session than {}, which runs here",
@@ -191,7 +191,7 @@ pub(super) fn route_request(
         | "list_permission_rules"
         | "get_hooks_listing"
         | "register_repo_root" => queries::route_query(subtype, request, session, backstage),
-        // Told the same whoever watches, and shown in no colour: nothing depends on either.
+        // Accepted without effect: output depends neither on subscribers nor on colour.
         "set_has_subscribers" => match request.raw("has_subscribers") {
             Some(_) => RoutedAnswer::Now(Ok(json!({}))),
             None => missing_member(subtype, "has_subscribers"),
@@ -205,7 +205,7 @@ pub(super) fn route_request(
     }
 }
 
-/// What a look at the files again finds: nothing new, because of these kinds nothing comes from files.
+/// Answers a reload request: nothing new is found, because none of these kinds is loaded from files.
 pub(super) fn answer_reload(
     subtype: &str,
     request: &HostLine,
@@ -232,12 +232,12 @@ fn missing_member(subtype: &str, member: &str) -> RoutedAnswer {
     RoutedAnswer::Now(Err(format!("{subtype} needs {member}")))
 }
 
-/// An operation whose success is all there is to tell.
+/// Sends an operation whose answer carries only success or failure.
 fn send_op(session: &SessionHandle, op: impl FnOnce(OpReply<()>) -> Op) -> RoutedAnswer {
     send_query(session, op, |()| json!({}))
 }
 
-/// Sends an operation and promises what it answers.
+/// Sends an operation and returns the future of its answer.
 fn send_query<T: Send + 'static>(
     session: &SessionHandle,
     op: impl FnOnce(OpReply<T>) -> Op,
@@ -273,7 +273,8 @@ pub(super) fn interrupt_turn(
     }))
 }
 
-/// Files as they were at a prompt. That nothing is kept is an answer; that a prompt is not known is none.
+/// Restores files to their state at a prompt. Disabled checkpoints are a valid answer; an unknown prompt is an
+/// error.
 fn rewind_files(session: &SessionHandle, prompt: EntryId, dry_run: bool) -> RoutedAnswer {
     let (reply, answer) = OpReply::channel();
     session.send(Op::Rewind { prompt, dry_run, reply });
@@ -293,7 +294,8 @@ fn rewind_files(session: &SessionHandle, prompt: EntryId, dry_run: bool) -> Rout
     }))
 }
 
-/// Both changes or none: absent leaves a thing as it is, `null` takes it back to how the session started.
+/// Makes both changes or none: an absent member leaves a value as it is, `null` resets it to the value at session
+/// start.
 fn set_thinking(request: &HostLine, session: &SessionHandle) -> RoutedAnswer {
     let display = match request.get::<Option<String>>("thinking_display").map(|name| name.as_deref().map(parse_display))
     {
@@ -331,7 +333,8 @@ fn render_cost(by_model: &[ModelUsage]) -> Value {
     json!({"total_cost_usd": wire::total_cost(by_model), "modelUsage": wire::render_model_usage(by_model)})
 }
 
-/// Lays settings over those of the command line. What the session chose from them at its start is chosen again.
+/// Applies settings over those of the command line, and repeats the choices that the session made from them at its
+/// start.
 pub(super) fn apply_settings(
     request: &HostLine,
     session: &SessionHandle,
@@ -342,7 +345,7 @@ pub(super) fn apply_settings(
     };
     let text = |name: &str| change.get(name).map(|value| value.as_str().map(str::to_owned));
     let (model, effort) = (text("model"), text("effortLevel"));
-    // Before anything is taken up: the session would refuse it only afterwards.
+    // Checked before anything is applied: the session would refuse it only afterwards.
     let named = model.iter().flatten().try_for_each(|model| check_model_name(model));
     if let Err(problem) = named.and_then(|()| backstage.change_settings(change)) {
         return RoutedAnswer::Now(Err(problem));
@@ -350,7 +353,7 @@ pub(super) fn apply_settings(
     if let Some(effort) = effort {
         session.send(Op::SetEffort { effort, reply: OpReply::ignored() });
     }
-    // Before the answer: whoever has it counts on what it is about.
+    // Sent before the answer: a host that has the answer relies on the change.
     match model {
         Some(model) => {
             session.send(Op::ReloadSettings { reply: OpReply::ignored() });
@@ -360,7 +363,7 @@ pub(super) fn apply_settings(
     }
 }
 
-/// What `update_settings` wants written; an error when any of it may not be, so that nothing is.
+/// Parses the settings that `update_settings` wants written; an error if any of them may not be, so that none is.
 fn parse_saved_settings(request: &HostLine) -> Result<Vec<SavedSetting>, String> {
     type SettingConstructor = fn(String) -> SavedSetting;
     let (key, make): (_, SettingConstructor) = match request.text("source").as_deref() {

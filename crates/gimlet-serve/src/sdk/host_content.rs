@@ -1,9 +1,9 @@
-//! What a host may say in the name of a person: blocks that every request can carry.
+//! User content that a host may send: blocks that every request can carry.
 //!
-//! What the host sends stays in the conversation and goes with every later request, so one block that the model's
-//! server refuses would spoil all of them. A slip with one plain meaning is put right (an image under a wrong type, blanks
-//! in its base64); a prompt with anything else that cannot be sent is refused whole: without that part it would say
-//! something else.
+//! The host's content stays in the conversation and is sent with every later request, so one block that the model's
+//! server refuses would break all of them. An unambiguous mistake is corrected (an image under a wrong type, whitespace
+//! in its base64); a prompt with anything else that cannot be sent is refused whole, because without that part it would
+//! mean something else.
 
 use gimlet_proto::{Block, BlockKind, is_base64, is_too_deep, replace_lone_surrogates};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::host_lines::parse_lossy;
 
-/// The blocks of a content, blank texts left out; and whether it was one plain text.
+/// Parses content into blocks, leaving out blank texts; the flag is true if it was one plain text.
 pub(super) fn parse_content(content: &RawValue) -> Result<(Vec<Block>, bool), String> {
     if is_too_deep(content.get()) {
         return Err(format!("the content is nested deeper than {} levels", gimlet_proto::MAX_JSON_DEPTH));
@@ -51,7 +51,7 @@ fn parse_block(item: &RawValue) -> Result<Block, String> {
     }
 }
 
-/// The answer to a call. Whether one waits for it is for the session to say.
+/// Parses the result of a tool call. The session decides if a call is waiting for it.
 fn parse_tool_result(item: &RawValue, call: &str) -> Result<Block, String> {
     #[derive(Deserialize)]
     struct ToolResultContent {
@@ -96,7 +96,7 @@ fn parse_text(item: &RawValue) -> Result<Block, String> {
     Ok(Block::text(&text))
 }
 
-/// Where the bytes of an image or a document are. What else stands there is not looked at and not sent.
+/// Source of the bytes of an image or a document. Other members are ignored and not sent.
 #[derive(Deserialize, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum MediaSource {
@@ -118,7 +118,7 @@ impl MediaSource {
         source.ok_or_else(|| "it has no readable source".to_owned())
     }
 
-    /// The same, as far as it is no image or text inside the request.
+    /// Checks a source that must be a URL or a file id; other kinds are an error.
     fn check_reference(self) -> Result<Self, String> {
         match &self {
             MediaSource::Url { url } if !(url.starts_with("https://") || url.starts_with("http://")) => {
@@ -166,7 +166,7 @@ fn parse_document(item: &RawValue) -> Result<Block, String> {
     let source = match MediaSource::from_block(item)? {
         MediaSource::Base64 { data, .. } => {
             let data: String = data.split_ascii_whitespace().collect();
-            // The beginning of every PDF, in base64.
+            // Every PDF begins with these bytes, in base64.
             if !data.starts_with("JVBERi") || !is_base64(&data) {
                 return Err("it is no PDF".to_owned());
             }
@@ -214,7 +214,7 @@ fn parse_search_result(item: &RawValue) -> Result<Block, String> {
     })
 }
 
-/// A list of texts that are not blank, as blocks.
+/// Converts a list of texts that are not blank into blocks.
 fn parse_texts(content: &RawValue) -> Result<Box<RawValue>, String> {
     let items: Vec<Box<RawValue>> = match parse_lossy::<String>(content) {
         Some(text) => vec![Block::text(&text).raw().to_owned()],
@@ -239,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    /// The smallest thing that looks like a GIF.
+    /// The smallest data recognised as a GIF.
     const GIF: &str = "R0lGODlhAQABAA==";
 
     fn parse_json(content: Value) -> Result<Value, String> {

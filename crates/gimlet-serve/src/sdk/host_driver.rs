@@ -1,6 +1,6 @@
-//! Requests to the host: sent, waited for, withdrawn. The host is the session's driver.
+//! Requests to the host: sent, awaited, withdrawn. The host is the session's driver.
 //!
-//! Nothing here writes: lines go to the loop that owns the output, so that they keep their place among the others.
+//! Nothing here writes: lines go to the loop that owns the output, so that they keep their order.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use super::{control_frames, truncate};
 
 type DriverResult = Result<Box<RawValue>, DriverError>;
 
-/// The host, as the session calls it. Clones are the same host.
+/// The host as seen by the session. Clones refer to one host.
 #[derive(Clone)]
 pub struct HostDriver {
     shared: Arc<HostShared>,
@@ -28,13 +28,13 @@ struct HostShared {
 #[derive(Default)]
 struct RequestTable {
     open: HashMap<String, oneshot::Sender<DriverResult>>,
-    /// Those of them that a person has to answer.
+    /// Pending requests that the user has to answer.
     elicitations: HashSet<String>,
-    /// The host will answer nothing any more.
+    /// True once the host will answer nothing more.
     closed: bool,
 }
 
-/// The lines that a [`Host`] wants written.
+/// Queue of the lines that a [`HostDriver`] wants written.
 pub struct HostRequests {
     pub(super) lines: mpsc::UnboundedReceiver<String>,
 }
@@ -45,10 +45,10 @@ impl HostDriver {
         (Self { shared: Arc::new(HostShared { table: Mutex::default(), lines }) }, HostRequests { lines: receiver })
     }
 
-    /// Passes an answer on. `false` when nobody (any more) waits for it here.
+    /// Delivers an answer. Returns false if no request here is waiting for it.
     pub(super) fn deliver_answer(&self, id: &str, answer: DriverResult) -> bool {
         match self.shared.lock_table().take_waiter(id) {
-            // Whoever stopped waiting has withdrawn the request already.
+            // A caller that stopped waiting has already withdrawn the request.
             Some(waiting) => {
                 drop(waiting.send(answer));
                 true
@@ -57,7 +57,7 @@ impl HostDriver {
         }
     }
 
-    /// Nothing will be answered any more: whoever waits or asks later learns that at once.
+    /// Closes the driver: pending and later requests fail at once.
     pub(super) fn close(&self) {
         let mut table = self.shared.lock_table();
         table.closed = true;
@@ -65,7 +65,7 @@ impl HostDriver {
         table.elicitations.clear();
     }
 
-    /// Whether a person is being asked something by way of the host.
+    /// Returns true if the user is being asked something through the host.
     pub(super) fn is_eliciting(&self) -> bool {
         !self.shared.lock_table().elicitations.is_empty()
     }
@@ -97,7 +97,7 @@ impl HostDriver {
     }
 }
 
-/// Who has to answer a request.
+/// Recipient that has to answer a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RequestRecipient {
     Program,
@@ -122,7 +122,7 @@ impl HostShared {
     }
 }
 
-/// Tells the host when nobody waits any more for an answer that has not come.
+/// Guard that cancels a request at the host when its caller stops waiting for the answer.
 struct RequestGuard {
     shared: Arc<HostShared>,
     id: String,
@@ -147,7 +147,7 @@ impl Driver for HostDriver {
             tool_use_id: Option<&'a str>,
             input: &'a RawValue,
         }
-        // Whoever guards calls and prompts must see the whole of them.
+        // A hook that guards calls and prompts must see the whole of them.
         if call.input.get().len() > truncate::MAX_INPUT
             && let Some(answer) = answer_truncated_hook(&call)
         {
@@ -168,7 +168,7 @@ impl Driver for HostDriver {
             server_name: &'a str,
             message: &'a RawValue,
         }
-        // Never in part: the server would do something else than it was asked.
+        // Never truncated: the server would act on a different request.
         if message.get().len() + server.len() >= truncate::MAX_INPUT {
             let text = format!("the message to the server {server} is longer than its host can take");
             return Box::pin(std::future::ready(Err(DriverError::Failed(text))));
@@ -197,8 +197,8 @@ impl Driver for HostDriver {
     }
 }
 
-/// The answer in place of a hook that could only be shown a part: neither a call nor a prompt is let through on that.
-/// `None` for hooks that guard nothing: they are told what fits.
+/// Returns the answer in place of a hook that could be shown only a part: neither a call nor a prompt is let through on
+/// that. `None` for hooks that guard nothing: they receive what fits.
 fn answer_truncated_hook(call: &HookCall) -> Option<DriverResult> {
     #[derive(serde::Deserialize)]
     struct HookInputHead {
@@ -224,7 +224,7 @@ fn answer_truncated_hook(call: &HookCall) -> Option<DriverResult> {
     Some(serde_json::value::to_raw_value(&output).map_err(|error| DriverError::Failed(error.to_string())))
 }
 
-/// The server's own answer, out of the host's.
+/// Extracts the server's own answer from the host's.
 fn parse_mcp_response(answer: &RawValue) -> DriverResult {
     #[derive(serde::Deserialize)]
     struct McpResponse {

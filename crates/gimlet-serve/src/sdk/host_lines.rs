@@ -1,7 +1,7 @@
-//! What the host writes: one JSON object a line, read on a thread of its own.
+//! Lines from the host: one JSON object per line, read on a separate thread.
 //!
-//! The reader never waits for the session: a host that writes faster than lines are taken up must still be able to
-//! read what we write.
+//! The reader never waits for the session: a host that writes faster than its lines are processed must still be able to
+//! read our output.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use gimlet_proto::replace_lone_surrogates;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-/// Why there will be no further line.
+/// Reason why no further line will come.
 #[derive(Debug, thiserror::Error)]
 pub enum HostLineError {
     #[error("a line on standard input is not a JSON object: {start}")]
@@ -22,9 +22,9 @@ pub enum HostLineError {
     Unreadable(io::Error),
 }
 
-/// The longest line; a request that a model takes is shorter.
+/// Maximum length of a line; a request that a model accepts is shorter.
 const MOST_BYTES: u64 = 64 << 20;
-/// How much of a bad line is shown.
+/// Number of characters of an invalid line shown in the error.
 const SHOWN: usize = 80;
 
 /// One line, split into its members.
@@ -39,8 +39,8 @@ impl HostLine {
             let start: String = String::from_utf8_lossy(bytes).trim().chars().take(SHOWN).collect();
             HostLineError::NotAnObject { start }
         };
-        // Bytes that are no text count as characters that cannot be shown, as do halves of pairs: whoever reads a part
-        // of this line later must not stumble over them.
+        // Invalid UTF-8 and lone surrogates become replacement characters: later parsing of a part of this line must
+        // not fail because of them.
         let text = String::from_utf8_lossy(bytes);
         let has_halves = ["\\ud", "\\uD"].iter().any(|escape| text.contains(escape));
         let text = if has_halves { Cow::Owned(replace_lone_surrogates(&text).into_owned()) } else { text };
@@ -52,7 +52,8 @@ impl HostLine {
         Self { members }
     }
 
-    /// Whether it asks for something, and is more than a sign of life or a line that another version understands.
+    /// Returns true if the line requests something, and is more than a keep-alive or a line that only another version
+    /// understands.
     pub fn has_request(&self) -> bool {
         matches!(self.kind().as_deref(), Some("user" | "control_request"))
     }
@@ -61,12 +62,12 @@ impl HostLine {
         self.text("type")
     }
 
-    /// A member as it was written.
+    /// Returns a member as raw JSON.
     pub(super) fn raw(&self, name: &str) -> Option<&RawValue> {
         self.members.get(name).map(Box::as_ref)
     }
 
-    /// A member in the given type; `None` when it is absent or something else.
+    /// Parses a member as the given type; `None` when it is absent or of another type.
     pub(super) fn get<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
         parse_lossy(self.raw(name)?)
     }
@@ -80,12 +81,12 @@ impl HostLine {
     }
 }
 
-/// Reads a value; half of a surrogate pair in a text counts as a character that cannot be shown.
+/// Parses a value; a lone surrogate in a string becomes a replacement character.
 pub(super) fn parse_lossy<T: serde::de::DeserializeOwned>(raw: &RawValue) -> Option<T> {
     serde_json::from_str(raw.get()).or_else(|_| serde_json::from_str(&replace_lone_surrogates(raw.get()))).ok()
 }
 
-/// The lines of a host, as they come.
+/// Stream of the host's lines.
 pub struct HostLines {
     lines: mpsc::UnboundedReceiver<Result<HostLine, HostLineError>>,
 }
@@ -111,7 +112,7 @@ impl HostLines {
                 if sender.send(parsed).is_err() || failed {
                     return;
                 }
-                // One line with a picture must not hold its memory for the rest of the session.
+                // One line with an image must not hold its memory for the rest of the session.
                 if line.capacity() > 1 << 20 {
                     line = Vec::new();
                 }
@@ -120,7 +121,7 @@ impl HostLines {
         Ok(Self { lines })
     }
 
-    /// The next line; `None` at the end of them.
+    /// Returns the next line; `None` at the end of the input.
     pub async fn next(&mut self) -> Option<Result<HostLine, HostLineError>> {
         self.lines.recv().await
     }

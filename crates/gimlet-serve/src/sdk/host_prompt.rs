@@ -1,4 +1,4 @@
-//! The host's prompts: what a `user` line says, and which of them are commands for gimlet itself.
+//! Prompts from the host: parsing of `user` lines, including commands that gimlet answers itself.
 
 use gimlet_proto::{Block, EntryId, MentionScope, PromptOrigin, PromptTiming, SubmittedPrompt};
 use serde_json::value::RawValue;
@@ -6,36 +6,36 @@ use serde_json::value::RawValue;
 use super::host_content;
 use super::host_lines::{HostLine, parse_lossy};
 
-/// Commands that are answered without the model, by every name they have.
+/// Commands that are answered without the model, under all their names.
 pub const LOCAL_COMMANDS: [&str; 3] = ["clear", "reset", "new"];
 
-/// Commands that the reference has and gimlet has not. The model could only pretend to follow them.
+/// Commands that the reference has and gimlet does not. The model could only pretend to follow them.
 const NOT_YET: [&str; 1] = ["compact"];
 
-/// What to say of a prompt that is such a command.
+/// Returns the message for a prompt that is an unsupported command; `None` for any other prompt.
 pub fn unavailable_command(prompt: &[Block]) -> Option<String> {
     let name = command_name(prompt).filter(|name| NOT_YET.contains(&name.as_str()))?;
     Some(format!("/{name} is not available in this version of gimlet"))
 }
 
-/// A longer id is none: it would have to be repeated in every line about the prompt.
+/// Maximum length of an id; longer ones are ignored, because every line about the prompt would have to repeat them.
 const LONGEST_ID: usize = 256;
 
-/// What a `user` line wants.
+/// Meaning of a `user` line.
 #[derive(Debug)]
 pub(super) enum HostPrompt {
     Say(SubmittedPrompt),
-    /// Answered without the model.
+    /// Prompt that is answered without the model.
     Local(LocalPrompt, LocalCommand),
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LocalCommand {
-    /// Go on with an empty conversation.
+    /// Continue with an empty conversation.
     Clear,
-    /// There is nothing in it to ask anybody.
+    /// The prompt is empty.
     Empty,
-    /// It cannot be used, for this reason; the host waits for a result all the same.
+    /// The prompt cannot be used, for this reason; the host still waits for a result.
     Invalid(String),
 }
 
@@ -47,22 +47,22 @@ impl HostPrompt {
         }
     }
 
-    /// No turn begins because of it.
+    /// Returns true if the prompt starts no turn.
     pub(super) fn is_silent(&self) -> bool {
         matches!(self, HostPrompt::Say(say) if say.silent)
     }
 }
 
-/// A prompt that gimlet answers by itself.
+/// Prompt that gimlet answers itself.
 #[derive(Debug)]
 pub(super) struct LocalPrompt {
     pub(super) uuid: EntryId,
     pub(super) origin: Option<PromptOrigin>,
-    /// The message as it came, if there was one.
+    /// The message as received, if there was one.
     pub(super) message: Option<Box<RawValue>>,
 }
 
-/// Reads a `user` line.
+/// Parses a `user` line.
 pub(super) fn parse_prompt(line: &HostLine) -> HostPrompt {
     let usable = |uuid: &String| (1..=LONGEST_ID).contains(&uuid.len());
     let uuid = line.text("uuid").filter(usable).unwrap_or_else(super::control_frames::new_id);
@@ -74,7 +74,7 @@ pub(super) fn parse_prompt(line: &HostLine) -> HostPrompt {
     let (blocks, plain) = match message_content(line) {
         Ok(content) => content,
         Err(problem) => {
-            // Only what was taken up is echoed.
+            // Only accepted messages are echoed.
             let said = LocalPrompt { message: None, ..said };
             return HostPrompt::Local(said, LocalCommand::Invalid(format!("The prompt was not taken up: {problem}")));
         }
@@ -121,12 +121,12 @@ fn message_content(line: &HostLine) -> Result<(Vec<Block>, bool), String> {
     host_content::parse_content(&content)
 }
 
-/// Only a person's own words are passed off as such; what else a host claims is not.
+/// Returns the origin of a prompt. Only the user's own prompts are marked as such; other claims of a host are ignored.
 fn parse_origin(line: &HostLine) -> Option<PromptOrigin> {
     line.get("origin").filter(|origin| *origin == PromptOrigin::Human)
 }
 
-/// The name of the command that a prompt begins with.
+/// Returns the name of the command that a prompt begins with.
 fn command_name(blocks: &[Block]) -> Option<String> {
     let text = blocks.first()?.as_text()?;
     let name = text.trim_start().strip_prefix('/')?.split(char::is_whitespace).next()?;

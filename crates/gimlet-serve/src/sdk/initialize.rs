@@ -1,4 +1,4 @@
-//! The handshake: what the host wants of the session, and what it is told about it.
+//! The handshake: the host's initialize request and the response to it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,38 +11,38 @@ use serde_json::{Map, Value, json};
 use super::host_lines::{HostLine, parse_lossy};
 use super::truncate;
 
-/// Separates what changes from what does not in a list of prompt blocks; gimlet keeps those apart by itself.
+/// Marker between the static and the dynamic part in a list of prompt blocks; gimlet separates the two itself.
 const DYNAMIC_BOUNDARY: &str = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__";
 
-/// What a host asks for at the start. Everything here wins over the flags.
+/// Contents of an initialize request. Everything here takes precedence over the flags.
 #[derive(Clone, Debug, Default)]
 pub struct InitializeRequest {
-    /// `None` when the host said nothing about hooks.
+    /// Hooks to register; `None` when the request does not mention hooks.
     pub hooks: Option<Vec<DriverHook>>,
-    /// Why they are not what the host meant. One that is left out silently is a guard that is off.
+    /// Error in the hooks. A hook that is silently left out is a guard that is off.
     pub hooks_problem: Option<String>,
-    /// Definitions by name.
+    /// Agent definitions by name.
     pub agents: Option<Box<RawValue>>,
     pub system_prompt: Option<String>,
     pub append_system_prompt: Option<String>,
     pub json_schema: Option<Box<RawValue>>,
-    /// The only skills to be offered.
+    /// Names of the only skills to be offered.
     pub skills: Option<Vec<String>>,
     /// MCP servers inside the host.
     pub sdk_mcp_servers: Vec<String>,
-    /// What is said about those besides, by name.
+    /// Additional configuration of those servers, by name.
     pub sdk_mcp_server_configs: Map<String, Value>,
     pub forward_subagent_text: Option<bool>,
     pub title: Option<String>,
-    /// What the model is told besides when plan mode begins.
+    /// Additional instructions for the model when plan mode begins.
     pub plan_mode_instructions: Option<String>,
-    /// Which tool is called instead of another one.
+    /// Tools that are called instead of others, by the other's name.
     pub tool_aliases: Option<BTreeMap<String, String>>,
-    /// Whether a resumed session keeps the system prompt that it began with.
+    /// True if a resumed session keeps the system prompt that it began with.
     pub system_prompt_snapshot: Option<bool>,
-    /// The host has a way for its person to stop single tasks.
+    /// True if the host lets its user stop single tasks.
     pub per_task_stop: Option<bool>,
-    /// It brings plugins, which this version does not take.
+    /// True if the request brings plugins, which this version does not support.
     pub has_plugins: bool,
 }
 
@@ -52,13 +52,13 @@ struct HostHookMatcher {
     matcher: Option<String>,
     #[serde(default)]
     hook_callback_ids: Vec<String>,
-    /// Seconds.
+    /// Timeout in seconds.
     timeout: Option<f64>,
     on_failure: Option<String>,
 }
 
 impl InitializeRequest {
-    /// The wishes of a line, if it is an `initialize` request.
+    /// Parses a line; `None` if it is not an `initialize` request.
     pub fn from_line(line: &HostLine) -> Option<Self> {
         if line.kind()? != "control_request" {
             return None;
@@ -67,7 +67,7 @@ impl InitializeRequest {
         (request.text("subtype")? == "initialize").then(|| Self::from_request(&request))
     }
 
-    /// Reads the request. A member that is not what it should be counts as absent, but for hooks.
+    /// Parses the request. A member of the wrong type counts as absent, except for hooks.
     pub(super) fn from_request(request: &HostLine) -> Self {
         let not_null = |name: &str| request.raw(name).filter(|raw| raw.get() != "null").map(ToOwned::to_owned);
         let (hooks, hooks_problem) = match not_null("hooks").map(|hooks| parse_hooks(&parse_value(&hooks))) {
@@ -95,8 +95,8 @@ impl InitializeRequest {
         }
     }
 
-    /// What it asks for that a session has from its beginning, as far as it was not opened with the same. Once something
-    /// was said, members that are empty ask for nothing; before, one can take the place of what gimlet or a flag brings.
+    /// Returns the requested members that a session has from its start and that differ from what it was opened with.
+    /// Once a prompt was sent, empty members ask for nothing; before that, one can replace a default or a flag.
     pub(super) fn fixed_members(&self, opened_with: &Self, begun: bool) -> Vec<&'static str> {
         let members = |wishes: &Self| {
             [
@@ -116,7 +116,7 @@ impl InitializeRequest {
         agents.into_iter().chain(others).collect()
     }
 
-    /// Whether it defines an agent that the session does not have, or another way.
+    /// Returns true if the request defines an agent that the session does not have or has with another definition.
     fn has_new_agents(&self, opened_with: &Self) -> bool {
         let defined = |wishes: &Self| wishes.agents.as_deref().map(parse_value);
         match (defined(self), defined(opened_with)) {
@@ -128,7 +128,7 @@ impl InitializeRequest {
         }
     }
 
-    /// What both ask for; the later one has the last word, member by member and agent by agent.
+    /// Merges two requests; the later one takes precedence, member by member and agent by agent.
     pub(super) fn merge(self, later: Self) -> Self {
         let mut sdk_mcp_servers = self.sdk_mcp_servers;
         sdk_mcp_servers.extend(later.sdk_mcp_servers);
@@ -163,7 +163,7 @@ fn is_empty_value(value: &Value) -> bool {
     value.as_str().is_some_and(str::is_empty) || value.as_object().is_some_and(Map::is_empty)
 }
 
-/// Two objects as one. What is none replaces the other, for whoever reads it to complain about.
+/// Merges two objects. A value that is not an object replaces the other, so that its parser reports the error.
 fn merge_objects(first: Option<Box<RawValue>>, second: Option<Box<RawValue>>) -> Option<Box<RawValue>> {
     match (first.as_deref().map(parse_value), second.as_deref().map(parse_value)) {
         (Some(Value::Object(mut all)), Some(Value::Object(more))) => {
@@ -180,7 +180,7 @@ fn parse_prompt_text(raw: &RawValue) -> Option<String> {
     Some(blocks.join("\n\n"))
 }
 
-/// The hooks of a request, or what is wrong with them.
+/// Parses the hooks of a request; returns the problem if they are invalid.
 fn parse_hooks(hooks: &Value) -> Result<Vec<DriverHook>, String> {
     let mut all = Vec::new();
     for (event, matchers) in hooks.as_object().ok_or("hooks: this is no object of events")? {
@@ -191,7 +191,7 @@ fn parse_hooks(hooks: &Value) -> Result<Vec<DriverHook>, String> {
                 matcher: matcher.matcher.filter(|text| !text.is_empty()),
                 callbacks: matcher.hook_callback_ids.iter().map(|id| id.as_str().into()).collect(),
                 timeout: matcher.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
-                // Whoever asks for something unknown here is better protected than not.
+                // An unknown value counts as blocking, which is the safer choice.
                 blocks_on_failure: matcher.on_failure.map(|way| way != "continue"),
             });
         }
@@ -199,11 +199,11 @@ fn parse_hooks(hooks: &Value) -> Result<Vec<DriverHook>, String> {
     Ok(all)
 }
 
-/// A model that the host may choose.
+/// Model that the host may choose.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelCard {
-    /// What to ask for: an alias or an id.
+    /// Value to request: an alias or an id.
     pub value: String,
     pub display_name: String,
     pub description: String,
@@ -213,7 +213,7 @@ pub struct ModelCard {
     pub supports_adaptive_thinking: bool,
 }
 
-/// A subagent that the model may call.
+/// Subagent that the model may call.
 #[derive(Clone, Debug, Serialize)]
 pub struct AgentCard {
     pub name: String,
@@ -222,7 +222,7 @@ pub struct AgentCard {
     pub model: Option<String>,
 }
 
-/// What the host is told about the session.
+/// Facts about the session in the response to the host.
 #[derive(Clone, Debug, Default)]
 pub struct InitializeResponse {
     pub agents: Vec<AgentCard>,
@@ -243,7 +243,7 @@ impl InitializeResponse {
         }])
     }
 
-    /// The answer to `initialize`.
+    /// Renders the answer to `initialize`.
     pub(super) fn to_json(&self, wishes: &InitializeRequest) -> Value {
         let mut response = json!({
             "commands": Self::command_list(),
@@ -265,8 +265,8 @@ impl InitializeResponse {
     }
 }
 
-/// The whole line: the answer, and the questions that wait for one. Questions that do not fit into it come after, as
-/// they were asked.
+/// Renders the whole line: the answer and the open questions. Questions that do not fit into it follow as separate
+/// requests.
 pub(super) fn initialize_lines<'a>(
     id: &Value,
     response: &Value,

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::truncate::{MAX_LINE, truncate_line};
 
-/// The most that one frame carries, with room for its envelope.
+/// Maximum size of a frame's payload, with room for its envelope.
 const MAX_FRAME: usize = MAX_LINE - 20_000;
 
 struct MirrorEntry {
@@ -15,38 +15,38 @@ struct MirrorEntry {
     line: String,
 }
 
-/// Where a transcript's lines go as they are written.
+/// Sender for the lines of transcripts as they are written.
 #[derive(Clone)]
 pub struct TranscriptMirror {
     entries: mpsc::UnboundedSender<MirrorEntry>,
 }
 
-/// The lines that have not been passed on.
+/// Receiver of the lines that have not been forwarded.
 pub struct MirrorFeed {
     entries: mpsc::UnboundedReceiver<MirrorEntry>,
-    /// Taken out while looking for the end of a frame.
+    /// Entry that was received and is not part of a frame yet.
     next: Option<MirrorEntry>,
 }
 
-/// A mirror and what comes out of it.
+/// Creates a mirror and the feed of its lines.
 pub fn mirror_channel() -> (TranscriptMirror, MirrorFeed) {
     let (entries, receiver) = mpsc::unbounded_channel();
     (TranscriptMirror { entries }, MirrorFeed { entries: receiver, next: None })
 }
 
 impl TranscriptMirror {
-    /// What is to be called with every line of the transcript at this path.
+    /// Returns the callback for every line of the transcript at this path.
     pub fn of(&self, path: &str) -> impl FnMut(&str) + Send + 'static {
         let (path, entries) = (Arc::from(path), self.entries.clone());
         move |line| {
-            // After the host is gone nobody keeps a copy.
+            // After the host is gone no copy is needed.
             drop(entries.send(MirrorEntry { path: Arc::clone(&path), line: line.to_owned() }));
         }
     }
 }
 
 impl MirrorFeed {
-    /// Resolves when there is something to pass on.
+    /// Resolves when there is a line to forward.
     pub(super) async fn wait_ready(&mut self) {
         if self.next.is_none() {
             self.next = self.entries.recv().await;
@@ -56,7 +56,7 @@ impl MirrorFeed {
         }
     }
 
-    /// The next frame of what is there.
+    /// Returns the next frame of the received lines.
     pub(super) fn next_frame(&mut self) -> Option<String> {
         let first = self.next.take().or_else(|| self.entries.try_recv().ok())?;
         let mut size = first.line.len();

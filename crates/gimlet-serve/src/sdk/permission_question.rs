@@ -1,4 +1,4 @@
-//! May this call run? The question as the host gets it, and what its answer means.
+//! Permission questions: the request to the host and the interpretation of its answer.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use super::{control_frames, truncate};
 
-/// A question that the host has.
+/// Question that was sent to the host.
 pub(super) struct PermissionQuestion {
     pub(super) ask: AskId,
-    /// The request as it went out, for a host that comes back and asks what is open.
+    /// The request as sent, for a host that reconnects and asks for open questions.
     pub(super) line: String,
     tool: String,
     call: String,
@@ -41,12 +41,12 @@ struct PermissionRequest<'a> {
     mcp_server: Option<&'a ServerIdentity>,
 }
 
-/// Whether a call's input does not fit into a line.
+/// Returns true if a call's input does not fit into a line.
 pub(super) fn is_input_too_long(view: &AskView) -> bool {
     matches!(&view.body, AskBody::Permission { input, .. } if input.get().len() >= truncate::MAX_INPUT)
 }
 
-/// Puts a question to the host. `None` for one that no host can answer.
+/// Builds the question for the host. `None` for one that no host can answer.
 pub(super) fn build_question(id: &str, view: &AskView) -> Option<PermissionQuestion> {
     let AskBody::Permission { tool, server, call, input, label, summary, reason, reason_kind, path, suggestions } =
         &view.body
@@ -81,7 +81,7 @@ pub(super) fn build_question(id: &str, view: &AskView) -> Option<PermissionQuest
     })
 }
 
-/// The answer in what a tool gave: one text, and in it the same object that a host would send.
+/// Parses the decision from a tool's result: one text that holds the object a host would send.
 pub(super) fn parse_tool_decision(result: &Value) -> Result<Box<RawValue>, String> {
     let texts: Vec<&str> =
         result["content"].as_array().into_iter().flatten().filter_map(|part| part["text"].as_str()).collect();
@@ -95,7 +95,7 @@ pub(super) fn parse_tool_decision(result: &Value) -> Result<Box<RawValue>, Strin
 }
 
 impl PermissionQuestion {
-    /// What a tool that decides is told.
+    /// Returns the input for a tool that decides.
     pub(super) fn to_tool_input(&self) -> Map<String, Value> {
         let input = super::host_lines::parse_lossy::<Value>(&self.input).unwrap_or_default();
         let members = [
@@ -106,7 +106,7 @@ impl PermissionQuestion {
         members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// What the host's answer means. Whatever is no clear yes does not let the call run.
+    /// Interprets the host's answer. Anything but a clear permission denies the call.
     pub(super) fn parse_answer(&self, outcome: Result<Box<RawValue>, String>) -> AskAnswer {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -136,16 +136,16 @@ impl PermissionQuestion {
         }
     }
 
-    /// Hosts repeat the input when they change nothing.
+    /// Returns true if the input is unchanged. Hosts repeat the input when they change nothing.
     fn is_same_input(&self, input: &RawValue) -> bool {
         input.get() == "null"
             || super::host_lines::parse_lossy::<Value>(input) == super::host_lines::parse_lossy::<Value>(&self.input)
     }
 }
 
-/// A no in the program's own words.
+/// Returns a denial with the program's own message.
 pub(super) fn deny(message: String, interrupt: bool) -> AskAnswer {
-    // Without words a person's no stops the turn; a program that wants that says so.
+    // A user's denial without a message stops the turn; a program requests that explicitly.
     let message = if message.trim().is_empty() { "Permission denied by the host".to_owned() } else { message };
     AskAnswer::No { message, interrupt }
 }

@@ -1,12 +1,12 @@
-//! What becomes of the prompts that a host gave ids: told line by line, from being queued to one of the four ends.
+//! Lifecycle of the prompts that a host gave ids: one line per state, from queued to one of the four final states.
 //!
-//! Every end is told before the `result` of its turn. Hosts take a line behind an error's result for work that goes on,
-//! and forget the error.
+//! Every final state is reported before the `result` of its turn. Hosts take a line after an error result for work that
+//! continues, and forget the error.
 
 use gimlet_proto::{EntryId, PromptOutcome, SessionId};
 use serde_json::json;
 
-/// What a host can rely on when this room is there.
+/// Capability that announces these lines to hosts.
 pub const CAPABILITY: &str = "msg_lifecycle_v1";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,25 +34,26 @@ impl PromptState {
 
 struct TrackedPrompt {
     id: EntryId,
-    /// No turn belongs to it.
+    /// True if no turn belongs to the prompt.
     silent: bool,
     started: bool,
 }
 
-/// The prompts with ids that have not come to their end.
+/// Prompts with ids that have not reached a final state.
 #[derive(Default)]
 pub(super) struct PromptLifecycle {
     open: Vec<TrackedPrompt>,
 }
 
 impl PromptLifecycle {
-    /// The host sent a prompt. One that is only to be known ends as soon as it is.
+    /// Records a prompt from the host and returns its line. A silent prompt completes as soon as the session has taken
+    /// it.
     pub(super) fn mark_queued(&mut self, id: &EntryId, silent: bool, session: &SessionId) -> String {
         self.open.push(TrackedPrompt { id: id.clone(), silent, started: false });
         lifecycle_line(id, PromptState::Queued, session)
     }
 
-    /// What the session did with a prompt.
+    /// Applies the session's outcome of a prompt and returns the lines for it.
     pub(super) fn apply_outcome(&mut self, id: &EntryId, fate: PromptOutcome, session: &SessionId) -> Vec<String> {
         match fate {
             PromptOutcome::Accepted => self.mark_started(id, session),
@@ -73,7 +74,7 @@ impl PromptLifecycle {
         lines
     }
 
-    /// The turn is over, and everything that it took up with it.
+    /// Completes every prompt that the finished turn had started.
     pub(super) fn complete_started(&mut self, session: &SessionId) -> Vec<String> {
         let done = self.open.extract_if(.., |command| command.started);
         done.map(|command| lifecycle_line(&command.id, PromptState::Completed, session)).collect()
@@ -87,12 +88,12 @@ impl PromptLifecycle {
         self.end_prompt(id, PromptState::Refused, session)
     }
 
-    /// It will never be its turn.
+    /// Discards a prompt that will never be started.
     pub(super) fn mark_discarded(&mut self, id: &EntryId, session: &SessionId) -> Vec<String> {
         self.end_prompt(id, PromptState::Discarded, session)
     }
 
-    /// Nothing that is still open will come to another end.
+    /// Discards every prompt that is still open.
     pub(super) fn discard_all(&mut self, session: &SessionId) -> Vec<String> {
         self.open.drain(..).map(|command| lifecycle_line(&command.id, PromptState::Discarded, session)).collect()
     }

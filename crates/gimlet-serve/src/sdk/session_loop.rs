@@ -1,4 +1,4 @@
-//! The loop between a host and its session: what comes from one is passed to the other, in order.
+//! The loop between a host and its session: forwards messages in both directions, in order.
 
 mod idle;
 mod inbound;
@@ -28,42 +28,42 @@ use super::{HostDriver, HostRequests, MirrorFeed, PermissionResponder, SdkEnd, S
 use crate::line_output::LineOutput;
 use crate::wire::{WireConsumer, WireEncoder, WireOptions};
 
-/// How the loop ended, with the outputs to be finished.
+/// Result of the loop, with the outputs to be finished.
 pub(super) struct LoopEnd {
     pub(super) end: SdkEnd,
     pub(super) out: LineOutput,
     pub(super) notes: LineOutput,
-    /// What was wrong with the host's lines.
+    /// Error in the host's lines.
     pub(super) remark: Option<String>,
 }
 
-/// Work that the loop waits for on the side.
+/// Result of work that runs beside the loop.
 enum FinishedWork {
-    /// The answer to a request of the host's.
+    /// The answer to a request from the host.
     Answer { id: Value, outcome: Result<Value, String> },
-    /// The answer to an interrupt, which stands before the result of the turn that it ended.
+    /// The answer to an interrupt, which precedes the result of the turn that it ended.
     Receipt { id: Value, outcome: Result<Value, String> },
-    /// A tool's answer to a question.
+    /// A tool's answer to a permission question.
     Decision { ask: AskId, answer: AskAnswer },
-    /// Everything that was sent to the session before has been taken up. With the number of the question.
+    /// Everything sent to the session before has been processed. Carries the number of the idle check.
     Drained(u64),
 }
 
-/// Where the session is.
+/// Phase of the session.
 enum SessionPhase {
     Live,
     /// Ending, to make room for a new one.
     Closing(SessionSwitch),
     Opening(SessionSwitch, BoxFuture<'static, Result<ReopenedSession, String>>),
-    /// There is none any more, and will be none; what somebody wanted with it came to nothing.
+    /// There is no session any more and there will be none; a switch that was requested failed.
     Over(Option<SessionSwitch>),
 }
 
-/// Who wants another session in place of this one.
+/// Request for another session in place of this one.
 enum SessionSwitch {
     /// A command, for an empty conversation.
     Clear(LocalPrompt),
-    /// A greeting that came before any prompt but not first; this is the id of its request.
+    /// An initialize request that came before any prompt but not first; `id` is the id of the request.
     Initialize { id: Value, wishes: Box<InitializeRequest> },
 }
 
@@ -83,54 +83,54 @@ struct SdkSession {
     replay_prompts: bool,
     mirror: Option<MirrorFeed>,
     agent_timeout: Option<Duration>,
-    /// Questions that a tool has been asked.
+    /// Questions that were sent to a permission tool.
     tool_decisions: HashMap<AskId, AbortHandle>,
-    /// What the host has been asked, by request.
+    /// Questions that were sent to the host, by request id.
     questions: HashMap<String, PermissionQuestion>,
-    /// A server asks the person something by way of the host.
+    /// True while a server asks the user something through the host.
     eliciting: bool,
     replies: JoinSet<FinishedWork>,
-    /// How often it was asked whether the session has settled; only the last answer counts.
+    /// Number of idle checks so far; only the latest answer counts.
     idle_checks: u64,
-    /// The requests of the host that are being answered.
+    /// Requests from the host that are being answered.
     running_requests: Vec<(Value, AbortHandle)>,
-    /// Interrupts that the session has not answered yet, as far as we know.
+    /// Interrupts that the session has not answered yet, as far as known here.
     open_receipts: usize,
-    /// Prompts behind one that gimlet answers by itself.
+    /// Prompts queued behind one that gimlet answers itself.
     waiting: VecDeque<HostPrompt>,
-    /// Lines that came while one session gave way to another.
+    /// Lines that arrived while one session was replaced by another.
     held_lines: VecDeque<HostLine>,
     seen_prompts: HashSet<EntryId>,
     lifecycle: PromptLifecycle,
     usage: SessionUsageTally,
-    /// Subagents at work: the session is not at rest before they are done.
+    /// Running subagents: the session is not idle before they are done.
     agents: HashSet<String>,
-    /// What was said to the session that is ending; its successor has to know.
+    /// Overrides of the session that is ending, for its successor.
     overrides: Option<oneshot::Receiver<Result<SessionOverrides, String>>>,
-    /// When the session last said something.
+    /// Time of the session's last event.
     last_event: Option<Arc<str>>,
-    /// Hooks that came later than the session.
+    /// Hooks that were registered after the session was opened.
     hooks: Option<Vec<DriverHook>>,
-    /// The hooks of the first greeting are the session's already.
+    /// True if the hooks of the first initialize request already belong to the session.
     first_initialize_applied: bool,
-    /// There was a greeting.
+    /// True once an initialize request was received.
     is_initialized: bool,
-    /// What the session was opened with.
+    /// The initialize request that the session was opened with.
     opened_with: InitializeRequest,
-    /// Its model and mode then.
+    /// Model and mode of the session when it was opened.
     initial_model_and_mode: (String, PermissionMode),
-    /// The host can stop tasks one by one, so an interrupt leaves agents in the background alone.
+    /// True if the host can stop tasks one by one, so that an interrupt does not stop background agents.
     has_task_stop: bool,
-    /// Something was said to it.
+    /// True once a prompt was sent to the session.
     has_prompts: bool,
     busy: bool,
-    /// The host has said its last line.
+    /// True once the host has sent its last line.
     input_ended: bool,
     deadline: Option<Instant>,
     closing: bool,
-    /// gimlet has to go: nothing that was begun comes to a result.
+    /// True while gimlet shuts down: work in progress reaches no result.
     is_leaving: bool,
-    /// What waits will never have its turn.
+    /// True if waiting prompts will never be started.
     discards_waiting: bool,
     interrupted: bool,
     failed: bool,
@@ -204,13 +204,13 @@ pub(super) async fn run_session_loop(session: SessionHandle, job: SdkJob) -> Loo
             () = link.leaving.wait_for_request(), if !link.is_leaving => (link.is_leaving, link.closing, link.deadline) = (true, true, None),
             () = link.out.gone(), if !gone => {
                 gone = true;
-                // Whoever cannot be asked does not answer either.
+                // A host that cannot be asked does not answer either.
                 link.handle_input_end();
                 link.session.send(Op::interrupt());
                 link.close_session();
             }
             line = lines.next(), if !link.input_ended => link.handle_line(line).await,
-            // What the session said before it asked is written before the question.
+            // Events published before a question are written before it.
             event = link.events.next(), if !matches!(link.phase, SessionPhase::Opening(..)) => match event {
                 Some(event) => link.handle_event(&event).await,
                 None => link.handle_session_end(),
@@ -263,7 +263,7 @@ async fn await_deadline(deadline: Option<Instant>) {
     }
 }
 
-/// What the session says.
+/// Events from the session.
 impl SdkSession {
     async fn handle_event(&mut self, event: &Event) {
         self.last_event = Some(event.at.clone());
@@ -278,7 +278,7 @@ impl SdkSession {
             EventBody::Task(task) => self.track_agent_task(task),
             EventBody::PromptOutcome { prompt, outcome: fate } => {
                 let told = match fate {
-                    // Nobody withdrew it: gimlet ends before its turn.
+                    // The host did not withdraw it: gimlet ends before the prompt is started.
                     PromptOutcome::Withdrawn if self.discards_waiting => {
                         self.lifecycle.mark_discarded(prompt, &self.session.id)
                     }
@@ -314,7 +314,7 @@ impl SdkSession {
         }
     }
 
-    /// The end of a turn that counts the prompts that wait here, besides those in the session.
+    /// Returns the end of a turn with the prompts that wait here added to those in the session.
     fn with_waiting_count(&self, event: &Event) -> Option<Event> {
         let EventBody::TurnEnded(report) = &event.body else { return None };
         let here = Some(self.count_waiting_turns()).filter(|here| *here > 0)?;
@@ -323,14 +323,14 @@ impl SdkSession {
         Some(Event { body: EventBody::TurnEnded(report), ..event.clone() })
     }
 
-    /// How many prompts wait here for their turn.
+    /// Returns the number of prompts that wait here for their turn.
     fn count_waiting_turns(&self) -> usize {
         self.waiting.iter().filter(|prompt| !prompt.is_silent()).count()
     }
 
-    /// What the turn's end has settled is told before its result: the receipt of an interrupt, and what was withdrawn.
+    /// Writes lines that must precede a turn's result: the answer to an interrupt, and withdrawn requests.
     async fn flush_before_result(&mut self) {
-        // The session has answered already, or does so next; whoever waits for that only has to get their turn.
+        // The session has answered already or does so next; the tasks that wait for it only have to be polled.
         while self.open_receipts > 0
             && let Some(done) = self.replies.join_next().await
         {
@@ -344,13 +344,13 @@ impl SdkSession {
         }
     }
 
-    /// A request to the host that is not the loop's own, or its withdrawal.
+    /// Forwards a request to the host that is not the loop's own, or its withdrawal.
     async fn forward_request(&mut self, line: String) {
         self.update_eliciting().await;
         self.write_line(truncate::truncate_line(line)).await;
     }
 
-    /// Whether the session waits for a person may have changed.
+    /// Updates the state when the session starts or stops waiting for the user.
     async fn update_eliciting(&mut self) {
         let eliciting = self.host.is_eliciting();
         if std::mem::replace(&mut self.eliciting, eliciting) != eliciting {
@@ -359,7 +359,7 @@ impl SdkSession {
     }
 
     async fn handle_ask(&mut self, view: &AskView) {
-        // Nobody can say yes to what they cannot see whole.
+        // A call that cannot be shown whole must not be approved.
         if permission_question::is_input_too_long(view) {
             let why = "the input is too long to be shown whole; use a smaller one".to_owned();
             self.session.send(Op::Answer { ask: view.id, answer: AskAnswer::NotAsked(why) });
@@ -385,7 +385,7 @@ impl SdkSession {
         self.write_line(line).await;
     }
 
-    /// Lets a tool decide. Whatever keeps it from answering is no yes.
+    /// Asks a tool to decide. Any failure of the tool counts as a denial.
     fn ask_permission_tool(&mut self, tool: String, ask: AskId, question: PermissionQuestion) {
         let (reply, answer) = OpReply::channel();
         let wish = ServerRequest::Decide { tool: tool.clone(), input: question.to_tool_input() };
@@ -400,7 +400,7 @@ impl SdkSession {
         self.tool_decisions.insert(ask, work);
     }
 
-    /// A question that was not answered is withdrawn.
+    /// Withdraws a question that was closed without an answer.
     async fn handle_ask_closed(&mut self, ask: AskId) {
         if let Some(work) = self.tool_decisions.remove(&ask) {
             work.abort();
@@ -424,7 +424,7 @@ impl SdkSession {
         }
     }
 
-    /// The session has published its last event: a new one follows, or nothing does.
+    /// Handles the session's last event: a new session follows, or none.
     fn handle_session_end(&mut self) {
         self.phase = match std::mem::replace(&mut self.phase, SessionPhase::Over(None)) {
             SessionPhase::Closing(change) if !self.closing => {
@@ -438,14 +438,14 @@ impl SdkSession {
     }
 }
 
-/// Telling and ending.
+/// Output and shutdown.
 impl SdkSession {
     async fn write_state(&mut self) {
         let is_asking = self.eliciting || !self.questions.is_empty();
         let state = match (is_asking, self.busy) {
             (true, _) => SdkSessionState::RequiresAction,
             (false, true) => SdkSessionState::Running,
-            // It was a subagent in the background that had asked.
+            // The question came from a background subagent.
             (false, false) if !self.agents.is_empty() => SdkSessionState::Running,
             (false, false) => return self.check_idle(),
         };
@@ -468,11 +468,12 @@ impl SdkSession {
 
     async fn write_line(&self, mut line: String) {
         line.push('\n');
-        // A host that went away is noticed by `gone`.
+        // A host that went away is detected by `gone`.
         self.out.line(line.into_bytes()).await;
     }
 
-    /// The person wants all of it to end: the turn first, then gimlet. The host is still there for the hooks of the end.
+    /// Begins the shutdown that the user requested: first the turn ends, then gimlet. The host is still there for the
+    /// hooks of the session's end.
     async fn begin_stop(&mut self) {
         self.interrupted = true;
         self.deny_open_asks();
@@ -482,7 +483,7 @@ impl SdkSession {
         }
     }
 
-    /// What is left to be told at the very end.
+    /// Writes the remaining answers at the very end.
     async fn write_last_answers(&mut self) {
         let told = self.lifecycle.discard_all(&self.session.id);
         self.write_lines(told).await;
@@ -507,14 +508,14 @@ impl SdkSession {
     fn close_session(&mut self) {
         if !std::mem::replace(&mut self.closing, true) {
             self.deadline = None;
-            // Nobody is left for whom background commands could go on.
+            // No host is left for whom background commands could continue.
             self.session.send(Op::interrupt());
             self.session.send(Op::Close);
         }
     }
 }
 
-/// Answers a question for a host that was asked and cannot answer any more.
+/// Denies a question on behalf of a host that can no longer answer it.
 fn deny_ask(session: &SessionHandle, ask: AskId) {
     let answer = AskAnswer::No { message: DriverError::Closed.to_string(), interrupt: false };
     session.send(Op::Answer { ask, answer });

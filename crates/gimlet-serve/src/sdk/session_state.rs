@@ -1,14 +1,14 @@
-//! Whether the session works, waits or rests, told to hosts that want to know.
+//! Session state (running, waiting or idle), reported to hosts that request it.
 
 use gimlet_proto::SessionId;
 use serde_json::json;
 
-/// Who is told.
+/// Recipients of state reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StateAudience {
     #[default]
     Nobody,
-    /// The SDK alone; it keeps these lines from the program.
+    /// The SDK alone; it does not pass these lines on to the program.
     HostOnly,
     Everybody,
 }
@@ -20,7 +20,7 @@ pub(super) enum SdkSessionState {
     Idle,
 }
 
-/// The state that was told last.
+/// Reporter that remembers the last reported state.
 pub(super) struct StateReporter {
     audience: StateAudience,
     reported: Option<SdkSessionState>,
@@ -31,7 +31,7 @@ impl StateReporter {
         Self { audience, reported: None }
     }
 
-    /// The line for a change, if it is one and somebody wants it.
+    /// Returns the line for a state change; `None` if the state is unchanged or not requested.
     pub(super) fn report_change(&mut self, state: SdkSessionState, session: &SessionId) -> Option<String> {
         if self.audience == StateAudience::Nobody || self.reported == Some(state) {
             return None;
@@ -50,7 +50,7 @@ impl StateReporter {
         Some(line.to_string())
     }
 
-    /// As [`StateReporter::change`], for a session that has worked before.
+    /// Reports idleness like [`StateReporter::report_change`], for a session that has worked before.
     pub(super) fn report_idle(&mut self, session: &SessionId) -> Option<String> {
         self.reported?;
         self.report_change(SdkSessionState::Idle, session)

@@ -1,16 +1,16 @@
-//! Lines that hosts can take: they give up on one of a megabyte or more.
+//! Line length limits: hosts give up on a line of a megabyte or more.
 //!
-//! What is cut is first what nobody needs whole (copies of files in a result's structured form), then results, then
-//! texts. What the model saw is in the transcript, uncut.
+//! First cut is redundant data (copies of files in a result's structured form), then results, then texts. The
+//! transcript holds everything that the model saw, uncut.
 
 use serde_json::{Value, json};
 
-/// Longer lines are cut.
+/// Maximum length of a line; longer ones are cut.
 pub(super) const MAX_LINE: usize = 1_000_000;
-/// The longest input of a call that fits into a line with everything else.
+/// Maximum length of a call's input that fits into a line with everything else.
 pub(super) const MAX_INPUT: usize = MAX_LINE - 100_000;
 
-/// The line, or a shorter one with the same meaning.
+/// Returns the line, or a shortened one with its meaning kept.
 pub(super) fn truncate_line(line: String) -> String {
     let line = if line.contains('\n') { gimlet_proto::compact_json(&line) } else { line };
     if line.len() < MAX_LINE {
@@ -18,12 +18,13 @@ pub(super) fn truncate_line(line: String) -> String {
     }
     match serde_json::from_str::<Value>(&line) {
         Ok(value) => truncate_value(value).to_string(),
-        // Nothing but JSON is written; what is none cannot be cut with care.
+        // Only JSON is written; other text cannot be shortened safely.
         Err(_) => line,
     }
 }
 
-/// The answer to a request of the host's. One that is too long is cut, and says so; what cannot be cut is an error.
+/// Renders the answer to a request from the host. One that is too long is cut and marked as such; if it cannot be cut,
+/// the answer is an error.
 pub(super) fn truncate_answer(id: &Value, outcome: Result<Value, String>) -> String {
     const STEPS: [fn(&mut Value); 4] = [
         |value| shorten_texts(value, 20_000),
@@ -60,7 +61,7 @@ fn shortened_text(mut text: Value, limit: usize) -> String {
     text.as_str().unwrap_or_default().to_owned()
 }
 
-/// A value whose text is short enough for a line.
+/// Shortens a value until its text fits into a line.
 pub(super) fn truncate_value(mut value: Value) -> Value {
     const STEPS: [fn(&mut Value); 8] = [
         |value| edit_tool_result(value, drop_file_copies),
@@ -87,7 +88,7 @@ fn edit_tool_result(value: &mut Value, cut: impl FnOnce(&mut Value)) {
     }
 }
 
-/// Whole files as they were before.
+/// Removes copies of whole files as they were before a change.
 fn drop_file_copies(result: &mut Value) {
     if let Some(original) = result.get_mut("originalFile") {
         *original = Value::Null;
@@ -107,7 +108,7 @@ fn shorten_results(value: &mut Value, limit: usize) {
     }
 }
 
-/// Cuts every text to so many characters and says so at its end.
+/// Cuts every text to `limit` characters and marks the cut at its end.
 fn shorten_texts(value: &mut Value, limit: usize) {
     match value {
         Value::String(text) => {
@@ -123,7 +124,7 @@ fn shorten_texts(value: &mut Value, limit: usize) {
     }
 }
 
-/// Cuts every list to so many items, and every object to so many members.
+/// Cuts every list to `limit` items and every object to `limit` members.
 fn keep_first_members(value: &mut Value, limit: usize) {
     match value {
         Value::Array(items) => {
@@ -131,7 +132,7 @@ fn keep_first_members(value: &mut Value, limit: usize) {
             items.iter_mut().for_each(|item| keep_first_members(item, limit));
         }
         Value::Object(members) => {
-            // No object of the protocol's own has so many members.
+            // No object of the protocol itself has so many members.
             if members.len() > limit {
                 *members = std::mem::take(members).into_iter().take(limit).collect();
             }

@@ -1,14 +1,14 @@
-//! The lines about hooks that run. They only tell; nothing in them decides.
+//! Lines about hook runs. They only report; nothing is decided by them.
 
 use gimlet_proto::{Event, HookOutcome, HookPhase, HookView};
 use serde_json::json;
 
 use super::{WireOptions, system_event_line};
 
-/// Events whose hooks are never announced: they only look, or run when nobody reads any more.
+/// Events whose hooks are never announced: they only observe, or run when the consumer is gone.
 const SILENT_HOOKS: [&str; 4] = ["Notification", "SessionEnd", "PreCompact", "PostCompact"];
 
-/// A run of a hook that begins or ends, for programs that want to see them.
+/// Renders the start or end of a hook run, for programs that request it.
 pub(super) fn hook_line(event: &Event, hook: &HookView, lines: WireOptions) -> Option<String> {
     let always = matches!(hook.event.as_str(), "SessionStart" | "Setup");
     if !(always || lines.hook_events) {

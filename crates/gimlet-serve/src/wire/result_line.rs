@@ -8,7 +8,7 @@ use gimlet_proto::{
 };
 use serde_json::{Map, Value, json};
 
-/// A result with what the exit code depends on.
+/// Result line, with the facts that the exit code depends on.
 pub(crate) struct ResultLine {
     pub(crate) json: Value,
     pub(crate) is_error: bool,
@@ -20,18 +20,18 @@ impl ResultLine {
     }
 }
 
-/// What kind of failure kept a session from starting, where there is a public word for it.
+/// Kind of failure that kept a session from starting, where it has a public name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StartupFailure {
     pub reason: Option<&'static str>,
-    /// The settings file that cannot be used.
+    /// Settings file that cannot be used.
     pub invalid_file: Option<PathBuf>,
 }
 
-/// So many characters of a problem fit into a line, however they are written; nobody reads more of them there.
+/// Maximum number of characters of a problem, so that it fits into a line however it is escaped.
 const LONGEST_PROBLEM: usize = 20_000;
 
-/// The one line of a session that could not start.
+/// Renders the only line of a session that could not start.
 pub fn startup_failure_line(problem: &str, kind: &StartupFailure, session: &str) -> String {
     let problem = match problem.char_indices().nth(LONGEST_PROBLEM) {
         Some((cut, _)) => format!("{}… [{} characters left out]", &problem[..cut], problem[cut..].chars().count()),
@@ -63,7 +63,7 @@ pub fn startup_failure_line(problem: &str, kind: &StartupFailure, session: &str)
     line.to_string()
 }
 
-/// The line for a prompt that gimlet answered without the model.
+/// Renders the line for a prompt that gimlet answered without the model.
 pub(crate) fn local_result_line(
     session: &SessionId,
     outcome: Result<&str, String>,
@@ -107,7 +107,7 @@ struct TurnSummary {
     errors: Option<Vec<String>>,
 }
 
-/// Sums a turn up.
+/// Builds the result of a turn.
 pub(crate) fn turn_result(event: &Event, report: &TurnReport) -> ResultLine {
     let verdict = summarize_turn(report);
     let mut line = Map::new();
@@ -139,7 +139,7 @@ pub(crate) fn turn_result(event: &Event, report: &TurnReport) -> ResultLine {
             set("deferred_tool_use", json!({"id": call, "name": tool, "input": input}));
         }
         TurnEnd::DeferredUnavailable { .. } => set("stop_reason", json!("tool_deferred_unavailable")),
-        // The reason of the last reply is not why this turn ended.
+        // The stop reason of the last reply is not why this turn ended.
         TurnEnd::Aborted { .. } => set("stop_reason", Value::Null),
         _ => set("stop_reason", json!(report.stop_reason.as_ref().map(|reason| reason.as_str()))),
     }
@@ -161,7 +161,7 @@ pub(crate) fn turn_result(event: &Event, report: &TurnReport) -> ResultLine {
     ResultLine { json: Value::Object(line), is_error: verdict.is_error }
 }
 
-/// What is said of a call that waited in vain.
+/// Returns the message for a deferred call whose tool does not exist in this session.
 pub(crate) fn unavailable_call_message(tool: &str) -> String {
     format!("The call that was left for later cannot run: there is no tool named {tool} in this session.")
 }
@@ -186,7 +186,7 @@ fn summarize_turn(report: &TurnReport) -> TurnSummary {
         TurnEnd::Failed(error) => {
             let reason = match error.kind {
                 ModelErrorKind::PromptTooLong => Some("prompt_too_long"),
-                // Nothing was asked of the server.
+                // No request was sent to the server.
                 ModelErrorKind::NotLoggedIn => None,
                 _ => Some("api_error"),
             };
@@ -252,7 +252,7 @@ fn render_usage(usage: &TokenUsage, last: Option<&TokenUsage>) -> Value {
     })
 }
 
-/// What the last reply took.
+/// Renders the usage of the last reply.
 fn render_iteration(usage: &TokenUsage) -> Value {
     json!({
         "type": "message",
@@ -271,7 +271,7 @@ fn render_cache_creation(usage: &TokenUsage) -> Value {
     })
 }
 
-/// What all models together cost; nothing where a price is not known.
+/// Returns the cost of all models together; zero if any price is unknown.
 pub(crate) fn total_cost(models: &[ModelUsage]) -> f64 {
     models.iter().try_fold(0.0, |sum, entry| Some(sum + entry.cost_usd?)).unwrap_or(0.0)
 }

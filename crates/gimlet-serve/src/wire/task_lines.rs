@@ -1,20 +1,20 @@
-//! Tasks as programs see them: when one begins, how it goes, that it ended, and which ones run in the background.
+//! Lines about tasks: start, progress, end, and the list of background tasks.
 //!
-//! Programs count subagents as in flight from their first line to a last one, and keep their side open that long. So
-//! whatever was announced is also ended here, exactly once.
+//! Programs count subagents as in flight from their first line to their last, and keep their side open that long. So
+//! every announced task is also ended here, exactly once.
 
 use gimlet_proto::{Event, SessionId, TaskProgress, TaskState, TaskView, ToolUseId};
 use serde_json::{Map, Value, json};
 
 use super::{system_event_line, system_line};
 
-/// The tasks that one consumer was told of and that still run, oldest first.
+/// Running tasks that were announced to one consumer, oldest first.
 #[derive(Default)]
 pub(super) struct TaskLines {
     running: Vec<AnnouncedTask>,
-    /// Ends, of tasks and of calls in them, that could not be told yet.
+    /// Lines about ended tasks, and calls in them, that could not be written yet.
     held: Vec<String>,
-    /// What runs in the background has changed since it was told.
+    /// True if the background tasks have changed since they were reported.
     is_stale: bool,
 }
 
@@ -27,7 +27,7 @@ struct AnnouncedTask {
 }
 
 impl TaskLines {
-    /// The lines for a change of a task.
+    /// Renders the lines for a change of a task.
     pub(super) fn render_task(&mut self, event: &Event, task: &TaskView) -> Vec<String> {
         match (task.state, self.running.iter().position(|told| told.id == task.id)) {
             (TaskState::Running, None) => {
@@ -56,13 +56,13 @@ impl TaskLines {
                 lines.extend(told.backgrounded.then(|| self.background_tasks_line(&event.session)));
                 lines
             }
-            // It was never announced, or its end was told already.
+            // It was never announced, or its end was already reported.
             (_, None) => Vec::new(),
         }
     }
 
-    /// The end of a task behind a result that nothing may follow. Only subagents are told of, to programs that count
-    /// them; the rest waits for the next turn.
+    /// Renders the end of a task after a result that nothing may follow. Only subagents are reported, to programs that
+    /// count them; the rest waits for the next turn.
     pub(super) fn end_after_result(&mut self, event: &Event, task: &TaskView, counted: bool) -> Vec<String> {
         let told = self.running.iter().position(|told| told.id == task.id);
         let Some(at) = told.filter(|_| task.state != TaskState::Running) else { return Vec::new() };
@@ -75,24 +75,24 @@ impl TaskLines {
         Vec::new()
     }
 
-    /// Keeps a line for the next turn.
+    /// Holds a line until the next turn.
     pub(super) fn hold_line(&mut self, line: String) {
         self.held.push(line);
     }
 
-    /// What could not be told before.
+    /// Returns the lines that were held.
     pub(super) fn take_held_lines(&mut self, session: &SessionId) -> Vec<String> {
         let mut lines = std::mem::take(&mut self.held);
         lines.extend(std::mem::take(&mut self.is_stale).then(|| self.background_tasks_line(session)));
         lines
     }
 
-    /// The id of the running subagent that a call started.
+    /// Returns the id of the running subagent that a call started.
     pub(super) fn agent_for_call(&self, call: &ToolUseId) -> Option<&str> {
         self.running.iter().find(|told| told.call.as_ref() == Some(call)).map(|told| told.id.as_str())
     }
 
-    /// Everything that runs in the background now.
+    /// Renders the list of running background tasks.
     pub(super) fn background_tasks_line(&self, session: &SessionId) -> String {
         let tasks: Vec<Value> = self
             .running

@@ -1,15 +1,15 @@
-//! What a reply had that nobody expected and that did no harm: counted, for whoever looks for the cause of something.
+//! Unexpected but harmless parts of a reply, counted for diagnosis.
 
-/// So many different things are told apart.
+/// Maximum number of distinct anomalies.
 const MOST: usize = 16;
-/// Names of the server's own are told up to this many characters.
+/// Maximum number of characters of a server's own names.
 const LONGEST_NAME: usize = 60;
 
-/// What was set aside, and how often.
+/// Ignored parts with their counts.
 #[derive(Debug, Default)]
 pub(super) struct AnomalyCounts {
     counts: Vec<(String, u32)>,
-    /// Further ones beyond those that are told apart.
+    /// Number of anomalies beyond the distinct ones.
     others: u32,
 }
 
@@ -25,7 +25,7 @@ impl AnomalyCounts {
         }
     }
 
-    /// All of it in one line, if there is anything.
+    /// Returns a one-line summary; `None` if there are no anomalies.
     pub(super) fn summary_line(&self) -> Option<String> {
         let once =
             |(what, count): &(String, u32)| if *count == 1 { what.clone() } else { format!("{what} ({count}×)") };

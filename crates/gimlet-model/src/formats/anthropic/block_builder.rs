@@ -1,7 +1,7 @@
-//! One block of a reply while it is being streamed, and how it becomes the block that history keeps.
+//! A block of a reply during streaming, and its conversion to the block that history keeps.
 //!
-//! The start object is the skeleton: its key order and every field we do not know survive. Deltas fill in the few
-//! members that they are about. The result is rendered once.
+//! The start object is the skeleton: its key order and all unknown fields are preserved. Deltas fill in the few members
+//! that they concern. The result is rendered once.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::json::{self, LossyText, OrderedMembers};
 
-/// The delta shapes that gimlet applies; one struct for all of them, because their members do not collide.
+/// Delta shapes that gimlet applies; one struct for all of them, because their members do not collide.
 #[derive(Deserialize)]
 pub(super) struct WireDelta<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -32,21 +32,21 @@ pub(super) struct WireDelta<'a> {
     encrypted_content: Option<&'a RawValue>,
 }
 
-/// What a delta added that people may want to see at once.
+/// Part that a delta added, for immediate display.
 pub(super) enum DeltaEffect<'a> {
     Nothing,
-    /// It does not fit the block, or nobody knows it.
+    /// It does not fit the block or is unknown.
     Ignored(LossyText<'a>),
     Text(LossyText<'a>),
     Thinking(LossyText<'a>),
     Input(LossyText<'a>),
 }
 
-/// A block in the making.
+/// Block under construction.
 pub(super) struct BlockBuilder {
-    /// The position of this block in the reply, counted by us: wire indexes may repeat.
+    /// Position of this block in the reply, counted here: wire indexes may repeat.
     pub(super) ordinal: usize,
-    /// The block as its start gave it. Kinds without deltas are complete with it.
+    /// The block at its start. Kinds without deltas are complete with it.
     start: Block,
     members: OrderedMembers,
     /// Text, thinking, or the raw tool input, by kind.
@@ -56,17 +56,17 @@ pub(super) struct BlockBuilder {
     compaction: Vec<(&'static str, String)>,
 }
 
-/// A finished block.
+/// Finished block.
 pub(super) struct FinishedBlock {
     pub(super) block: Block,
-    /// What stood in place of a tool call's input when that was not a JSON object.
+    /// Raw text of a tool call's input that was not a JSON object.
     pub(super) bad_input: Option<String>,
-    /// A tool call that might have been cut: it has no usable input, and only the end of the reply tells why.
+    /// True for a tool call without usable input that may have been cut; only the end of the reply reveals the cause.
     pub(super) may_be_truncated: bool,
 }
 
 impl BlockBuilder {
-    /// `None` when the start is not an object, or not one that can become a block.
+    /// Creates a builder; `None` when the start is not an object that can become a block.
     pub(super) fn from_start(ordinal: usize, start: &RawValue) -> Option<Self> {
         let start = Block::from_json(start.get()).ok()?;
         let members: OrderedMembers = match start.kind() {
@@ -75,7 +75,7 @@ impl BlockBuilder {
             | BlockKind::ToolUse
             | BlockKind::ServerToolUse
             | BlockKind::Compaction => serde_json::from_str(start.json()).ok()?,
-            // Whole at the start, sometimes megabytes long: not worth taking apart.
+            // Complete at the start and sometimes megabytes long: not worth parsing.
             _ => OrderedMembers::default(),
         };
         let body = match start.kind() {
@@ -112,12 +112,12 @@ impl BlockBuilder {
             .flatten()
     }
 
-    /// Whether this is a client tool call without a complete input so far.
+    /// Returns true if this is a client tool call without a complete input so far.
     pub(super) fn is_unfinished_call(&self) -> bool {
         self.kind() == BlockKind::ToolUse && !is_object(&self.body)
     }
 
-    /// Applies a delta. One that does not fit the block, or that we do not know, changes nothing.
+    /// Applies a delta. One that does not fit the block, or is unknown, changes nothing.
     pub(super) fn apply<'a>(&mut self, delta: WireDelta<'a>) -> DeltaEffect<'a> {
         let Some(kind) = delta.kind else { return DeltaEffect::Nothing };
         match (kind.as_str(), self.kind()) {
@@ -181,7 +181,7 @@ impl BlockBuilder {
             return self.render_with(&[("input", self.body.clone())]);
         }
         if self.body.trim().is_empty() {
-            // Calls without arguments stream nothing; some servers put the whole input into the start instead.
+            // Calls without arguments stream no input; some servers put the whole input into the start instead.
             let given = self.members.get("input").is_some_and(|input| is_object(input.get()) && input.get() != "{}");
             let changed = [("input", "{}".to_owned())];
             let finished = self.render_with(if given { &[] } else { &changed });
@@ -206,7 +206,7 @@ impl BlockBuilder {
     }
 }
 
-/// Whether some text is one complete JSON object. Numbers and nesting are not limited: only the bytes matter.
+/// Returns true if a text is one complete JSON object. Numbers and nesting are not limited: only the bytes matter.
 fn is_object(text: &str) -> bool {
     gimlet_proto::is_json_object(text) && serde_json::from_str::<&RawValue>(text).is_ok()
 }

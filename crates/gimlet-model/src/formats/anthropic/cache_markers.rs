@@ -1,4 +1,4 @@
-//! Where the cache breakpoints of a request go.
+//! Placement of the cache breakpoints of a request.
 //!
 //! Four at most: the static prefix, the project's context, the previous request's tail, and the newest tail. A marker
 //! is spliced in before the closing brace of a block, so that the rest of the block keeps its bytes.
@@ -6,7 +6,7 @@
 use gimlet_proto::{Block, BlockKind, CachePlan, CacheTtl, Message};
 use std::sync::Arc;
 
-/// The JSON member that marks a breakpoint.
+/// Returns the JSON member that marks a breakpoint.
 pub(super) fn marker(ttl: CacheTtl) -> &'static str {
     match ttl {
         CacheTtl::FiveMinutes => r#""cache_control":{"type":"ephemeral"}"#,
@@ -14,7 +14,7 @@ pub(super) fn marker(ttl: CacheTtl) -> &'static str {
     }
 }
 
-/// Appends `json`, an object, with a further member.
+/// Appends the object `json` with a further member.
 pub(super) fn push_marked(out: &mut String, json: &str, marker: &str) {
     let Some(open) = json.strip_suffix('}') else {
         out.push_str(json);
@@ -28,7 +28,7 @@ pub(super) fn push_marked(out: &mut String, json: &str, marker: &str) {
     out.push('}');
 }
 
-/// The blocks (message, block) that carry a marker, at most three: the fourth belongs to the static prefix.
+/// Returns the blocks (message, block) that carry a marker, at most three: the fourth belongs to the static prefix.
 pub(super) fn marked_blocks(messages: &[Arc<Message>], plan: &CachePlan) -> Vec<(usize, usize)> {
     let mut places = Vec::with_capacity(3);
     let is_there = |(message, block): &(usize, usize)| {
@@ -36,7 +36,7 @@ pub(super) fn marked_blocks(messages: &[Arc<Message>], plan: &CachePlan) -> Vec<
     };
     let previous = plan.previous_len.filter(|len| *len <= messages.len());
     places.extend(plan.context.filter(is_there));
-    // Exactly where the previous request had its newest marker, so that a hit does not depend on how much was added.
+    // Exactly at the previous request's newest marker, so that a hit does not depend on how much was added.
     places.extend(previous.and_then(|len| last_cacheable_block(&messages[..len])));
     places.extend(last_cacheable_block(messages));
     places.sort_unstable();
@@ -57,6 +57,6 @@ fn is_cacheable(block: &Block) -> bool {
         block.kind(),
         BlockKind::Thinking | BlockKind::RedactedThinking | BlockKind::Compaction | BlockKind::Fallback
     );
-    // Inside strings the quotes would be escaped, so this finds real members only; a marker must not come twice.
+    // Inside strings the quotes would be escaped, so this finds real members only; a marker must not occur twice.
     kind_takes_one && !block.is_blank_text() && !block.json().contains(r#""cache_control":"#)
 }

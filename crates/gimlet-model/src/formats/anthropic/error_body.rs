@@ -1,23 +1,23 @@
-//! Error bodies, inside and outside of streams, from the vendor and from whatever stands in front of it.
+//! Error bodies, inside and outside of streams, from the vendor and from gateways in front of it.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::json::LossyText;
 
-/// What an error body says, as far as it says anything.
+/// Parsed contents of an error body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ErrorBody {
-    /// `error.type`; empty when there was none.
+    /// `error.type`; empty when absent.
     pub(crate) kind: String,
-    /// `error.details.error_code`, the stable thing to branch on.
+    /// `error.details.error_code`, which is stable enough to branch on.
     pub(crate) code: Option<String>,
-    /// One readable line; empty when the body had nothing to say.
+    /// One readable line; empty when the body has no message.
     pub(crate) message: String,
     pub(crate) request_id: Option<String>,
 }
 
-/// More of an error message than this helps nobody.
+/// Maximum length of an error message.
 const LONGEST_MESSAGE: usize = 600;
 
 #[derive(Deserialize)]
@@ -49,7 +49,7 @@ struct ErrorDetails<'a> {
 }
 
 impl ErrorBody {
-    /// Reads a body of any kind: the vendor's JSON, other JSON, an HTML page, text, or nothing.
+    /// Parses a body of any kind: the vendor's JSON, other JSON, an HTML page, text, or nothing.
     pub(crate) fn parse(body: &str) -> Self {
         let body = body.trim();
         if let Ok(outer) = serde_json::from_str::<ErrorEnvelope<'_>>(body) {
@@ -83,7 +83,7 @@ impl ErrorBody {
         }
     }
 
-    /// The status that an error inside a 200 stream stands for.
+    /// Returns the status that an error inside a 200 stream stands for.
     pub(crate) fn implied_status(&self) -> u16 {
         match self.kind.as_str() {
             "overloaded_error" => 529,
@@ -108,7 +108,7 @@ pub(crate) fn looks_like_html(body: &str) -> bool {
         || start.starts_with("<?xml")
 }
 
-/// The title of a page, or that it is one.
+/// Returns the title of an HTML page, or a note that it is one.
 fn html_summary(body: &str) -> String {
     let lower = body.to_ascii_lowercase();
     let title = lower.find("<title").and_then(|at| {
@@ -122,7 +122,7 @@ fn html_summary(body: &str) -> String {
     }
 }
 
-/// White space runs become single blanks, control characters and escape sequences go, and so does the end of a long text.
+/// Collapses whitespace to single spaces, removes control characters and escape sequences, and cuts a long text.
 pub(crate) fn one_line(text: &str) -> String {
     let text = gimlet_proto::sanitise(text);
     let mut out = String::new();

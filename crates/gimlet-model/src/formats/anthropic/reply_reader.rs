@@ -1,7 +1,7 @@
-//! The state machine of a streamed reply: events of the wire in, [`ModelEvent`]s out.
+//! The state machine of a streamed reply: wire events in, [`ModelEvent`]s out.
 //!
-//! Tolerant by duty: unknown events, deltas, blocks and fields, repeated or missing indexes and odd usage never end a
-//! reply. Strict about one thing: a tool call is handed out only when its input is known to be complete.
+//! It tolerates unknown events, deltas, blocks and fields, repeated or missing indexes and odd usage; none of them ends
+//! a reply. It is strict about one thing: a tool call is emitted only when its input is known to be complete.
 
 use std::sync::Arc;
 
@@ -59,27 +59,27 @@ struct StopDetails<'a> {
     explanation: Option<LossyText<'a>>,
 }
 
-/// Whether the reply goes on.
+/// State of the reply after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamFlow {
     More,
-    /// Nothing but a keep-alive or something that we do not know.
+    /// Only a keep-alive or an unknown event.
     Noise,
     Finished,
 }
 
-/// Why a stream is no reply.
+/// Reason why a stream is not a valid reply.
 #[derive(Debug, PartialEq, Eq)]
 pub enum StreamFault {
     /// The server reported an error: the raw data of its `error` event.
     Reported(String),
-    /// The server broke its own protocol.
+    /// The server violated the protocol.
     Protocol(&'static str),
-    /// The reply has more blocks than are kept.
+    /// The reply has more blocks than the limit.
     TooManyBlocks { limit: usize },
 }
 
-/// How far a reply had come when its stream broke.
+/// Progress of a reply when its stream broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyProgress {
     /// No block was completed.
@@ -88,11 +88,11 @@ pub enum ReplyProgress {
     ThinkingOnly,
     /// Text or a tool call was completed: sending the request again could run a tool twice.
     Usable,
-    /// Everything but the last formality had arrived.
+    /// Everything but the final stop event had arrived.
     Complete,
 }
 
-/// Reads one reply.
+/// Reader of one reply.
 #[derive(Default)]
 pub struct ReplyReader {
     request_id: Option<String>,
@@ -101,7 +101,7 @@ pub struct ReplyReader {
     /// Blocks begun and not yet ended, by their wire index; hardly ever more than one.
     open: Vec<(u64, BlockBuilder)>,
     blocks: usize,
-    /// A tool call without usable input, kept back until the next event tells whether it was cut.
+    /// Tool call without usable input, held until the next event shows if it was cut.
     held: Option<(usize, FinishedBlock)>,
     thought: bool,
     usable: bool,
@@ -111,7 +111,7 @@ pub struct ReplyReader {
     explanation: Option<String>,
     cut_tool_call: bool,
     oddities: AnomalyCounts,
-    /// What is told of a call that did not fit.
+    /// Facts to report about a call that did not fit.
     room: TruncatedCall,
 }
 
@@ -120,13 +120,13 @@ impl ReplyReader {
         Self { request_id, want_wire, ..Self::default() }
     }
 
-    /// How much the reply may have, and what there is to say when that is not enough.
+    /// Sets the output limit of the reply and the advice for when it is exceeded.
     pub fn with_output_limit(mut self, room: TruncatedCall) -> Self {
         self.room = room;
         self
     }
 
-    /// Takes one event. `name` is the event's own name, which its data overrides.
+    /// Processes one event. `name` is the event's own name, which its data overrides.
     pub fn read_event(
         &mut self,
         name: &str,
@@ -321,7 +321,7 @@ impl ReplyReader {
         Ok(())
     }
 
-    /// The reason for the end decides about calls without usable input: cut by the token limit, or simply wrong.
+    /// Resolves calls without usable input by the stop reason: cut by the token limit, or invalid.
     fn resolve_unfinished_calls(&mut self, out: &mut impl FnMut(ModelEvent)) {
         if self.stop_reason != Some(StopReason::MaxTokens) {
             self.release_held(out);
@@ -350,7 +350,8 @@ impl ReplyReader {
         Some(self.open.remove(at).1)
     }
 
-    /// A block whose end never came although the reply went on. Text is text; a call must be whole to count.
+    /// Closes a block whose end never came although the reply continued. Text is kept; a call must be complete to
+    /// count.
     fn close_unstopped(&mut self, slot: BlockBuilder, out: &mut impl FnMut(ModelEvent)) {
         let ordinal = slot.ordinal;
         let finished = slot.finish();
@@ -368,7 +369,7 @@ impl ReplyReader {
     fn deliver(&mut self, index: usize, finished: FinishedBlock, out: &mut impl FnMut(ModelEvent)) {
         match finished.block.kind() {
             BlockKind::Thinking | BlockKind::RedactedThinking => self.thought = true,
-            // A vendor's tool without its result is nothing that a conversation could go on from.
+            // A conversation cannot continue from a server tool call without its result.
             BlockKind::ServerToolUse => self.thought = true,
             BlockKind::Text if finished.block.is_blank_text() => {}
             _ => self.usable = true,
@@ -376,7 +377,7 @@ impl ReplyReader {
         out(ModelEvent::BlockDone { index, block: finished.block, bad_input: finished.bad_input });
     }
 
-    /// How far the reply has come.
+    /// Returns the progress of the reply.
     pub fn progress(&self) -> ReplyProgress {
         if self.stop_reason.is_some() && self.open.is_empty() {
             ReplyProgress::Complete
@@ -389,18 +390,18 @@ impl ReplyReader {
         }
     }
 
-    /// Whether anything was handed out that would have to be taken back.
+    /// Returns true if any event was emitted that would have to be retracted.
     pub fn has_started(&self) -> bool {
         self.started
     }
 
-    /// Ends a reply that lacks only its last formality.
+    /// Ends a reply that lacks only its final stop event.
     pub fn finish_unstopped(&mut self, out: impl FnMut(ModelEvent)) {
         self.oddities.note("ended without", "message_stop");
         self.finish(out);
     }
 
-    /// What was odd about the reply so far.
+    /// Returns the anomalies of the reply so far; `None` if there are none.
     pub fn oddities(&self) -> Option<ModelEvent> {
         self.oddities.summary_line().map(ModelEvent::ReplyAnomalies)
     }
@@ -418,7 +419,7 @@ impl ReplyReader {
         }
     }
 
-    /// Ends a reply whose stop reason is known. A refusal takes back everything that was said before.
+    /// Ends a reply whose stop reason is known. A refusal retracts everything before it.
     fn finish(&mut self, mut out: impl FnMut(ModelEvent)) {
         if let Some(oddities) = self.oddities() {
             out(oddities);

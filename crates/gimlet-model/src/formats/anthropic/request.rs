@@ -1,4 +1,4 @@
-//! Request bodies: raw JSON appended by hand to one buffer, the same bytes for the same input in every process.
+//! Request bodies: raw JSON appended to one buffer, deterministic across processes.
 //!
 //! Keys come in a fixed order with `messages` last, and history blocks are copied, never re-serialised: apart from
 //! cache markers, the body of a conversation's next request begins with the bytes of this one.
@@ -15,9 +15,9 @@ use crate::json::push_string;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThinkingField {
     Adaptive {
-        /// Said where the model would do otherwise.
+        /// Set where it differs from the model's default.
         display: Option<ThinkingDisplay>,
-        /// Let the server drop thinking that belongs to another prefix instead of refusing the request.
+        /// Lets the server drop thinking that belongs to another prefix instead of refusing the request.
         drop_unbound: bool,
     },
     Enabled {
@@ -27,27 +27,27 @@ pub(crate) enum ThinkingField {
     BetweenTools,
 }
 
-/// Everything about a body that the request itself does not say: what this model at this endpoint takes.
+/// Properties of a body beyond the request itself: what this model at this endpoint accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyPlan {
     pub(crate) model: String,
     pub(crate) max_tokens: u64,
     pub(crate) thinking: Option<ThinkingField>,
     pub(crate) effort: Option<String>,
-    /// How many tokens the whole task may take, as the model is told.
+    /// Token budget of the whole task, as stated to the model.
     pub(crate) task_budget: Option<u64>,
     pub(crate) tool_choice: ToolChoice,
     pub(crate) caching: bool,
     pub(crate) eager_input: bool,
     pub(crate) defer_loading: bool,
-    /// Leave thinking blocks out of this many messages at the start.
+    /// Number of messages at the start without their thinking blocks.
     pub(crate) strip_thinking: usize,
-    /// How many images the model takes.
+    /// Maximum number of images that the model accepts.
     pub(crate) most_images: usize,
 }
 
 impl BodyPlan {
-    /// A plan without any optional field.
+    /// Creates a plan without any optional field.
     pub fn plain(model: impl Into<String>, max_tokens: u64) -> Self {
         Self {
             model: model.into(),
@@ -66,7 +66,7 @@ impl BodyPlan {
 }
 
 impl ThinkingField {
-    /// How it is sent, as far as a cache goes by it.
+    /// Returns the field as sent, as far as it affects the cache.
     fn words(self) -> String {
         match self {
             ThinkingField::Adaptive { .. } => "adaptive".to_owned(),
@@ -78,7 +78,7 @@ impl ThinkingField {
 }
 
 impl BodyPlan {
-    /// What a cache goes by besides system, tools and messages.
+    /// Returns the options that affect the cache besides system, tools and messages.
     pub(crate) fn options(&self, betas: Option<&str>) -> Vec<SentOption> {
         let unset = || "unset".to_owned();
         let left_out = match self.strip_thinking {
@@ -120,7 +120,7 @@ pub fn build_body(request: &ModelRequest, plan: &BodyPlan) -> Bytes {
     Bytes::from(out)
 }
 
-/// Close to the final size and never much below it, so that the buffer hardly ever grows.
+/// Estimates the size: close to the final one and never much below it, so that the buffer hardly ever grows.
 fn estimate(request: &ModelRequest) -> usize {
     let escaped = |text: &str| text.len() + text.len() / 16 + 64;
     let system: usize = request.system.iter().map(|text| escaped(text)).sum();
@@ -137,7 +137,7 @@ fn estimate(request: &ModelRequest) -> usize {
     system + tools + messages + 1024
 }
 
-/// Says whether it placed the marker of the static prefix, which covers the tools too.
+/// Appends the system prompt. Returns true if it placed the marker of the static prefix, which covers the tools too.
 fn push_system(out: &mut String, system: &[String], ttl: Option<CacheTtl>) -> bool {
     let Some(last) = system.iter().rposition(|text| !text.trim().is_empty()) else { return false };
     out.push_str(r#","system":["#);
@@ -189,7 +189,7 @@ fn push_tools(out: &mut String, tools: &[ToolDef], plan: &BodyPlan, ttl: Option<
 
 fn push_tool_choice(out: &mut String, choice: &ToolChoice) {
     let (kind, parallel) = match choice {
-        // What the server does anyway is not said: saying it would cost the message cache of older conversations.
+        // The server's default is omitted: stating it would invalidate the message cache of older conversations.
         ToolChoice::Auto { parallel: true } => return,
         ToolChoice::Auto { parallel } => ("auto", *parallel),
         ToolChoice::Any { parallel } => ("any", *parallel),

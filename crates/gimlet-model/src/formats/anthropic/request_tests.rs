@@ -134,7 +134,7 @@ fn a_growing_history_keeps_its_bytes_and_never_has_more_than_four_markers() {
         if let Some((earlier, len)) = &before {
             let prefix = earlier.strip_suffix("]}").unwrap();
             assert!(bare.starts_with(prefix), "turn {turn} changed what was sent before");
-            // The previous request's newest marker is still there, on the same block.
+            // The previous request's newest marker is still there, on its block.
             let marked = serde_json::from_str::<Value>(&text).unwrap()["messages"][len - 1].clone();
             assert!(marked["content"].as_array().unwrap().last().unwrap().get("cache_control").is_some());
         }

@@ -2,7 +2,7 @@ use gimlet_proto::Block;
 
 use super::*;
 
-/// Feeds data lines (the event name is in their `type`) and gives back what was told, or why the stream failed.
+/// Feeds data lines (the event name is in their `type`) and returns the events, and the error if the stream failed.
 fn read(lines: &[&str]) -> (Vec<ModelEvent>, Result<StreamFlow, StreamFault>, ReplyReader) {
     let mut reader = ReplyReader::new(Some("req_1".into()), false);
     let mut told = Vec::new();
@@ -47,7 +47,7 @@ fn run(lines: &[String]) -> (Vec<ModelEvent>, Result<StreamFlow, StreamFault>, R
     read(&lines.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// A whole reply: start, these lines, a stop reason, the end.
+/// Reads a whole reply: start, these lines, a stop reason, the end.
 fn reply(lines: &[String], end: &str) -> (Vec<Block>, Vec<Option<String>>, ReplyEnd) {
     let all: Vec<String> =
         [START.to_owned()].into_iter().chain(lines.iter().cloned()).chain([end.to_owned(), STOP.to_owned()]).collect();
@@ -244,7 +244,7 @@ fn protocol_breaks_and_reported_errors_end_the_stream() {
     assert_eq!(reader.read_event("error", "oh no", |_| ()), Err(StreamFault::Reported("oh no".into())));
     assert_eq!(reader.read_event("ping", "not json", |_| ()), Ok(StreamFlow::Noise));
     assert_eq!(reader.read_event("", "[DONE]", |_| ()), Ok(StreamFlow::Noise));
-    // The data's type wins over the event's name.
+    // The type in the data takes precedence over the event's name.
     assert_eq!(reader.read_event("error", r#"{"type":"ping"}"#, |_| ()), Ok(StreamFlow::Noise));
 }
 
@@ -275,7 +275,7 @@ fn wire_events_pass_through_unmodified_when_wanted() {
     assert!(matches!(&told[..], [ModelEvent::Wire(raw)] if raw.get() == r#"{"type": "ping", "odd": 1.0}"#));
 }
 
-/// The bytes of a reply with thinking, text and two calls.
+/// Returns the bytes of a reply with thinking, text and two calls.
 fn recorded() -> Vec<u8> {
     let lines = [
         START.to_owned(),
@@ -298,7 +298,7 @@ fn recorded() -> Vec<u8> {
     lines.iter().flat_map(|line| format!("event: x\ndata: {line}\n\n").into_bytes()).collect()
 }
 
-/// Every tool input that reading these bytes would run.
+/// Returns every tool input that would run after reading these bytes.
 fn inputs_of(bytes: &[u8]) -> Vec<String> {
     let mut parser = crate::SseParser::default();
     let mut reader = ReplyReader::new(None, false);

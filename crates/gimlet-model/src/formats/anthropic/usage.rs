@@ -1,4 +1,4 @@
-//! Token counts as the wire gives them: cumulative, full of holes, sometimes split into iterations.
+//! Token counts on the wire: cumulative, incomplete, sometimes split into iterations.
 
 use gimlet_proto::TokenUsage;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 #[derive(Debug, Default, Deserialize)]
 struct UsageCounts {
-    /// What kind of inner request an iteration was.
+    /// Kind of inner request of an iteration.
     #[serde(default, rename = "type")]
     kind: Option<String>,
     #[serde(default)]
@@ -49,19 +49,19 @@ struct ServerToolCounts {
     web_fetch_requests: Option<u64>,
 }
 
-/// The counts of one reply while it streams.
+/// Token counts of one reply during streaming.
 #[derive(Debug, Default)]
 pub(super) struct UsageTally {
     top: TokenUsage,
-    /// What is billed when the server lists every inner request; it covers more than the top-level numbers.
+    /// Billed counts when the server lists every inner request; they cover more than the top-level numbers.
     iterations: Option<TokenUsage>,
-    /// Of those, the last one that the conversation itself was sent with.
+    /// The last of those inner requests that carried the conversation itself.
     context: Option<TokenUsage>,
 }
 
 impl UsageTally {
-    /// Takes one `usage` object. Values are cumulative, so they overwrite; what is absent or null stays as it was. An
-    /// object that makes no sense changes nothing.
+    /// Merges one `usage` object. Values are cumulative, so they overwrite; absent or null ones stay unchanged. An
+    /// invalid object changes nothing.
     pub(super) fn merge(&mut self, raw: &RawValue) {
         let Ok(counts) = serde_json::from_str::<UsageCounts>(raw.get()) else { return };
         if let Some(entries) = counts.iterations.as_ref().filter(|entries| !entries.is_empty()) {
@@ -70,7 +70,7 @@ impl UsageTally {
                 let mut one = TokenUsage::default();
                 overwrite(&mut one, entry);
                 sum.add(&one);
-                // A request that made a summary had the conversation before it was shortened.
+                // A compaction request carried the conversation before it was shortened.
                 if entry.kind.as_deref() != Some("compaction") {
                     self.context = Some(one);
                 }
@@ -80,12 +80,12 @@ impl UsageTally {
         overwrite(&mut self.top, &counts);
     }
 
-    /// How full the context is: the counts of one request, however many there were.
+    /// Returns the context usage: the counts of one request, however many there were.
     pub(super) fn context(&self) -> TokenUsage {
         self.context.unwrap_or(self.top)
     }
 
-    /// What the reply used, for billing.
+    /// Returns the usage of the reply for billing.
     pub(super) fn total(&self) -> TokenUsage {
         match self.iterations {
             None => self.top,

@@ -18,31 +18,31 @@ use crate::model_choices::{ModelChoices, UnavailableModelError};
 
 const VENDOR: &str = "https://api.anthropic.com";
 const MOST_RETRIES: u64 = 15;
-/// Shorter timeouts than this give up on servers that are merely slow.
+/// Minimum timeout; shorter ones would give up on servers that are merely slow.
 const LEAST_TIMEOUT_MS: u64 = 10_000;
-/// For tests only: lowers the floor above, so that a stalled server is noticed while a test still waits.
+/// For tests only: lowers the minimum above, so that a stalled server is detected within a test.
 const TEST_LEAST_TIMEOUT_MS: &str = "GIMLET_TEST_LEAST_TIMEOUT_MS";
-/// For tests only: the wait before the first retry.
+/// For tests only: the delay before the first retry.
 const TEST_RETRY_DELAY_MS: &str = "GIMLET_TEST_RETRY_DELAY_MS";
 
-/// Switch for streaming tool inputs unbuffered, wherever requests go.
+/// Switch for streaming tool inputs unbuffered, at any endpoint.
 const EAGER_INPUT: &str = "CLAUDE_CODE_ENABLE_FINE_GRAINED_TOOL_STREAMING";
 
-/// How long the provider waits for what.
+/// Timeouts of the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelTimeouts {
     pub connect: Duration,
-    /// From sending the request to the head of its answer.
+    /// From sending the request to the head of its response.
     pub headers: Duration,
-    /// Between two pieces of an answer, keep-alives included.
+    /// Between two chunks of a response, keep-alives included.
     pub idle: Duration,
-    /// Silence after which the person is told.
+    /// Silence after which the user is notified.
     pub waiting: Duration,
-    /// Nothing but keep-alives for this long: the person is told, and nothing else happens.
+    /// Time with only keep-alives after which the user is notified; nothing else happens.
     pub quiet: Duration,
 }
 
-/// Everything the provider needs to know.
+/// Configuration of the provider.
 #[derive(Clone, Debug)]
 pub struct AnthropicConfig {
     pub(crate) base_url: String,
@@ -51,44 +51,44 @@ pub struct AnthropicConfig {
     pub(crate) extra_betas: Vec<String>,
     pub(crate) catalogue: ModelCatalogue,
     choices: ModelChoices,
-    /// Models that stand in for one that is overloaded, in order.
+    /// Fallback models for an overloaded one, in order.
     pub(crate) fallbacks: Vec<String>,
     pub(crate) network: NetworkConfig,
-    /// The vendor's own host: optional features that gateways may not know are used there only.
+    /// True for the vendor's own host: optional features that gateways may not know are used only there.
     pub(crate) first_party: bool,
     warnings: Vec<String>,
     pub api_version: String,
-    /// Whether betas are sent at all.
+    /// True if betas are sent at all.
     pub betas: bool,
     pub interleaved_thinking: bool,
-    /// Models that also think by a budget get one instead of choosing their own depth.
+    /// True if models that also accept a thinking budget get one instead of choosing their own depth.
     pub(crate) fixed_thinking: bool,
-    /// An effort is sent to every model, also to those that are not known to take one.
+    /// True if an effort is sent to every model, even to those not known to accept one.
     pub(crate) always_effort: bool,
-    /// Whether tool inputs stream unbuffered; only at the vendor's own host unless this says otherwise.
+    /// Override for streaming tool inputs unbuffered; by default only at the vendor's own host.
     pub(crate) eager_input: Option<bool>,
     pub max_retries: u32,
-    /// Nobody waits for the answer: limits and overload are waited out, however long that takes.
+    /// True if no user waits for the answer: rate limits and overload are waited out, however long that takes.
     pub unattended: bool,
-    /// The wait before the first retry; each further one doubles it.
+    /// Delay before the first retry; each further one doubles it.
     pub first_delay: Duration,
-    /// A longer wait asked by the server ends the request instead.
+    /// Maximum delay requested by the server; a longer one ends the request instead.
     pub max_wait: Duration,
     pub max_output_tokens: Option<u64>,
-    /// Families of models that no cache marks are sent to.
+    /// Model families that get no cache markers.
     uncached: Vec<&'static str>,
-    /// What the person puts into every body, in the place of ours where we say the same.
+    /// The user's additional body members, which replace ours of their names.
     extra_body: Vec<(String, String)>,
     pub patience: ModelTimeouts,
-    /// What is to be seen of the model's thinking; as much as there is unless said otherwise.
+    /// Requested display of the model's thinking; all of it by default.
     pub thinking_display: Option<ThinkingDisplay>,
-    /// How many tokens the whole task may take, as the model is told.
+    /// Token budget of the whole task, as stated to the model.
     pub task_budget: Option<u64>,
-    /// Who calls, behind gimlet's own name in `User-Agent`.
+    /// Names of the callers, after gimlet's own name in `User-Agent`.
     pub callers: Vec<String>,
 }
 
-/// Why there is no provider.
+/// Reason why no provider can be created.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderConfigError {
     #[error("no credential: set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN")]
@@ -115,12 +115,12 @@ impl AnthropicConfig {
         Self::from_env_or(env, None)
     }
 
-    /// Reads the conventional variables; keys come from `helper` where they name none.
+    /// Reads the conventional variables; `helper` supplies the key if they name none.
     pub fn from_env_or(env: &Env, helper: Option<Arc<dyn CredentialSource>>) -> Result<Self, ProviderConfigError> {
         Self::read(env, || ProviderCredential::find(env, helper))
     }
 
-    /// The same for somebody who has no credential yet: every request fails and says so.
+    /// Reads the variables for a user without a credential: every request fails with a message about that.
     pub fn not_logged_in(env: &Env) -> Result<Self, ProviderConfigError> {
         Self::read(env, || Ok(ProviderCredential::Missing))
     }
@@ -177,24 +177,24 @@ impl AnthropicConfig {
         })
     }
 
-    /// Asks for further beta features, unless betas are switched off.
+    /// Adds beta features, unless betas are switched off.
     pub fn add_betas<'a>(&mut self, betas: impl IntoIterator<Item = &'a str>) {
         if self.betas {
             self.extra_betas.extend(betas.into_iter().flat_map(betas::parse_list));
         }
     }
 
-    /// The beta features that were asked for.
+    /// Returns the beta features that were requested.
     pub fn requested_betas(&self) -> &[String] {
         &self.extra_betas
     }
 
-    /// The models that people choose from, by the names they choose them by.
+    /// Returns the models offered to the user, by the names to choose them by.
     pub fn model_summaries(&self) -> Vec<ModelSummary> {
         self.catalogue.model_summaries()
     }
 
-    /// Takes up what people chose about models.
+    /// Applies the user's choices about models.
     pub fn with_choices(mut self, choices: ModelChoices) -> Self {
         let (fallbacks, remarks) = choices.usable_fallbacks(&self.catalogue);
         self.fallbacks = fallbacks;
@@ -204,12 +204,12 @@ impl AnthropicConfig {
         self
     }
 
-    /// The model that a wish stands for, or the default one; an error when it may not be used.
+    /// Returns the model for a requested name, or the default one; an error if it is not permitted.
     pub fn model_for(&self, wish: Option<&str>) -> Result<String, UnavailableModelError> {
         self.choices.model_for(&self.catalogue, wish)
     }
 
-    /// A body with what the person adds to every one.
+    /// Returns a body with the user's additional members.
     pub(crate) fn add_extra_body(&self, body: Bytes) -> Bytes {
         if self.extra_body.is_empty() {
             return body;
@@ -220,17 +220,17 @@ impl AnthropicConfig {
         Bytes::from(members.render(&extra))
     }
 
-    /// Whether cache marks are sent to this model.
+    /// Returns true if cache markers are sent to this model.
     pub(crate) fn sends_cache_markers(&self, model: &str) -> bool {
         !self.uncached.iter().any(|family| model.contains(family))
     }
 
-    /// Remarks for the person about odd settings.
+    /// Returns warnings for the user about odd settings.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Where the key comes from, in the words of `system/init`; a bearer token is no key.
+    /// Returns the source of the key, as named in `system/init`; a bearer token is not a key.
     pub fn api_key_source(&self) -> &'static str {
         match self.credential {
             ProviderCredential::ApiKey(_) => "ANTHROPIC_API_KEY",
@@ -243,14 +243,14 @@ impl AnthropicConfig {
         format!("{}/v1/messages", self.base_url)
     }
 
-    /// Host and port, when requests go to this machine itself.
+    /// Returns host and port if requests go to this machine itself.
     pub(crate) fn local_server(&self) -> Option<String> {
         let url = Url::parse(&self.base_url).ok()?;
         let host = url.host_str()?;
         is_loopback(host).then(|| format!("{host}:{}", url.port_or_known_default().unwrap_or_default()))
     }
 
-    /// The headers of a request but for its credential. Ours win over the person's own.
+    /// Returns the headers of a request without its credential. Ours take precedence over the user's.
     pub(crate) fn headers(&self, betas: Option<&str>) -> Result<HeaderMap, ModelError> {
         let mut headers = self.custom_headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -280,7 +280,7 @@ fn uncached_families(env: &Env) -> Vec<&'static str> {
     families.into_iter().filter(|(name, _)| env.flag(name)).map(|(_, family)| family).collect()
 }
 
-/// The members of the person's own object. Without the conversation, its model or the stream there would be no reply.
+/// Parses the user's additional body members. Members that a reply depends on (model, messages, stream) are an error.
 fn extra_body(text: &str) -> Result<Vec<(String, String)>, ProviderConfigError> {
     let wrong = |reason: String| ProviderConfigError::ExtraBody { reason };
     let members: OrderedMembers = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
@@ -299,7 +299,7 @@ fn base_url(text: &str) -> Result<Url, ProviderConfigError> {
     }
 }
 
-/// The person's own headers, and the betas that they put there.
+/// Parses the user's own headers, and the betas among them.
 fn custom_headers(text: &str) -> Result<(HeaderMap, Vec<String>), ProviderConfigError> {
     let mut headers = HeaderMap::new();
     let mut betas = Vec::new();
@@ -313,14 +313,14 @@ fn custom_headers(text: &str) -> Result<(HeaderMap, Vec<String>), ProviderConfig
             betas.extend(betas::parse_list(value.to_str().unwrap_or_default()));
             continue;
         }
-        // Gateways are often unlocked by such a header.
+        // Such a header is often a gateway's credential.
         value.set_sensitive(true);
         headers.append(name, value);
     }
     Ok((headers, betas))
 }
 
-/// Whether a host is this machine itself, in whatever form.
+/// Returns true if a host is this machine itself, in any notation.
 fn is_loopback(host: &str) -> bool {
     let host = host.trim_matches(['[', ']']);
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
@@ -340,7 +340,7 @@ fn timeouts_from_env(env: &Env, first_party: bool, local: bool) -> ModelTimeouts
     };
     ModelTimeouts {
         connect: Duration::from_secs(10),
-        // A model on one's own machine may have to be loaded first.
+        // A local model may have to be loaded first.
         headers: chosen("API_TIMEOUT_MS", if local { 600 } else { 120 }),
         idle: chosen("CLAUDE_STREAM_IDLE_TIMEOUT_MS", if first_party { 180 } else { 300 }),
         waiting: chosen("GIMLET_WAITING_MS", 20),

@@ -3,7 +3,7 @@ use gimlet_proto::{ModelErrorKind, Secret};
 use super::*;
 use crate::failure::{RequestFailure, RetryAdvice};
 
-/// All headers of a request, as they would be sent with this secret.
+/// Returns all headers of a request, as sent with this secret.
 fn headers(config: &AnthropicConfig, secret: &str, betas: Option<&str>) -> HeaderMap {
     let mut headers = config.headers(betas).unwrap();
     config.credential.insert_headers(&Secret::new(secret), &mut headers).unwrap();

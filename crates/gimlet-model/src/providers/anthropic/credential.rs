@@ -1,4 +1,4 @@
-//! What proves who we are: which variable or helper it comes from, how it is sent, and that no error repeats it.
+//! Credentials: the variable or helper they come from, the way they are sent, and their redaction from errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use crate::event_sink::EventSink;
 use crate::failure::{RequestFailure, RetryAdvice};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-/// A helper that takes longer than this may be waiting for the person, who should know.
+/// Time after which the user is notified that the helper may be waiting for input.
 const HELPER_REMARK: Duration = Duration::from_secs(5);
 
-/// Where the secret of each request comes from.
+/// Source of the secret of each request.
 #[derive(Clone, Debug)]
 pub(crate) enum ProviderCredential {
     ApiKey(Secret),
     Bearer(Secret),
-    /// Fetched when needed. Nobody knows which header its server reads, so it is sent in both.
+    /// Fetched when needed. The header that its server reads is unknown, so it is sent in both.
     Helper(Arc<dyn CredentialSource>),
-    /// There is none: every request ends before it is sent.
+    /// No credential: every request fails before it is sent.
     Missing,
 }
 
 impl ProviderCredential {
-    /// A token, a key, a helper, in this order.
+    /// Finds the credential: a token, a key or a helper, in this order.
     pub(super) fn find(env: &Env, helper: Option<Arc<dyn CredentialSource>>) -> Result<Self, ProviderConfigError> {
         let sendable = |name: &'static str, value: &str| {
             let value = value.trim();
@@ -51,7 +51,7 @@ impl ProviderCredential {
         }
     }
 
-    /// The secret to send now.
+    /// Returns the secret to send now.
     pub(super) async fn secret(&self, outlet: &EventSink) -> Result<Secret, ModelError> {
         match self {
             Self::ApiKey(secret) | Self::Bearer(secret) => Ok(secret.clone()),
@@ -67,7 +67,7 @@ impl ProviderCredential {
         }
     }
 
-    /// Another secret than the one that the server refused; `None` where there is only one.
+    /// Fetches a new secret in place of the one that the server refused; `None` if there is only one.
     pub(super) async fn renew(&self, refused: &Secret, outlet: &EventSink) -> Option<Result<Secret, ModelError>> {
         match self {
             Self::ApiKey(_) | Self::Bearer(_) | Self::Missing => None,
@@ -92,10 +92,10 @@ impl ProviderCredential {
         }
     }
 
-    /// An error as the person should read it: without the secret, should a server have repeated it, and with advice
-    /// about the place where it came from.
+    /// Returns the error for the user: without the secret, should a server have repeated it, and with advice about its
+    /// source.
     pub(super) fn redact_error(&self, secret: &Secret, mut error: ModelError) -> ModelError {
-        // A placeholder of a few letters is no secret, and would be found in ordinary words.
+        // A placeholder of a few letters is no secret, and would match ordinary words.
         if secret.expose().len() >= 8 && error.message.contains(secret.expose()) {
             error.message = error.message.replace(secret.expose(), "***");
         }
@@ -106,7 +106,7 @@ impl ProviderCredential {
     }
 }
 
-/// Asks a helper, and tells the person when that takes long.
+/// Fetches from a helper, and notifies the user when that takes long.
 async fn fetch(
     helper: &dyn CredentialSource,
     refused: Option<&Secret>,

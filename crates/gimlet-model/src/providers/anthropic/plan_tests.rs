@@ -195,7 +195,7 @@ fn another_reply_gets_twice_the_room_within_what_is_possible_and_allowed() {
     }
 }
 
-/// Header value and member of the body, for every row of the table: with the beta both, without it none.
+/// Checks header value and body member for every row of the table: both with the beta, neither without it.
 #[test]
 fn a_beta_and_its_member_travel_together_or_not_at_all() {
     let budgeted = |betas: bool| {

@@ -1,4 +1,4 @@
-//! One attempt: send the prepared bytes, read the answer to its end, say how far it came when it broke.
+//! One attempt: sends the prepared bytes, reads the response to its end, and reports the progress if it breaks.
 
 use std::future::Future;
 use std::pin::pin;
@@ -24,41 +24,41 @@ use crate::retry::parse_retry_after;
 use crate::size_limits::MAX_ERROR_BODY_BYTES;
 use crate::sse::{SseLimits, SseParser};
 
-/// What is kept of an answer to tell what it was, should it turn out not to be a stream of events.
+/// Number of bytes kept of a response, to identify one that turns out not to be an event stream.
 const SAMPLE: usize = 2 << 10;
 
-/// A request ready to be sent, as often as need be, always with the same bytes.
+/// Request that is ready to be sent, any number of times, always with identical bytes.
 pub(super) struct PreparedRequest<'a> {
     pub(super) client: &'a AnthropicClient,
     pub(super) body: Bytes,
-    /// All but the credential.
+    /// All headers but the credential.
     pub(super) headers: HeaderMap,
     pub(super) secret: Secret,
     pub(super) model: &'a str,
     pub(super) outlet: &'a EventSink,
     pub(super) request: &'a ModelRequest,
-    /// What a cache goes by besides the conversation itself.
+    /// Options that affect the cache besides the conversation itself.
     pub(super) options: Vec<SentOption>,
-    /// How much room this body asks for, and whether another could ask for more.
+    /// Output limit of this body, and the limit that another attempt could request.
     pub(super) room: TruncatedCall,
-    /// A refusal is not told: another model is asked then.
+    /// True if a refusal is withheld because another model is asked then.
     pub(super) withholds_refusal: bool,
 }
 
-/// How a reply ended.
+/// Outcome of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplyOutcome {
-    /// It was told to its end.
+    /// It was delivered to its end.
     Whole,
-    /// The model would not answer, and nothing of its reply is left.
+    /// The model refused to answer, and nothing of its reply is left.
     Declined,
 }
 
-/// Why an attempt gave no reply.
+/// Reason why an attempt produced no reply.
 pub(super) enum AttemptError {
-    /// No usable answer. `reset`: the connection ended after it was made and before anything came back.
+    /// No usable response. `reset`: the connection closed after it was opened and before any response arrived.
     Unanswered { failure: RequestFailure, reset: bool },
-    /// The answer began and broke before anything in it could be used. It has been taken back.
+    /// The response began and broke before any of it could be used. It has been retracted.
     Broken { failure: RequestFailure, progress: ReplyProgress },
 }
 
@@ -69,7 +69,7 @@ impl From<RequestFailure> for AttemptError {
 }
 
 impl PreparedRequest<'_> {
-    /// Sends the request and tells its reply. After `Whole`, the end of the reply has been told too.
+    /// Sends the request and emits its reply. After `Whole`, the end of the reply has been emitted too.
     pub(super) async fn attempt(&self) -> Result<ReplyOutcome, AttemptError> {
         let response = self.send().await?;
         let hints = hints(response.headers());
@@ -129,7 +129,7 @@ impl PreparedRequest<'_> {
         }
     }
 
-    /// Waits for `what` no longer than `limit`, telling the person while it is silent. `None` when the time is up.
+    /// Waits for `what` at most for `limit`, notifying the user of silence. `None` on a timeout.
     async fn wait_with_notices<T>(&self, what: impl Future<Output = T>, limit: Duration) -> Option<T> {
         let mut what = pin!(what);
         let start = Instant::now();
@@ -157,7 +157,7 @@ impl PreparedRequest<'_> {
         failure::from_response(status, &ErrorBody::parse(&body), hints, self.model)
     }
 
-    /// As much of a short body as arrives in time; an error page may be cut like anything else.
+    /// Reads as much of a short body as arrives in time; an error page may be cut.
     async fn error_body(&self, mut response: Response) -> String {
         let mut body = Vec::new();
         let limit = self.client.config.patience.idle.min(Duration::from_secs(10));
@@ -170,7 +170,7 @@ impl PreparedRequest<'_> {
         String::from_utf8_lossy(&body).into_owned()
     }
 
-    /// A success without a stream: an error in disguise, or something that is not the API at all.
+    /// Classifies a success without a stream: an error in disguise, or a server that is not the API.
     fn non_stream_failure(&self, body: &str, hints: &RetryHints) -> RequestFailure {
         let parsed = ErrorBody::parse(body);
         if !parsed.kind.is_empty() {
@@ -187,7 +187,8 @@ impl PreparedRequest<'_> {
         failure
     }
 
-    /// Passes an event on with what only the sender knows, unless it is a refusal that another model is to answer.
+    /// Forwards an event with the facts that only the sender has, unless it is a refusal that another model is to
+    /// answer.
     fn forward_event(&self, event: ModelEvent, told: &mut ReplyOutcome) {
         match event {
             ModelEvent::Started(start) => {
@@ -233,7 +234,7 @@ impl PreparedRequest<'_> {
             let fed = parser.push(&piece, |event| {
                 if matches!(flow, Ok(StreamFlow::More | StreamFlow::Noise)) {
                     let next = reply.read_event(&event.name, &event.data, |event| self.forward_event(event, &mut told));
-                    // Noise after a word does not make the word unsaid.
+                    // Noise after a meaningful event does not hide that event.
                     if !(matches!(flow, Ok(StreamFlow::More)) && matches!(next, Ok(StreamFlow::Noise))) {
                         flow = next;
                     }
@@ -273,7 +274,7 @@ impl PreparedRequest<'_> {
             }
             StreamFault::Reported(data) => {
                 let body = ErrorBody::parse(&data);
-                // The answer's headers spoke of a success; only its id still means something.
+                // The response's headers belong to a success; only its request id is still meaningful.
                 let hints = RetryHints { request_id: hints.request_id.clone(), ..RetryHints::default() };
                 failure::from_response(body.implied_status(), &body, &hints, self.model)
             }
@@ -301,8 +302,8 @@ impl PreparedRequest<'_> {
         )
     }
 
-    /// Sorts a broken reply by how far it had come. One that lacked only its last formality is taken as whole; one
-    /// with a usable block is kept as far as it came, because repeating it could run a tool twice.
+    /// Handles a broken reply by its progress. One that lacked only its final stop event counts as whole; one with a
+    /// usable block is kept as far as it came, because repeating it could run a tool twice.
     fn finish_broken_reply(
         &self,
         mut reply: ReplyReader,
@@ -331,7 +332,7 @@ impl PreparedRequest<'_> {
     }
 }
 
-/// Somebody in between dropped what the server said; the next time it may come through.
+/// Returns the failure for an empty response: an intermediary dropped the content, and a retry may succeed.
 fn empty_answer(hints: &RetryHints) -> RequestFailure {
     let mut failure =
         RequestFailure::new(ModelErrorKind::Network, RetryAdvice::Budget, "the server sent an empty answer");

@@ -1,4 +1,4 @@
-//! What goes into a body: the catalogue's facts, the person's wishes, and what the server taught us in this run.
+//! Planning of a request body: the catalogue's facts, the user's settings, and the server's refusals in this run.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -17,10 +17,10 @@ use crate::formats::anthropic::{BodyPlan, ThinkingField};
 const DEFAULT_OUTPUT: u64 = 32_000;
 const DEFAULT_OUTPUT_AT_HIGH_EFFORT: u64 = 64_000;
 const SMALLEST_BUDGET: u64 = 1_024;
-/// The budget of a model that gets one without anybody having named it.
+/// Default thinking budget of a model that needs one.
 const USUAL_BUDGET: u64 = 31_999;
 
-/// What this server and one of its models turned out not to take.
+/// Features that this server refused for one of its models.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct ModelQuirks {
     thinks: Option<ThinkingSupport>,
@@ -38,12 +38,12 @@ struct ModelQuirks {
 }
 
 impl ModelQuirks {
-    /// Whether the server has not refused this beta so far.
+    /// Returns true if the server has not refused this beta so far.
     fn accepts_beta(&self, beta: &BetaFeature) -> bool {
         !self.no_betas && !self.refused_betas.iter().any(|refused| refused == beta.value)
     }
 
-    /// The catalogue's row with what the server said about thinking.
+    /// Returns the catalogue's row corrected by the server's refusals about thinking.
     fn apply_to(&self, profile: ModelProfile) -> ModelProfile {
         match self.thinks {
             Some(thinks) => ModelProfile { thinks, takes_budget: false, ..profile },
@@ -52,16 +52,16 @@ impl ModelQuirks {
     }
 }
 
-/// Everything learned in this run.
+/// Quirks learned in this run.
 #[derive(Debug, Default)]
 pub(super) struct ServerQuirks {
     by_model: HashMap<String, ModelQuirks>,
-    /// Conversations whose thinking is left out, up to this many messages.
+    /// Conversations whose thinking is omitted, with the number of messages concerned.
     stripped: HashMap<u64, usize>,
 }
 
 impl ServerQuirks {
-    /// Takes a cure in. `false` when the body would stay as it is.
+    /// Records a downgrade. Returns false if the body would not change.
     pub(super) fn apply_downgrade(
         &mut self,
         cure: &Downgrade,
@@ -118,8 +118,8 @@ impl ServerQuirks {
         self.by_model.get(model).map(|lessons| lessons.refused_betas.clone()).unwrap_or_default()
     }
 
-    /// What to tell of a call that does not fit into a reply of so many tokens. More than twice as many are never asked
-    /// for, nor more than the model can write or the person allows.
+    /// Returns the facts to report about a call that exceeds the output limit. The next limit is at most twice this
+    /// one, the model's maximum and the user's.
     pub(super) fn output_limit(
         &self,
         config: &AnthropicConfig,
@@ -136,7 +136,7 @@ impl ServerQuirks {
         TruncatedCall { max_tokens: sent, more: (more > sent).then_some(more), advice }
     }
 
-    /// The plan for a body, with the betas that its fields need. `once` limits the reply of this request only.
+    /// Plans a body, with the betas that its fields need. `once` limits the reply of this request only.
     pub(super) fn plan(
         &self,
         config: &AnthropicConfig,
@@ -158,7 +158,7 @@ impl ServerQuirks {
             false => self.stripped.get(&conversation_key(request)).copied().unwrap_or(0),
         };
         let thinking = thinking(config, &profile, request, max_tokens, lessons).filter(|field| {
-            // A budget excludes a demanded call, and a turn that began without thinking.
+            // A budget excludes a forced call, and a turn that began without thinking.
             !matches!(field, ThinkingField::Enabled { .. })
                 || !forced && !turn_began_without_thinking(request, strip_thinking)
         });
@@ -203,7 +203,7 @@ fn max_tokens(config: &AnthropicConfig, profile: &ModelProfile, asked: Option<u6
     asked.or(allowed).unwrap_or(usual).clamp(1, profile.max_output_tokens)
 }
 
-/// The asked level, or the next lower one that the model knows.
+/// Returns the requested level, or the next lower one that the model supports.
 fn effort<'a>(config: &AnthropicConfig, profile: &ModelProfile, asked: Option<&'a str>) -> Option<&'a str> {
     let asked = asked?;
     if profile.efforts.contains(&asked) || profile.efforts.is_empty() && config.always_effort {
@@ -239,7 +239,7 @@ fn thinking(
     let off = matches!(asked, ThinkingMode::Off | ThinkingMode::Budget(0));
     match (profile.thinks, asked) {
         (ThinkingSupport::Adaptive { off: switch }, _) if off => match switch {
-            // It thinks anyway; then at least let what it writes between calls be readable.
+            // The model thinks anyway; then its text between calls should at least be readable.
             OffSwitch::Never => Some(on),
             OffSwitch::Disabled | OffSwitch::DisabledUpToHigh => Some(ThinkingField::Disabled),
             OffSwitch::BetweenTools => Some(ThinkingField::BetweenTools),
@@ -248,7 +248,7 @@ fn thinking(
         (ThinkingSupport::Adaptive { .. }, _) if config.fixed_thinking && profile.takes_budget => {
             budgeted_thinking(if let ThinkingMode::Budget(budget) = asked { budget } else { USUAL_BUDGET }, max_tokens)
         }
-        // The depth is the model's own affair; a budget only says that it shall think.
+        // The model chooses the depth; a budget only states that it should think.
         (ThinkingSupport::Adaptive { .. }, _) => Some(on),
         (ThinkingSupport::Manual { .. }, _) if off => None,
         (ThinkingSupport::Manual { .. }, ThinkingMode::Budget(budget)) => budgeted_thinking(budget, max_tokens),
@@ -257,8 +257,8 @@ fn thinking(
     }
 }
 
-/// Whether the model is in the middle of a turn whose first words were no thinking, or none that is sent: then servers
-/// take no budget. A resumed session or another model may have begun it.
+/// Returns true if the model is in the middle of a turn that began without thinking, or whose thinking is not sent:
+/// servers then refuse a budget. A resumed session or another model may have begun it.
 fn turn_began_without_thinking(request: &ModelRequest, stripped: usize) -> bool {
     let messages = &request.messages;
     let is_answer = |message: &Message| match message.role {
@@ -270,13 +270,13 @@ fn turn_began_without_thinking(request: &ModelRequest, stripped: usize) -> bool 
     start < stripped || !matches!(first.kind(), BlockKind::Thinking | BlockKind::RedactedThinking)
 }
 
-/// Thinking by a budget, which must leave room for an answer.
+/// Returns thinking with a budget that leaves room for an answer; `None` if there is no room.
 fn budgeted_thinking(budget: u64, max_tokens: u64) -> Option<ThinkingField> {
     let budget = budget.max(SMALLEST_BUDGET).min(max_tokens.saturating_sub(1));
     (budget >= SMALLEST_BUDGET).then_some(ThinkingField::Enabled { budget })
 }
 
-/// What has to be said about display: nothing where the model does what is wanted anyway.
+/// Returns the display to send; `None` if it is the model's default.
 fn display(wanted: Option<ThinkingDisplay>, profile: &ModelProfile) -> Option<ThinkingDisplay> {
     match (wanted.unwrap_or(ThinkingDisplay::Summarized), profile.hides_thinking) {
         (ThinkingDisplay::Summarized, true) => Some(ThinkingDisplay::Summarized),
@@ -285,7 +285,7 @@ fn display(wanted: Option<ThinkingDisplay>, profile: &ModelProfile) -> Option<Th
     }
 }
 
-/// A demanded call becomes a wish where the model refuses demands.
+/// Returns the tool choice; a forced call becomes optional where the model refuses forced calls.
 fn tool_choice(profile: &ModelProfile, asked: &ToolChoice) -> ToolChoice {
     match asked {
         ToolChoice::Any { parallel } | ToolChoice::Tool { parallel, .. } if !profile.forced_choice => {
@@ -311,7 +311,7 @@ fn needed_betas(
     BETAS.iter().filter(usable).filter(|beta| (beta.wanted)(&circumstances)).copied().collect()
 }
 
-/// Tells conversations apart by how they begin; history is append-only, so the beginning stays.
+/// Returns a key for the conversation from its beginning; history is append-only, so the beginning stays.
 fn conversation_key(request: &ModelRequest) -> u64 {
     let mut hasher = DefaultHasher::new();
     request.model.hash(&mut hasher);

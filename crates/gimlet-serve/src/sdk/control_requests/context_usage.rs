@@ -1,14 +1,14 @@
-//! How full the context window is, in the form that hosts draw.
+//! Context window usage in the form that hosts draw.
 
 use gimlet_proto::{ContextCategory, ContextKind, ContextUsage};
 use serde_json::{Value, json};
 
 use crate::wire::render_message_usage;
 
-/// Names that hosts know as colours of their theme, in the order of the categories.
+/// Theme colour names known to hosts, in the order of the categories.
 const COLOURS: [&str; 5] = ["promptBorder", "inactive", "permission", "claude", "secondaryText"];
 
-/// The answer to `get_context_usage`.
+/// Renders the answer to `get_context_usage`.
 pub(super) fn render_context_usage(usage: &ContextUsage, server_of: impl Fn(&str) -> Option<String>) -> Value {
     let percentage = percent(usage.total_tokens, usage.max_tokens);
     let categories: Vec<Value> = usage.categories.iter().zip(COLOURS.iter().cycle()).map(render_category).collect();
@@ -48,7 +48,7 @@ fn render_category((category, colour): (&ContextCategory, &&str)) -> Value {
     json!({"name": category.name, "tokens": category.tokens, "color": colour, "kind": kind})
 }
 
-/// Of a hundred, rounded; a window of no size is as good as empty.
+/// Returns a rounded percentage; a window of size zero counts as empty.
 fn percent(part: u64, whole: u64) -> u64 {
     (part * 100 + whole / 2).checked_div(whole).unwrap_or(0).min(100)
 }

@@ -1,5 +1,5 @@
-//! Looks that a host takes beside the conversation: files, tasks, rules, hooks. Whether a file may be seen is for the
-//! session's rules to say; here its answers get the form that hosts know.
+//! Queries that a host makes beside the conversation: files, tasks, rules, hooks. The session's rules decide if a file
+//! may be read; this module converts the answers to the form that hosts know.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use super::{RoutedAnswer, SessionBackend, await_reply, missing_member, send_quer
 use crate::sdk::host_lines::HostLine;
 use crate::sdk::truncate;
 
-/// The most of a file that is given at once.
+/// Maximum number of bytes of a file returned at once.
 const MAX_FILE: usize = 600_000;
-/// How many files are suggested.
+/// Maximum number of suggested files.
 const SUGGESTIONS: usize = 15;
-/// Of files that may be suggested.
+/// Number of candidate files checked against the rules at once.
 const JUDGED_AT_ONCE: usize = 50;
-/// How long files are looked for among those that rules keep closed.
+/// Timeout for finding permitted files among those that rules deny.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Takes a request to the session.
+/// Routes a request to the session.
 pub(super) fn route_query(
     subtype: &str,
     request: &HostLine,
@@ -74,7 +74,7 @@ pub(super) fn route_query(
     }
 }
 
-/// Whether a switch is on in the settings that hold.
+/// Returns true if a switch is on in the effective settings.
 fn is_setting_on(settings: &Result<Value, String>, key: &str) -> bool {
     settings.as_ref().is_ok_and(|settings| settings["effective"][key] == true)
 }
@@ -101,7 +101,7 @@ fn read_file(request: &HostLine, session: &SessionHandle) -> RoutedAnswer {
     send_query(session, inquiry, move |part| render_file(part, base64))
 }
 
-/// A file as hosts get it. What a line cannot carry is cut, and said to be.
+/// Renders a file for hosts. Content that does not fit into a line is cut and marked as truncated.
 fn render_file(mut part: FilePrefix, base64: bool) -> Value {
     loop {
         if part.truncated && !base64 {
@@ -119,7 +119,7 @@ fn render_file(mut part: FilePrefix, base64: bool) -> Value {
         if part.truncated {
             answer["truncated"] = json!(true);
         }
-        // Odd bytes take up to six times their length in JSON.
+        // Escaped bytes take up to six times their length in JSON.
         if answer.to_string().len() < truncate::MAX_INPUT {
             return answer;
         }
@@ -128,7 +128,7 @@ fn render_file(mut part: FilePrefix, base64: bool) -> Value {
     }
 }
 
-/// Takes away the beginning of a character whose end was cut off.
+/// Removes the beginning of a character whose end was cut off.
 fn trim_partial_character(bytes: &mut Vec<u8>) {
     let Some(at) = bytes.iter().rposition(|byte| byte & 0xC0 != 0x80) else { return };
     let length = match bytes[at] {
@@ -142,7 +142,8 @@ fn trim_partial_character(bytes: &mut Vec<u8>) {
     }
 }
 
-/// Files whose path fits, without those that rules keep closed: judged from the best on, until there are enough.
+/// Suggests files whose path matches, without those that rules deny: checked from the best match on, until there are
+/// enough.
 fn suggest_files(query: String, session: &SessionHandle, backstage: &Arc<dyn SessionBackend>) -> RoutedAnswer {
     let below = session.snapshot().cwd.clone();
     let found = backstage.suggest_files(below.clone(), query);

@@ -1,4 +1,4 @@
-//! Requests about tool servers: how they stand, changing them, and calls that the host makes by itself.
+//! Requests about tool servers: their status, changes to them, and calls that the host makes itself.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use super::{RoutedAnswer, SessionBackend, await_reply, missing_member};
 use crate::sdk::host_lines::HostLine;
 use crate::sdk::truncate;
 
-/// How the addresses of resources begin that a host may want to show.
+/// URI prefix of the resources that a host may want to show.
 const PAGES: &str = "ui://";
-/// Members of a call that ask for more than gimlet can do. To leave one of them out would be another call.
+/// Members of a call that ask for unsupported features. Ignoring one of them would make a different call.
 const NOT_AVAILABLE: [&str; 5] = ["check_permissions", "input_files", "output_files", "expires_at", "timeout_ms"];
 
-/// Takes a request to the servers.
+/// Routes a request to the servers.
 pub(super) fn route_server_request(
     subtype: &str,
     request: &HostLine,
@@ -55,7 +55,7 @@ pub(super) fn route_server_request(
     }
 }
 
-/// Every server and how it stands.
+/// Renders every server with its status.
 pub(super) fn render_servers(servers: &dyn ServerRegistry) -> Vec<Value> {
     servers.list().iter().map(render_server).collect()
 }
@@ -82,7 +82,7 @@ fn render_server(server: &ServerView) -> Value {
     line
 }
 
-/// A server inside the host has something to say. One that is not there yet, or any more, has said it in vain.
+/// Delivers a message from a server inside the host. A message from a server that is not connected is dropped.
 pub(super) fn deliver_server_message(request: &HostLine, backstage: &Arc<dyn SessionBackend>) -> RoutedAnswer {
     let (Some(name), Some(message)) = (request.text("server_name"), request.raw("message")) else {
         return missing_member("mcp_message", "server_name and message");
@@ -93,7 +93,7 @@ pub(super) fn deliver_server_message(request: &HostLine, backstage: &Arc<dyn Ses
     RoutedAnswer::Now(Ok(json!({})))
 }
 
-/// A call that the host wants made. Its wish is leave enough, except where a rule forbids the tool.
+/// Makes a tool call for the host. The request itself is permission enough, except where a rule denies the tool.
 fn call_server_tool(request: &HostLine, session: &SessionHandle) -> RoutedAnswer {
     let Some(tool) = request.text("tool") else { return missing_member("mcp_call", "tool") };
     let wanted = |name: &&&str| request.raw(name).is_some_and(|value| !matches!(value.get(), "null" | "false"));
@@ -110,14 +110,15 @@ fn call_server_tool(request: &HostLine, session: &SessionHandle) -> RoutedAnswer
     send_server_query(ServerRequest::Call { tool, input }, session)
 }
 
-/// Asks the session for it, whose gate decides.
+/// Sends the request to the session, whose permission gate decides.
 fn send_server_query(wish: ServerRequest, session: &SessionHandle) -> RoutedAnswer {
     let (reply, answer) = OpReply::channel();
     session.send(Op::Query(SessionQuery::ServerRequest { wish, reply }));
     RoutedAnswer::Later(Box::pin(async move { check_answer_size(await_reply(answer).await?) }))
 }
 
-/// What somebody else's server gave, unless it does not fit into a line: half of it could mean anything.
+/// Returns the answer of an external server, or an error if it does not fit into a line: a truncated answer could be
+/// misread.
 fn check_answer_size(answer: Value) -> Result<Value, String> {
     let length = answer.to_string().len();
     if length >= truncate::MAX_INPUT {

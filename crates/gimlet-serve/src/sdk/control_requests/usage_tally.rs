@@ -1,4 +1,4 @@
-//! What a session has used so far, counted from what it says.
+//! Usage of a session so far, counted from its events.
 
 use std::time::Instant;
 
@@ -24,14 +24,14 @@ impl SessionUsageTally {
         self.api_ms += report.api_ms;
     }
 
-    /// Counts the lines that a result says it changed.
+    /// Counts the changed lines that a result reports.
     pub(in crate::sdk) fn add_result(&mut self, finished: &StoredToolResult) {
         let (added, removed) = count_changed_lines(finished.output.get());
         self.lines_added += added;
         self.lines_removed += removed;
     }
 
-    /// The answer to `get_usage`. What only subscriptions have is absent by its own word.
+    /// Renders the answer to `get_usage`. Members that only subscriptions have are explicitly absent.
     pub(in crate::sdk) fn render(&self, by_model: &[ModelUsage]) -> Value {
         json!({
             "session": {
@@ -50,7 +50,7 @@ impl SessionUsageTally {
     }
 }
 
-/// Lines that came and went, by the patch in a result's structured form.
+/// Returns the lines added and removed by the patch in a result's structured form.
 fn count_changed_lines(output: &str) -> (u64, u64) {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -63,7 +63,7 @@ fn count_changed_lines(output: &str) -> (u64, u64) {
     struct PatchHunk {
         lines: Vec<String>,
     }
-    // Few results change files; the others are not read.
+    // Few results change files; the others are not parsed.
     if !output.contains("\"structuredPatch\"") {
         return (0, 0);
     }

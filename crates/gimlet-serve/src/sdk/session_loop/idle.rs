@@ -1,4 +1,4 @@
-//! A session that comes to rest, and what is done then: turns without the model, a new conversation, the end.
+//! Idle sessions and the actions that wait for idleness: turns without the model, a new conversation, the end.
 
 use gimlet_proto::{EntryId, Op, OpReply, SessionHandle, SessionId, SessionQuery};
 use serde_json::{Value, json};
@@ -14,21 +14,21 @@ use crate::sdk::{control_frames, truncate};
 use crate::wire;
 
 impl SdkSession {
-    /// Finds out whether the session still has something to do: an operation that changes nothing is answered after
-    /// everything before it was taken up.
+    /// Checks if the session still has work: an operation that changes nothing is answered after everything sent before
+    /// it was processed.
     pub(super) fn check_idle(&mut self) {
         let (reply, answer) = OpReply::channel();
         self.session.send(Op::WithdrawPrompt { prompt: EntryId::new(""), reply });
         self.idle_checks += 1;
         let settling = self.idle_checks;
         self.replies.spawn(async move {
-            // A session that is over has taken up all it ever will.
+            // A session that is over has processed all it ever will.
             drop(answer.await);
             FinishedWork::Drained(settling)
         });
     }
 
-    /// Work beside the session has come to its end, or to nothing: whoever waits for it must not do so for ever.
+    /// Handles the end of work beside the session, including failed work, so that no request waits for ever.
     pub(super) async fn handle_work_end(&mut self, done: Result<FinishedWork, JoinError>) {
         let error = match done {
             Ok(done) => return self.handle_finished_work(done).await,
@@ -54,12 +54,13 @@ impl SdkSession {
                 self.check_idle_at_end();
             }
             FinishedWork::Decision { ask, answer } => {
-                // One that was withdrawn meanwhile has no answer; its number may belong to another question by now.
+                // A question that was withdrawn meanwhile needs no answer; its number may belong to another question by
+                // now.
                 if self.tool_decisions.remove(&ask).is_some() {
                     self.session.send(Op::Answer { ask, answer });
                 }
             }
-            // Behind an older one, or in another session, prompts may have been sent that nobody has taken up yet.
+            // After an older check, or in another session, prompts may have been sent that were not processed yet.
             FinishedWork::Drained(settling) if settling == self.idle_checks && self.is_idle() => {
                 self.handle_idle().await
             }
@@ -67,14 +68,15 @@ impl SdkSession {
         }
     }
 
-    /// After the host's last line, only its answers may have kept the session from its end.
+    /// Checks for idleness after the host's last line, when only open answers may have kept the session from ending.
     fn check_idle_at_end(&mut self) {
         if self.input_ended && !self.closing {
             self.check_idle();
         }
     }
 
-    /// No turn runs or begins. Events that were published before a settling answer have been read by then.
+    /// Returns true if no turn runs or begins. Events published before the answer of an idle check have been read by
+    /// then.
     pub(super) fn is_idle(&self) -> bool {
         !self.busy && !self.is_leaving && !self.session.snapshot().busy && matches!(self.phase, SessionPhase::Live)
     }
@@ -94,7 +96,7 @@ impl SdkSession {
             Some(HostPrompt::Local(said, LocalCommand::Clear)) => self.begin_clear(said).await,
             None if !self.agents.is_empty() => self.start_exit_deadline(),
             None => {
-                // Whoever is asked something is not done.
+                // A session that waits for the user is not idle.
                 let rested = if self.eliciting { None } else { self.states.report_idle(&self.session.id) };
                 if let Some(line) = rested {
                     self.write_line(line).await;
@@ -109,14 +111,14 @@ impl SdkSession {
         }
     }
 
-    /// Behind the host's last line nothing may go on for ever.
+    /// Starts the deadline after the host's last line, so that nothing continues for ever.
     fn start_exit_deadline(&mut self) {
         if self.input_ended && self.deadline.is_none() {
             self.deadline = self.agent_timeout.map(|patience| Instant::now() + patience);
         }
     }
 
-    /// A turn without the model.
+    /// Runs a turn without the model.
     pub(super) async fn run_local_turn(&mut self, said: &LocalPrompt, outcome: Result<&str, String>) {
         self.begin_local_turn(said).await;
         self.end_local_turn(said, outcome).await;
@@ -162,13 +164,13 @@ impl SdkSession {
     pub(super) async fn begin_clear(&mut self, said: LocalPrompt) {
         self.begin_local_turn(&said).await;
         self.phase = SessionPhase::Closing(SessionSwitch::Clear(said));
-        // What runs in the background belongs to what is being forgotten.
+        // Background work belongs to the conversation that is being cleared.
         self.session.send(Op::interrupt());
         self.request_overrides();
         self.session.send(Op::Clear);
     }
 
-    /// Ends a session that nothing was said to; one of another shape follows.
+    /// Ends a session that received no prompt; one with another configuration follows.
     pub(super) fn begin_reinitialize(&mut self, id: &Value, wishes: InitializeRequest) {
         self.phase = SessionPhase::Closing(SessionSwitch::Initialize { id: id.clone(), wishes: Box::new(wishes) });
         self.request_overrides();
@@ -181,7 +183,7 @@ impl SdkSession {
         self.overrides = Some(standing);
     }
 
-    /// What the next session is opened for.
+    /// Returns the reason for opening the next session.
     pub(super) fn reopen_reason(&self, change: &SessionSwitch) -> ReopenReason {
         let mode = self.session.snapshot().mode;
         match change {
@@ -194,7 +196,7 @@ impl SdkSession {
         }
     }
 
-    /// The new session is there, or cannot be had.
+    /// Handles the new session, or the failure to open it.
     pub(super) async fn handle_reopened(&mut self, opened: Result<ReopenedSession, String>) {
         let SessionPhase::Opening(change, _) = std::mem::replace(&mut self.phase, SessionPhase::Live) else { return };
         match opened {
@@ -212,23 +214,23 @@ impl SdkSession {
             Err(problem) => return self.handle_reopen_failure(change, problem).await,
         }
         for line in std::mem::take(&mut self.held_lines) {
-            // Boxed, because a held line may be what leads here again.
+            // Boxed, because handling a held line may lead here again.
             Box::pin(self.handle_host_line(line)).await;
         }
-        // Last: a session at rest may be closed, and this one is not before it has taken up what was held.
+        // Last: an idle session may be closed, and this one is not idle before it has processed the held lines.
         self.check_idle();
     }
 
-    /// Takes up the new session with what was chosen in the old one, which is given back.
+    /// Switches to the new session with the choices made in the old one, and returns the old one.
     fn switch_session(&mut self, new: ReopenedSession, change: &SessionSwitch) -> SessionHandle {
-        // Before anything can happen in it.
+        // Subscribed before anything can happen in the new session.
         self.events = new.session.subscribe();
         self.leaving = new.session.exit_signal();
         self.initialize_response = new.initialize_response;
         self.wire.set_init_facts(new.init_facts);
         let old = std::mem::replace(&mut self.session, new.session);
         let model = old.snapshot().model.clone();
-        // One that nobody chose gives way to what the greeting wants.
+        // A model that was not chosen explicitly gives way to the one of the initialize request.
         if matches!(change, SessionSwitch::Clear(_)) || model != self.initial_model_and_mode.0 {
             self.session.send(Op::SetModel { model: Some(model), reply: OpReply::ignored() });
         }
@@ -253,7 +255,7 @@ impl SdkSession {
         self.write_local_result(said, Ok("")).await;
     }
 
-    /// What a command printed, as it is echoed.
+    /// Renders the echoed output of a command.
     fn command_output_line(&self, text: &str) -> String {
         let content = format!("<local-command-stdout>{text}</local-command-stdout>");
         json!({"type": "user", "message": {"role": "user", "content": content}, "parent_tool_use_id": null,
@@ -262,9 +264,9 @@ impl SdkSession {
         .to_string()
     }
 
-    /// There is no session any more: whoever wanted another one is told why.
+    /// Reports a failed reopening to the command or request that asked for it; there is no session any more.
     async fn handle_reopen_failure(&mut self, change: SessionSwitch, problem: String) {
-        // All of it before the result: the one command that has begun is not done either.
+        // All of it before the result: the command that was started is not completed either.
         let told = self.lifecycle.discard_all(&self.session.id);
         self.write_lines(told).await;
         match change {
@@ -281,7 +283,7 @@ impl SdkSession {
 }
 
 impl SdkSession {
-    /// Questions of a conversation that is over: the next one counts its own from the start.
+    /// Withdraws the questions of a finished conversation: the next one numbers its own from the start.
     async fn withdraw_questions(&mut self) {
         for (_, work) in self.tool_decisions.drain() {
             work.abort();
@@ -292,7 +294,7 @@ impl SdkSession {
     }
 }
 
-/// The old conversation ended with the last event of its session.
+/// Renders the reset line, dated at the last event of the old session.
 fn conversation_reset_line(old: &SessionId, new: &SessionId, at: Option<&str>) -> String {
     json!({"type": "conversation_reset", "new_conversation_id": new, "trigger": "clear",
         "uuid": control_frames::new_id(), "session_id": old, "timestamp": at})

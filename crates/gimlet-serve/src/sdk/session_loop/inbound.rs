@@ -1,4 +1,4 @@
-//! What the host says: prompts, requests, answers, and the end of its lines.
+//! Lines from the host: prompts, requests, answers, and the end of input.
 
 use gimlet_proto::{DriverError, Op, OpReply};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::sdk::initialize::{self, InitializeRequest};
 use crate::sdk::permission_question;
 use crate::sdk::truncate;
 
-/// An answer has to repeat the id of its request, and to fit into a line with it.
+/// Maximum length of a request id: an answer has to repeat it and still fit into a line.
 const LONGEST_ID: usize = 10_000;
 
 impl SdkSession {
@@ -21,7 +21,7 @@ impl SdkSession {
         match line {
             Some(Ok(line)) => self.handle_host_line(line).await,
             Some(Err(error)) => {
-                // Whatever follows could mean anything.
+                // Later lines cannot be interpreted reliably.
                 self.remark = Some(error.to_string());
                 self.handle_input_end();
                 self.interrupt_and_discard().await;
@@ -35,7 +35,7 @@ impl SdkSession {
         }
     }
 
-    /// Nothing that is asked now will be answered; what was accepted is finished all the same.
+    /// Handles the end of input: open and later questions are not answered; accepted prompts are still finished.
     pub(super) fn handle_input_end(&mut self) {
         self.input_ended = true;
         self.host.close();
@@ -43,21 +43,21 @@ impl SdkSession {
         self.deny_open_asks();
     }
 
-    /// The host need not answer what it was asked about calls.
+    /// Denies the open permission questions, so that the host need not answer them.
     pub(super) fn deny_open_asks(&mut self) {
         for (_, question) in self.questions.drain() {
             deny_ask(&self.session, question.ask);
         }
     }
 
-    /// The running turn stops, and what waits will not be taken up.
+    /// Interrupts the running turn and discards the waiting prompts.
     pub(super) async fn interrupt_and_discard(&mut self) {
         self.discards_waiting = true;
         self.discard_waiting_prompts().await;
         self.session.send(Op::Interrupt { cancel_queued: true, stop_agents: false, reply: OpReply::ignored() });
     }
 
-    /// Prompts that wait here will never have their turn.
+    /// Discards the prompts that wait here; they are never started.
     pub(super) async fn discard_waiting_prompts(&mut self) {
         for prompt in std::mem::take(&mut self.waiting) {
             let told = prompt.id().map(|id| self.lifecycle.mark_discarded(id, &self.session.id));
@@ -86,18 +86,18 @@ impl SdkSession {
                     work.abort();
                 }
             }
-            // A sign of life, or a line that another version of us understands.
+            // A keep-alive, or a line that only another version understands.
             Some(_) | None => {}
         }
     }
 
     pub(super) async fn handle_answer(&mut self, ControlAnswer { id, outcome }: ControlAnswer) {
         let Some(question) = self.questions.remove(&id) else {
-            // Nobody's: it crossed our withdrawal, or was never asked.
+            // Not a permission question: another pending request, or none if the answer crossed our withdrawal.
             self.host.deliver_answer(&id, outcome.map_err(DriverError::Failed));
             return self.update_eliciting().await;
         };
-        // A program that says that it failed has been asked, and its word is a no.
+        // A host that reports a failure was asked; the failure counts as a denial.
         let answer = match outcome {
             Err(error) => permission_question::deny(error, false),
             answered => question.parse_answer(answered),
@@ -114,7 +114,7 @@ impl SdkSession {
             return;
         }
         self.has_prompts = true;
-        // Only whoever gave a prompt an id can make something of what becomes of it.
+        // Only a host that gave a prompt an id can use reports about its lifecycle.
         if let Some(id) = prompt.id().filter(|id| line.text("uuid").as_deref() == Some(id.as_str())) {
             let told = self.lifecycle.mark_queued(id, prompt.is_silent(), &self.session.id);
             self.write_line(told).await;
@@ -175,20 +175,20 @@ impl SdkSession {
                 self.running_requests.push((asked, work));
             }
             RoutedAnswer::Receipt(answer) => {
-                // What has been sent cannot be taken back, so its answer is not either.
+                // A sent interrupt cannot be taken back, so neither can its answer.
                 self.open_receipts += 1;
                 self.replies.spawn(async move { FinishedWork::Receipt { id, outcome: answer.await } });
             }
         }
     }
 
-    /// The work on a request, which is not under way any more.
+    /// Removes a request from those in progress and returns its abort handle.
     pub(super) fn take_running_request(&mut self, id: &Value) -> Option<AbortHandle> {
         let at = self.running_requests.iter().position(|(asked, _)| asked == id)?;
         Some(self.running_requests.remove(at).1)
     }
 
-    /// The output style is told as settings name it now.
+    /// Updates the reported output style to the one in the settings.
     fn refresh_output_style(&mut self) {
         if let Some(style) = self.backend.output_style() {
             self.wire.set_output_style(&style);
@@ -196,7 +196,7 @@ impl SdkSession {
         }
     }
 
-    /// Forgets a prompt that waits here and not in the session; says whether it was one.
+    /// Withdraws a prompt that waits here and not in the session; returns true if there was one.
     async fn withdraw_waiting_prompt(&mut self, request: &HostLine) -> bool {
         let Some(wanted) = request.text("message_uuid") else { return false };
         let at = self.waiting.iter().position(|prompt| prompt.id().is_some_and(|id| id.as_str() == wanted));
@@ -210,8 +210,8 @@ impl SdkSession {
         self.write_lines(told.unwrap_or_default()).await;
     }
 
-    /// The session was opened with a greeting that came first. What another one wants is done as far as it still can be;
-    /// when something cannot, nothing is.
+    /// Handles an initialize request. The session was opened with a request that came first; a later one is applied as
+    /// far as still possible, and not at all if any part of it is impossible.
     pub(super) async fn handle_initialize(&mut self, id: &Value, request: &HostLine) {
         let wishes = InitializeRequest::from_request(request);
         let again = std::mem::replace(&mut self.is_initialized, true);
@@ -231,14 +231,14 @@ impl SdkSession {
             let problem = format!("initialize came after the first prompt, too late for: {}", reshapes.join(", "));
             self.write_line(truncate::truncate_answer(id, Err(problem))).await;
         } else if let Err(problem) = self.backend.check_initialize(&wishes) {
-            // While there still is a session that can go on.
+            // Reported while there still is a session that can continue.
             self.write_line(truncate::truncate_answer(id, Err(problem))).await;
         } else {
             self.begin_reinitialize(id, wishes);
         }
     }
 
-    /// What can change in a session that is there.
+    /// Applies the parts of the request that can change in an open session.
     pub(super) fn apply_initialize(&mut self, wishes: &InitializeRequest) {
         if let Some(hooks) = wishes.hooks.clone() {
             self.hooks = Some(hooks.clone());
@@ -252,7 +252,7 @@ impl SdkSession {
             self.wire.enable_subagent_text();
         }
         if let Some(title) = &wishes.title {
-            // A session that is not kept has no title.
+            // A session that is not saved has no title.
             drop(self.backend.set_default_title(&self.session.id, title));
         }
     }
