@@ -1,5 +1,5 @@
-//! Agent: sends a subagent and gives back its report. What the agent does is decided call by call at the same gate; this
-//! tool itself touches nothing but the session.
+//! Agent: starts a subagent and returns its report. The permission gate decides each of the agent's calls; this tool
+//! itself changes nothing but the session.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::send_message::SendMessage;
 
-/// Longest description of one kind in the tool list.
+/// Maximum length of one type's description in the tool list.
 const LONGEST_DESCRIPTION: usize = 1_000;
 
 pub(crate) struct Agent;
@@ -72,10 +72,10 @@ pub(crate) struct AgentCompletion {
     total_tokens: u64,
     usage: AgentTokens,
     prompt: String,
-    /// Why the report is not the end of the work.
+    /// Reason why the report is not the end of the work.
     #[serde(skip_serializing_if = "Option::is_none")]
     incomplete: Option<String>,
-    /// It can be written to, and the model should know how.
+    /// True if the agent can receive messages, which the result then mentions.
     #[serde(skip)]
     reachable: bool,
 }
@@ -89,7 +89,7 @@ pub(crate) struct AgentStart {
     output_file: String,
     can_read_output_file: bool,
     resolved_model: String,
-    /// Somebody had waited for it until then.
+    /// True if the call was waiting for the agent when it was moved to the background.
     #[serde(rename = "backgroundedByUser", skip_serializing_if = "std::ops::Not::not")]
     backgrounded_by_user: bool,
 }
@@ -136,7 +136,7 @@ impl Tool for Agent {
     }
 
     fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str] {
-        // A name is of use to whoever can write to it.
+        // A name is only useful to callers that have SendMessage.
         match (cx.background, cx.tools.iter().any(|tool| tool == SendMessage::NAME)) {
             (true, true) => &["isolation", "team_name", "mode"],
             (true, false) => &["name", "isolation", "team_name", "mode"],
@@ -149,7 +149,7 @@ impl Tool for Agent {
         &["Task"]
     }
 
-    /// Programs look for the older name to learn whether there are agents.
+    /// Returns the older name, which programs check to detect agents.
     fn listed_name(&self) -> &'static str {
         "Task"
     }
@@ -190,12 +190,13 @@ impl Tool for Agent {
         input.prompt.clone()
     }
 
-    /// A report is cut to size where it is made.
+    /// Returns `Unlimited`: a report is truncated where it is made.
     fn max_result_chars(&self) -> ResultCap {
         ResultCap::Unlimited
     }
 
-    /// Its own calls are stopped one by one; that takes as long as the slowest of them.
+    /// Returns the interrupt behavior: the agent's own calls are stopped one by one, which takes as long as the
+    /// slowest.
     fn on_interrupt(&self) -> InterruptBehavior {
         InterruptBehavior::FinishAtomically
     }

@@ -1,8 +1,8 @@
-//! AskUserQuestion: puts questions to the person and gives the answers to the model.
+//! AskUserQuestion: asks the user questions and returns the answers to the model.
 //!
-//! The question itself is the ordinary one that the gate asks before a call runs: whoever answers it sends the input
-//! back with `answers` filled in. The tool only hands them on. It never answers in a person's place, and what the model
-//! writes where answers belong is dropped before anyone sees it.
+//! The gate asks before the call runs, as for any other call; the reply carries the input with `answers` filled in, and
+//! the tool passes them on. It never answers in the user's place, and answers written by the model are dropped before
+//! the question is shown.
 
 mod preview;
 
@@ -28,10 +28,10 @@ const SAME_QUESTION: u32 = 3;
 const SAME_LABEL: u32 = 4;
 const UNFIT_PREVIEW: u32 = 5;
 
-/// What only the answer brings.
+/// Input members that only the reply may set.
 const ANSWERED: &[&str] = &["answers", "annotations", "response", "metadata"];
 
-/// What the model is not to fill in where nobody shows previews.
+/// Input members hidden from the model when the host does not show previews.
 const NOT_OFFERED: &[&str] = &["answers", "annotations", "response", "metadata", "questions[].options[].preview"];
 
 const NOBODY: &str = "Nobody can answer questions in this run. Decide yourself: take the option that you would \
@@ -40,7 +40,7 @@ const NOBODY: &str = "Nobody can answer questions in this run. Decide yourself: 
 const NO_ANSWER: &str = "Nobody answered these questions. Decide yourself: take the options that you would recommend, \
                          and say in your answer what you assumed.";
 
-/// Where it is noted that nobody answered in time.
+/// Metadata key that records an answer timeout.
 const WAITED: &str = "afkTimeoutMs";
 
 pub(crate) struct AskUserQuestion;
@@ -99,7 +99,7 @@ pub(crate) struct AskUserQuestionOutput {
     response: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     annotations: Option<Map<String, Value>>,
-    /// How long everybody waited in vain.
+    /// Time waited, in milliseconds, when no answer came.
     #[serde(skip_serializing_if = "Option::is_none")]
     afk_timeout_ms: Option<u64>,
 }
@@ -133,7 +133,7 @@ impl Tool for AskUserQuestion {
         vec![AccessNeed::Session]
     }
 
-    /// Nobody is shown a preview that nobody asked for.
+    /// Removes previews that the host did not ask for.
     fn backfill_observable_input(&self, input: &mut AskUserQuestionInput, cx: &PathContext) {
         if PreviewFormat::from_env(&cx.env).is_none() {
             remove_previews(&mut input.questions);
@@ -155,7 +155,7 @@ impl Tool for AskUserQuestion {
         Some(input)
     }
 
-    /// Answered already means that a person, a program or a hook did.
+    /// Returns false if the input already has answers from a user, a program or a hook.
     fn requires_user_interaction(&self, input: &AskUserQuestionInput) -> bool {
         input.answers.is_none() && input.response.is_none()
     }
@@ -201,7 +201,7 @@ impl Tool for AskUserQuestion {
     }
 
     fn to_blocks(&self, output: &AskUserQuestionOutput) -> ResultContent {
-        // Neutral words: an answer such as "wait" or "explain first" is to be obeyed, not overridden by an urge to go on.
+        // Neutral wording: an answer such as "wait" or "explain first" must be followed, not overridden.
         if let Some(response) = &output.response {
             return format!("The user replied to the questions as a whole: {response}").into();
         }
@@ -282,13 +282,13 @@ fn remove_previews(questions: &mut [UserQuestion]) {
     questions.iter_mut().flat_map(|question| &mut question.options).for_each(|option| option.preview = None);
 }
 
-/// The first text that was there before.
+/// Returns the first text that occurs twice.
 fn first_duplicate<'a>(mut texts: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut seen = HashSet::new();
     texts.find(|text| !seen.insert(text.trim()))
 }
 
-/// Several choices are one text, as front ends send them.
+/// Joins several choices into one text, as front ends send them.
 fn join_choices(answer: Value) -> String {
     match answer {
         Value::String(text) => text,
@@ -298,7 +298,7 @@ fn join_choices(answer: Value) -> String {
     }
 }
 
-/// The answers, those to the questions first and in their order.
+/// Returns the answers, those to the questions first and in their order.
 fn ordered_answers(output: &AskUserQuestionOutput) -> impl Iterator<Item = (&str, &str)> {
     let asked = output.questions.iter().map(|asked| asked.question.as_str());
     let others = output.answers.keys().map(String::as_str);
@@ -306,7 +306,7 @@ fn ordered_answers(output: &AskUserQuestionOutput) -> impl Iterator<Item = (&str
     asked.chain(others).filter_map(|question| Some((question, output.answers.get(question)?.as_str()?)))
 }
 
-/// What the person wrote beside an answer.
+/// Returns the user's notes beside an answer, if any.
 fn answer_notes<'a>(output: &'a AskUserQuestionOutput, question: &str) -> Option<&'a str> {
     output.annotations.as_ref()?.get(question)?.get("notes")?.as_str().filter(|notes| !notes.trim().is_empty())
 }
@@ -436,7 +436,7 @@ mod tests {
         assert!(refused.contains("`<style`") && refused.contains("\"A\""), "{refused}");
         let given = html.call(&AskUserQuestion, input("<b style='color:red'>x</b>")).await.unwrap();
         assert_eq!(preview(&given.output), "<b style='color:red'>x</b>");
-        // The model hears of them under the same condition.
+        // The schema offers previews to the model under that condition, too.
         for (format, offered) in [(None, false), (Some("html"), true)] {
             let env = format.map_or_else(Env::default, |format| Env::default().with(FORMAT, format));
             let cx = PromptContext { env, tools: vec![], background: false, sandbox: None, agents: vec![] };

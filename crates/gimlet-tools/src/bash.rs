@@ -1,8 +1,8 @@
 //! The Bash tool: runs one command text in a fresh shell.
 //!
-//! This file is the tool's contract; the rooms below it run the command and put its end into words. Nothing here judges
-//! whether a command may run or reads shell syntax: both are `gimlet_policy`'s. No file is touched unless output is long
-//! or a command goes to the background.
+//! This file is the tool's contract; its submodules run the command and format the result. Nothing here decides if a
+//! command may run or parses shell syntax: both belong to `gimlet_policy`. No file is written unless output is long or
+//! a command goes to the background.
 
 mod background;
 #[cfg(test)]
@@ -39,11 +39,11 @@ use serde::{Deserialize, Serialize};
 use self::limits::{BashLimits, LARGEST_OUTPUT};
 use self::output::BashOutput;
 
-/// Longest wait that a foreground call may begin with.
+/// Maximum leading `sleep` of a foreground call.
 const LONGEST_SLEEP_SECONDS: f64 = 30.0;
-/// Longest command that is shown as the call's one line.
+/// Maximum length of a command shown as the call's summary.
 const LONGEST_SUMMARY: usize = 300;
-/// Room beside the output for what the tool itself has to say.
+/// Space beside the output for the tool's own remarks.
 const REMARKS: usize = 4_000;
 
 const LEAVING: &str = "Only when a command failed because of that and cannot be done otherwise, run it again with \
@@ -76,7 +76,8 @@ pub(crate) struct BashInput {
 }
 
 impl BashInput {
-    /// What the command would do. The runtime prepares an input again when the places change, so the first answer holds.
+    /// Returns the analysis of the command. The runtime prepares an input again when paths change, so the first
+    /// analysis is kept.
     fn analysis(&self, cx: &PathContext) -> &Arc<ShellAnalysis> {
         self.analysis.get_or_init(|| Arc::new(analyse(&self.command, &cx.shell_facts())))
     }
@@ -85,7 +86,7 @@ impl BashInput {
         self.run_in_background == Some(true)
     }
 
-    /// The call in a few words: the model's own, or the command.
+    /// Returns the model's description of the call, or the command.
     fn title(&self) -> String {
         let given = self.description.as_deref().map(str::trim).filter(|text| !text.is_empty());
         given.map_or_else(|| self.summary(), one_line)
@@ -96,7 +97,7 @@ impl BashInput {
     }
 }
 
-/// A text on one line, cut where people stop reading.
+/// Returns the text on one line, truncated for display.
 fn one_line(text: &str) -> String {
     let mut line = text.trim().lines().map(str::trim).collect::<Vec<_>>().join(" ⏎ ");
     if line.len() > LONGEST_SUMMARY {
@@ -106,7 +107,7 @@ fn one_line(text: &str) -> String {
     line
 }
 
-/// Whether the call would wait for its leading `sleep`. One that is sent to the background with `&` is not waited for.
+/// Returns true if the call would wait for its leading `sleep`. One sent to the background with `&` is not waited for.
 fn waits_for_sleep(command: &str) -> bool {
     let spaced = command.replace("&&", " ").replace(">&", " ").replace("&>", " ");
     command.trim_start().starts_with("sleep") && !spaced.contains('&')
@@ -130,7 +131,7 @@ impl Tool for Bash {
     }
 
     fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str] {
-        // Callers that name it are understood everywhere; the model is told of it where it means something.
+        // The parameter is always accepted; the model sees it only where it has an effect.
         match (cx.background, cx.sandbox == Some(true)) {
             (true, true) => &[],
             (true, false) => &["dangerouslyDisableSandbox"],
@@ -139,7 +140,8 @@ impl Tool for Bash {
         }
     }
 
-    /// Loading a shell takes longer than most commands. Behind walls it is another one for each command.
+    /// Starts processes ahead of the call, because loading a shell takes longer than most commands. In the sandbox each
+    /// command needs its own shell.
     fn anticipate(&self, sign: CallHint, services: &SessionServices) {
         match (sign, services.processes()) {
             (CallHint::PromptReady | CallHint::RequestSent, Ok((exec, _))) => exec.prestart_custodian(),
@@ -157,7 +159,8 @@ impl Tool for Bash {
         "run shell commands"
     }
 
-    /// The command, and for one that only reads also each file it names: the gate follows links, the analysis cannot.
+    /// Returns the command, and for a read-only one also each file it names: the gate resolves symlinks, the analysis
+    /// cannot.
     fn needs(&self, input: &BashInput, cx: &PathContext) -> Vec<AccessNeed> {
         let analysis = input.analysis(cx);
         let reads = analysis.reads.iter().filter(|_| analysis.read_only).cloned().map(AccessNeed::Read);
@@ -213,7 +216,7 @@ impl Tool for Bash {
         input.command.clone()
     }
 
-    /// Output within its own limit stays as it is; this is the bound of that limit.
+    /// Returns the upper bound of the output limit; output within the limit is not truncated.
     fn max_result_chars(&self) -> ResultCap {
         ResultCap::Chars(LARGEST_OUTPUT + REMARKS)
     }

@@ -1,4 +1,4 @@
-//! What changed in a file, as the hunks of a unified diff. Work is bounded: a rewrite of any size ends in time.
+//! Changes of a file as hunks of a unified diff. Work is bounded: a rewrite of any size ends in time.
 
 use std::time::{Duration, Instant};
 
@@ -9,21 +9,21 @@ use similar::{ChangeTag, DiffOp, TextDiff};
 const CONTEXT: usize = 3;
 /// Bytes compared at once.
 const PIECE: usize = 4096;
-/// After this long the rest is told as "all replaced" instead of being compared line by line.
+/// Timeout for comparing; after it the rest is reported as replaced instead of being compared line by line.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Changed regions above this size (old and new together) get no hunks: nobody reads them, and they would only copy
+/// Changed regions above this size (old and new together) get no hunks: they are too long to read, and would only copy
 /// the file's content once more.
 const MOST_BYTES: usize = 4 << 20;
 
-/// Old content above this size is not told: the hunks say what changed, and every transcript keeps what is told.
+/// Old content above this size is omitted: the hunks show what changed, and every transcript stores this text.
 const MOST_ORIGINAL: usize = 64 * 1024;
 
-/// The content of a file before a change, as programs are told it.
+/// Returns a file's content before a change, for programs; `None` if it is too large.
 pub(crate) fn original(text: &str) -> Option<String> {
     (text.len() <= MOST_ORIGINAL).then(|| text.to_owned())
 }
 
-/// The hunks that turn `old` into `new`; none when nothing changed or the change is too large to show.
+/// Returns the hunks that turn `old` into `new`; none when nothing changed or the change is too large to show.
 pub(crate) fn hunks(old: &str, new: &str) -> Vec<DiffHunk> {
     if old == new {
         return Vec::new();
@@ -40,7 +40,7 @@ pub(crate) fn hunks(old: &str, new: &str) -> Vec<DiffHunk> {
     compare(&old[old_from..old_to], &new[new_from..new_to], skipped)
 }
 
-/// What the model is told of a change that is not the one it asked for.
+/// Returns the notice to the model about a change that differs from the requested one.
 pub(crate) fn amended_notice(hunks: &[DiffHunk]) -> String {
     let mut text = "Your input was changed when the call was approved.".to_owned();
     if hunks.is_empty() {
@@ -55,20 +55,21 @@ pub(crate) fn amended_notice(hunks: &[DiffHunk]) -> String {
     text
 }
 
-/// Bytes of the whole lines that both texts start with.
+/// Returns the bytes of the whole lines that both texts start with.
 fn common_head(old: &str, new: &str) -> usize {
     let same = same_start(old.as_bytes(), new.as_bytes());
     memchr::memrchr(b'\n', &old.as_bytes()[..same]).map_or(0, |at| at + 1)
 }
 
-/// Bytes that both start with. Large equal pieces are compared as such, which is many times faster than byte by byte.
+/// Returns the length of the common prefix. Large equal pieces are compared at once, which is much faster than byte by
+/// byte.
 fn same_start(a: &[u8], b: &[u8]) -> usize {
     let pieces = a.chunks(PIECE).zip(b.chunks(PIECE)).take_while(|(a, b)| a == b);
     let skipped: usize = pieces.map(|(piece, _)| piece.len()).sum();
     skipped + a[skipped..].iter().zip(&b[skipped..]).take_while(|(a, b)| a == b).count()
 }
 
-/// Bytes that both end with.
+/// Returns the length of the common suffix.
 fn same_end(a: &[u8], b: &[u8]) -> usize {
     let pieces = a.rchunks(PIECE).zip(b.rchunks(PIECE)).take_while(|(a, b)| a == b);
     let skipped: usize = pieces.map(|(piece, _)| piece.len()).sum();
@@ -76,7 +77,7 @@ fn same_end(a: &[u8], b: &[u8]) -> usize {
     skipped + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
 }
 
-/// Bytes of the whole lines that both texts end with.
+/// Returns the bytes of the whole lines that both texts end with.
 fn common_tail(old: &str, new: &str) -> usize {
     let same = same_end(old.as_bytes(), new.as_bytes());
     let from = old.len() - same;
@@ -84,7 +85,7 @@ fn common_tail(old: &str, new: &str) -> usize {
     memchr::memchr(b'\n', &old.as_bytes()[from..]).map_or(0, |at| same - at - 1)
 }
 
-/// A changed range with its context lines; both ends are line starts.
+/// Returns a changed range with its context lines; both ends are line starts.
 fn widen(text: &str, from: usize, to: usize) -> (usize, usize) {
     let bytes = text.as_bytes();
     let from = memchr::memrchr_iter(b'\n', &bytes[..from]).nth(CONTEXT).map_or(0, |at| at + 1);

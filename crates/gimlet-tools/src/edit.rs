@@ -1,7 +1,7 @@
 //! Edit: replaces one piece of text in a file, or every occurrence of it.
 //!
-//! It never guesses: the text must be found beyond doubt, every departure from an exact match is told, and no byte
-//! outside the replaced text changes.
+//! It never guesses: the match must be unambiguous, every inexact match is reported, and no byte outside the replaced
+//! text changes.
 
 mod closest_match;
 mod edit_match;
@@ -53,7 +53,7 @@ pub(crate) struct EditOutput {
     structured_patch: Vec<DiffHunk>,
     user_modified: bool,
     replace_all: bool,
-    /// What the model is told.
+    /// Text for the model.
     #[serde(skip)]
     report: String,
 }
@@ -132,7 +132,7 @@ impl Tool for Edit {
         true
     }
 
-    /// The new content is written beside the old one; only putting it in its place waits.
+    /// Returns true: the new content is written to a temporary file; only the rename waits.
     fn may_start_before_durable(&self) -> bool {
         true
     }
@@ -146,7 +146,7 @@ impl Tool for Edit {
     }
 }
 
-/// Whether a file of that name can be edited as text.
+/// Checks that a file of that name can be edited as text.
 pub(crate) fn check_file(path: &str, cx: &PathContext) -> Result<(), InputProblem> {
     if file_path::is_notebook(Path::new(path)) {
         let text =

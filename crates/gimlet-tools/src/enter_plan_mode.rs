@@ -1,5 +1,5 @@
-//! EnterPlanMode: goes over to plan mode once the person agrees. It changes the mode and nothing else; the gate says what
-//! that means.
+//! EnterPlanMode: switches to plan mode once the user agrees. It changes the mode and nothing else; the gate enforces
+//! it.
 
 use std::borrow::Cow;
 
@@ -39,7 +39,7 @@ impl Tool for EnterPlanMode {
         true
     }
 
-    /// It decides how the person will work with the session from here on.
+    /// Always true: the mode decides how the user works with the session from here on.
     fn requires_user_interaction(&self, _input: &EnterPlanModeInput) -> bool {
         true
     }

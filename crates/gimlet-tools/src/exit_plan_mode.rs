@@ -1,7 +1,7 @@
-//! ExitPlanMode: presents the plan; when the person approves it, planning is over.
+//! ExitPlanMode: presents the plan; when the user approves it, plan mode ends.
 //!
-//! The plan is the plan file's text, put into the input before anyone is asked, so that whoever decides sees what is
-//! decided on. Nothing of it is carried out here, and it is never approved without a person, a program or a hook.
+//! The plan is the plan file's text, put into the input before the question is shown, so that the decision is about the
+//! text that is shown. Nothing of it is carried out here, and it is never approved without a user, a program or a hook.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use crate::text_file::open::load_if_there;
 use crate::text_file::{TextFile, replace};
 
-/// A longer text is no plan that anybody reads.
+/// Maximum size of a plan; longer texts are not readable as plans.
 const LONGEST_PLAN: u64 = 1 << 20;
 
 pub(crate) struct ExitPlanMode;
@@ -42,7 +42,7 @@ pub(crate) struct ExitPlanModeOutput {
     is_agent: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     file_path: Option<String>,
-    /// The person changed it while approving it.
+    /// True if the user changed the plan while approving it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     plan_was_edited: bool,
 }
@@ -82,8 +82,8 @@ impl Tool for ExitPlanMode {
         }
     }
 
-    /// Puts the plan into the input. One that the model gave itself is an older form of the call: it counts, and is
-    /// kept first, so that what the file says is what is asked about.
+    /// Puts the plan into the input. A plan in the model's input is an older form of the call: it is accepted, and
+    /// saved first, so that the question shows the file's content.
     fn complete_input(
         &self,
         input: &Map<String, Value>,
@@ -164,7 +164,7 @@ impl Tool for ExitPlanMode {
     }
 }
 
-/// The text of the plan file, if there is any. A link in its place is not the session's own.
+/// Reads the plan file, if there is any. A symlink in its place is not the session's own and is ignored.
 fn read_plan_file(file: &Path) -> Option<String> {
     let metadata = file.symlink_metadata().ok()?;
     if !metadata.is_file() || metadata.len() > LONGEST_PLAN {
@@ -177,7 +177,7 @@ fn is_same_plan(kept: Option<&str>, plan: &str) -> bool {
     kept.is_some_and(|kept| kept.trim() == plan.trim())
 }
 
-/// The plan that holds, written down where it differs from what the file says; says whether an earlier one was changed.
+/// Returns the approved plan, writing it to the file where they differ, and true if an earlier plan was changed.
 fn store_approved_plan(approved: Option<String>, file: Option<&Path>) -> Result<(Option<String>, bool), ToolError> {
     let kept = file.and_then(read_plan_file);
     let Some(approved) = approved.filter(|plan| !plan.trim().is_empty()) else { return Ok((kept, false)) };
@@ -195,7 +195,7 @@ fn write_plan_file(file: &Path, plan: &str) -> Result<(), ToolError> {
         let text = format!("{} is not a file but a link or a folder; the plan was not kept", file.display());
         return Err(ToolError::failed(text));
     }
-    // The configuration folder may well be reached through a link of the person's own.
+    // The configuration folder may be reached through the user's own symlink.
     let file = DiskFileView.follow(file).map_or_else(|| file.to_owned(), |followed| followed.real);
     let backups: PathBuf = file.with_extension("backups");
     // A plan is the session's own; keeping one changes nothing that the record would have to explain.

@@ -1,5 +1,5 @@
-//! Files whose path fits what somebody began to type. A walk like that of the searching tools, bounded in files and time,
-//! so that a host that asks at every key is answered; which of the files may be seen is for the gate to say.
+//! Files whose path matches a partly typed query. A walk like that of the search tools, bounded in files and time, so
+//! that a host can ask at every key; the gate decides which of the files are visible.
 
 use std::collections::BinaryHeap;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use ignore::WalkBuilder;
 
 use crate::walk::is_vcs_dir;
 
-/// No more files and folders are looked at.
+/// Maximum number of files and folders visited.
 const MOST_ENTRIES: usize = 200_000;
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The files below a folder that fit best, at most so many, best first.
+/// Returns the best matching files below a folder, at most `most`, best first.
 pub fn suggest_files(below: &Path, query: &str, most: usize) -> Vec<PathBuf> {
     let (query, began) = (query.trim_start_matches("./").to_lowercase(), Instant::now());
     let mut walk = WalkBuilder::new(below);
     walk.hidden(false).follow_links(false).current_dir(below).require_git(false);
     walk.filter_entry(|entry| entry.depth() == 0 || !is_vcs_dir(entry));
-    // The worst of the best is on top, to be thrown out first.
+    // The worst of the best is on top, to be removed first.
     let mut best: BinaryHeap<(usize, usize, PathBuf)> = BinaryHeap::new();
-    // Folders and what cannot be read count too: a tree without files takes as long as one with many.
+    // Folders and unreadable entries count too: a tree without files takes as long as one with many.
     let walked = walk.build().take(MOST_ENTRIES).take_while(|_| began.elapsed() < PATIENCE);
     for entry in walked.flatten().filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file())) {
         let relative = entry.path().strip_prefix(below).unwrap_or(entry.path()).to_string_lossy().to_lowercase();
@@ -37,11 +37,11 @@ pub fn suggest_files(below: &Path, query: &str, most: usize) -> Vec<PathBuf> {
     best.into_iter().map(|(_, _, path)| path).collect()
 }
 
-/// How well a path fits, zero best; `None` when it does not.
+/// Returns the rank of a match, zero best; `None` when the path does not match.
 fn rank(path: &str, query: &str) -> Option<usize> {
     let name = path.rsplit('/').next().unwrap_or(path);
     if query.is_empty() {
-        // What lies on top is what people look for first.
+        // Files near the root come first.
         return Some(path.matches('/').count());
     }
     [name == query, name.starts_with(query), path.starts_with(query), name.contains(query), path.contains(query)]
@@ -50,7 +50,7 @@ fn rank(path: &str, query: &str) -> Option<usize> {
         .or_else(|| is_subsequence(path, query).then_some(5))
 }
 
-/// Whether the letters of the query stand in the path, in order.
+/// Returns true if the characters of the query occur in the path, in order.
 fn is_subsequence(path: &str, query: &str) -> bool {
     let mut letters = path.chars();
     query.chars().all(|wanted| letters.any(|letter| letter == wanted))

@@ -1,6 +1,6 @@
 //! The Glob tool: finds files by name, the most recently changed first.
 //!
-//! It looks at names and times only and never opens a file.
+//! It uses names and times only and never opens a file.
 
 mod file_pattern;
 #[cfg(test)]
@@ -57,7 +57,7 @@ pub(crate) struct GlobOutput {
     truncated: bool,
     total_matches: usize,
     count_is_complete: bool,
-    /// What the model is told besides the list.
+    /// Remarks for the model besides the list.
     #[serde(skip)]
     remarks: Vec<String>,
 }
@@ -132,7 +132,7 @@ impl Tool for Glob {
     }
 }
 
-/// The directory that the pattern is relative to.
+/// Returns the directory that the pattern is relative to.
 fn directory(input: &GlobInput, cx: &PathContext) -> PathBuf {
     input.path.as_deref().map_or_else(|| cx.cwd.clone(), |path| cx.expand_path(path))
 }
@@ -161,7 +161,7 @@ async fn find_files(input: GlobInput, cx: &ToolContext, limit: Duration) -> Resu
     Ok(search.output(&input.pattern, cx, (!is_complete).then_some(limit)))
 }
 
-/// A directory that was asked for must be there; a directory that only the pattern names may be absent.
+/// Returns an error if a requested directory is missing; one that only the pattern names may be absent.
 fn check_directory(path: &Path) -> std::io::Result<()> {
     match std::fs::metadata(path)?.is_dir() {
         true => Ok(()),
@@ -202,7 +202,7 @@ impl GlobSearch {
     }
 
     fn run(&self, stop: &StopFlag) {
-        // The walk reports a root that is absent as unreadable, but a pattern may well name a directory that is not there.
+        // The walk reports a missing root as unreadable, but a pattern may name a directory that does not exist.
         if !self.base.real_path.is_dir() {
             return;
         }
@@ -228,7 +228,7 @@ impl GlobSearch {
         if is_dir || !self.pattern.is_match(relative) {
             return;
         }
-        // Follows a link: one that leads to a file is listed like a file, one that leads nowhere is not.
+        // Follows a symlink: one to a file is listed like a file, a dangling one is not.
         match std::fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => {}
             Ok(metadata) => {
@@ -240,7 +240,7 @@ impl GlobSearch {
         }
     }
 
-    /// Takes what was found. `ran_out_of` is the time limit if it ended the search.
+    /// Returns the results. `ran_out_of` is the timeout if it ended the search.
     fn output(&self, pattern: &str, cx: &ToolContext, ran_out_of: Option<Duration>) -> GlobOutput {
         let found = std::mem::replace(&mut *self.found(), SortedPage::new(0, 0));
         let total = found.total_values();

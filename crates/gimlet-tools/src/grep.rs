@@ -26,7 +26,7 @@ use self::regex_engine::{PatternOptions, RegexEngine};
 use self::search::GrepRequest;
 use crate::walk::{self, BoundedOutcome, SearchBase};
 
-/// How many entries are shown unless the call says otherwise.
+/// Default number of entries shown.
 const HEAD_LIMIT: u32 = 250;
 
 /// Searches file contents.
@@ -115,7 +115,7 @@ pub(crate) struct GrepOutput {
     applied_limit: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     applied_offset: Option<usize>,
-    /// What the model is told besides the entries.
+    /// Remarks for the model besides the entries.
     #[serde(skip)]
     remarks: Vec<String>,
 }
@@ -139,7 +139,7 @@ impl GrepInput {
         }
     }
 
-    /// Lines before and after a match.
+    /// Returns the number of lines shown before and after a match.
     fn context_lines(&self) -> (usize, usize) {
         if self.mode() != OutputMode::Content {
             return (0, 0);
@@ -149,7 +149,7 @@ impl GrepInput {
         (lines(self.before), lines(self.after))
     }
 
-    /// Parameters that say nothing in this mode.
+    /// Returns a note about parameters that have no effect in this mode.
     fn ignored_parameters_note(&self) -> Option<String> {
         if self.mode() == OutputMode::Content {
             return None;

@@ -18,14 +18,14 @@ pub(crate) struct ToolBench {
     pub(crate) cancel: CancellationToken,
 }
 
-/// What a call gave, in all its forms.
+/// Result of a call in all its forms.
 #[derive(Debug)]
 pub(crate) struct ToolCallResult {
-    /// What the model sees.
+    /// Text for the model.
     pub(crate) text: String,
-    /// What programs see.
+    /// Output for programs.
     pub(crate) output: Value,
-    /// What people see.
+    /// View for the user.
     pub(crate) view: View,
 }
 
@@ -87,7 +87,7 @@ impl ToolBench {
         Arc::new(more(services.with_file_preferences(self.habits)))
     }
 
-    /// The needs and the description of a call, or why it is refused before it runs.
+    /// Returns the needs and the description of a call, or the reason why it is refused before it runs.
     pub(crate) fn prepare(&self, tool: &impl Tool, input: Value) -> Result<(Vec<AccessNeed>, String), ToolError> {
         let prepared = AnyTool::prepare(tool, input, &self.services().paths())?;
         Ok((prepared.needs, prepared.description))
@@ -133,7 +133,7 @@ pub(crate) fn backdate(path: &Path) {
     file.set_modified(then).unwrap();
 }
 
-/// What the gate does: links followed as far as the path exists.
+/// Resolves symlinks as the gate does: as far as the path exists.
 fn resolve(path: &Path) -> PathBuf {
     let mut rest = Vec::new();
     for prefix in path.ancestors() {

@@ -1,5 +1,5 @@
-//! MultiEdit: several edits of one file in one call, all of them or none. Models learnt it elsewhere, and old transcripts
-//! name it, so it can be called; it is not offered, because several calls of Edit do the same.
+//! MultiEdit: several edits of one file in one call, all of them or none. Models know it from elsewhere, and old
+//! transcripts use it, so it can be called; it is not offered, because several Edit calls do as well.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -37,7 +37,7 @@ pub(crate) struct MultiEditOutput {
     message: String,
     edits_applied: usize,
     file_path: String,
-    /// For people.
+    /// Diff for the user.
     #[serde(skip)]
     patch: Vec<DiffHunk>,
 }
@@ -120,7 +120,7 @@ impl Tool for MultiEdit {
         true
     }
 
-    /// The new content is written beside the old one; only putting it in its place waits.
+    /// Returns true: the new content is written to a temporary file; only the rename waits.
     fn may_start_before_durable(&self) -> bool {
         true
     }
@@ -134,7 +134,7 @@ impl Tool for MultiEdit {
     }
 }
 
-/// What can be said about an edit without the file, given those before it.
+/// Checks an edit without the file, given the edits before it.
 fn check_edit(index: usize, edit: &TextReplacement, earlier: &[TextReplacement]) -> Result<(), InputProblem> {
     let number = index + 1;
     if edit.old_string == edit.new_string {

@@ -1,7 +1,7 @@
 //! Read: a text file or a range of its lines, numbered, within a token budget.
 //!
-//! It never blocks on what is not a file, never holds more of a file than it shows, and never gives less than was asked
-//! for without saying so in one fixed form.
+//! It never blocks on special files, never holds more of a file than it shows, and reports every truncation in one
+//! fixed form.
 
 mod file_kind;
 mod file_parts;
@@ -91,10 +91,10 @@ pub(crate) struct TextPage {
     cut_lines: u64,
     #[serde(skip)]
     is_lossy: bool,
-    /// The number of lines is the person's default, not the call's wish.
+    /// True if the number of lines is the user's default, not the call's parameter.
     #[serde(skip)]
     by_default: bool,
-    /// Whether `total_lines` is all; beyond a certain size counting stops early.
+    /// True if `total_lines` is exact; above a certain size counting stops early.
     #[serde(skip, default = "counted")]
     is_counted: bool,
     /// Why the whole of a file that does not fit is not stored as parts.
@@ -106,7 +106,7 @@ fn counted() -> bool {
     true
 }
 
-/// An output that somebody else wrote: only text is told by its output alone.
+/// Output written by another program; only text can be rendered from its output alone.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum ForeignReadOutput {
@@ -138,7 +138,7 @@ impl Tool for Read {
     }
 
     fn hidden_parameters(&self, _cx: &PromptContext) -> &'static [&'static str] {
-        // PDFs are not read yet; a call that asks for pages is told so.
+        // PDFs are not supported yet; a call that asks for pages gets an error.
         &["pages"]
     }
 
@@ -281,9 +281,9 @@ struct ReadJob {
     is_range: bool,
     by_default: bool,
     has_pages: bool,
-    /// As spelled, for people and programs.
+    /// Path as given, for the user and programs.
     path: PathBuf,
-    /// What the gate judged, for state.
+    /// Path that the gate judged, for the read state.
     target: PathBuf,
     results_dir: PathBuf,
     call: String,
@@ -326,7 +326,7 @@ impl ReadJob {
         })
     }
 
-    /// Whether the model still has exactly this view of exactly this file.
+    /// Returns true if the model still has exactly this view of exactly this file.
     fn was_shown(&self, stamp: FileStamp) -> bool {
         let Some(known) = &self.known else { return false };
         known.stamp == stamp && known.views.contains(&self.view) && stamp.modified.is_some_and(is_old_enough)
@@ -355,7 +355,7 @@ impl ReadJob {
                 },
                 page,
             },
-            // Without the parts the first page still stands, and its notice says how to go on.
+            // Without the parts the first page is still valid, and its notice explains how to continue.
             Err(why) => ReadOutput::Text { file: TextPage { no_parts: Some(why), ..page } },
         }
     }
@@ -414,7 +414,7 @@ impl TextPage {
         self.start_line + self.num_lines - 1
     }
 
-    /// The numbered lines and what must be said about them.
+    /// Renders the numbered lines and the notices about them.
     fn render(&self) -> String {
         if self.total_lines == 0 && self.is_counted {
             return format!("{} exists and is empty.", self.file_path);

@@ -19,7 +19,7 @@ pub(crate) struct SearchTree {
     pub(crate) cancel: CancellationToken,
 }
 
-/// What came out of a call.
+/// Result of a call.
 pub(crate) struct SearchCallResult {
     pub(crate) text: String,
     pub(crate) output: Value,
@@ -79,7 +79,7 @@ impl SearchTree {
     pub(crate) async fn call<T: Tool>(&self, tool: T, input: Value) -> Result<SearchCallResult, ToolError> {
         let mut cx = self.context(T::NAME);
         let prepared = AnyTool::prepare(&tool, input, &cx.paths)?;
-        // What the gate does: links are followed once, before the call.
+        // Resolves symlinks once before the call, as the gate does.
         if let Some((path, real)) = prepared.path.as_ref().and_then(|path| Some((path, path.canonicalize().ok()?))) {
             cx = self.context_with(T::NAME, vec![(path.clone(), real)]);
         }

@@ -1,5 +1,6 @@
-//! SendMessage: says something to another agent of the session. One that works reads it between two rounds of tool
-//! calls; one that has ended goes on with it. The words are never the user's, and the result does not repeat them.
+//! SendMessage: sends a message to another agent of the session. A working agent reads it between two rounds of tool
+//! calls; one that has ended resumes with it. The text is never treated as the user's, and the result does not repeat
+//! it.
 
 use std::borrow::Cow;
 
@@ -12,7 +13,7 @@ use gimlet_proto::{AccessNeed, ResultContent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Longest summary that people are shown.
+/// Maximum length of the summary shown to the user.
 const LONGEST_SUMMARY: usize = 200;
 
 pub(crate) struct SendMessage;
@@ -40,7 +41,7 @@ pub(crate) struct SendMessageOutput {
     /// The agent had ended and goes on.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     resumed: bool,
-    /// What it said, where somebody waited for that.
+    /// The agent's report, if the call waited for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<String>,
 }
@@ -105,7 +106,7 @@ impl Tool for SendMessage {
         ResultCap::Unlimited
     }
 
-    /// Where nothing may run in the background, the agent's own calls are stopped one by one.
+    /// Returns `FinishAtomically`: without background tasks, the agent's own calls are stopped one by one.
     fn on_interrupt(&self) -> InterruptBehavior {
         InterruptBehavior::FinishAtomically
     }

@@ -1,8 +1,8 @@
-//! Places where the kernel keeps things that are not files; file tools and searches stay out of them.
+//! Special files of the kernel; file tools and searches stay out of them.
 
 use std::path::Path;
 
-/// Whether a path lies where the kernel keeps things that are not files.
+/// Returns true if a path lies in a kernel file system whose entries are not regular files.
 pub(crate) fn is_special(path: &Path) -> bool {
     let in_dev = path.starts_with("/dev") && !path.starts_with("/dev/shm");
     in_dev || path.starts_with("/proc") || path.starts_with("/sys")

@@ -1,5 +1,5 @@
-//! The TaskOutput tool: what a background task has printed and how it is doing. Reads the end of the task's output file,
-//! however long that is.
+//! The TaskOutput tool: output and state of a background task. Reads only the end of the task's output file, of any
+//! length.
 
 use std::borrow::Cow;
 use std::io::{Read, Seek, SeekFrom};
@@ -20,7 +20,7 @@ use crate::task_stop::{find_task, state_name};
 
 /// Most output in one result; the end is what counts.
 const MOST_CHARS: usize = 30_000;
-/// How much of the end of a file is looked at: with colours and other sequences in it, or to find lines in.
+/// Bytes read from the end of a file: more than shown, because of escape sequences and to find line starts.
 const READ_BYTES: u64 = 4 * MOST_CHARS as u64;
 const FILTERED_BYTES: u64 = 4 * 1024 * 1024;
 const DEFAULT_TIMEOUT_MS: u64 = 30_000;
@@ -62,7 +62,7 @@ enum RetrievalStatus {
     Success,
     /// It still ran when the wait was over.
     Timeout,
-    /// It still runs and nobody waited.
+    /// The task still runs and the call did not wait.
     NotReady,
 }
 
@@ -75,7 +75,7 @@ struct TaskReport {
     output: String,
     #[serde(rename = "exitCode", skip_serializing_if = "Option::is_none")]
     exit_code: Option<i32>,
-    /// What the model is told about the output before it.
+    /// Text for the model before the output.
     #[serde(skip)]
     head: String,
 }
@@ -85,12 +85,12 @@ impl TaskOutputInput {
         self.task_id.as_deref().or(self.bash_id.as_deref()).unwrap_or_default()
     }
 
-    /// The older form of the call, which reads on from where it last stopped.
+    /// Returns true for the older form of the call, which continues from the last position.
     fn is_incremental(&self) -> bool {
         self.bash_id.is_some() && self.task_id.is_none()
     }
 
-    /// How long to wait; `None` to look and return.
+    /// Returns the time to wait; `None` to return at once.
     fn wait_limit(&self) -> Option<Duration> {
         let wanted = self.timeout.unwrap_or(DEFAULT_TIMEOUT_MS).min(LONGEST_TIMEOUT_MS);
         self.block.unwrap_or(!self.is_incremental()).then(|| Duration::from_millis(wanted))
@@ -202,7 +202,7 @@ impl Tool for TaskOutput {
     }
 }
 
-/// A remark on the output and the output itself.
+/// Returns a remark on the output and the output itself.
 async fn filtered_output(task: &Task, incremental: bool, filter: Option<Regex>) -> Result<(String, String), ToolError> {
     let file = task.output_file.clone();
     let total = match tokio::fs::metadata(&file).await {

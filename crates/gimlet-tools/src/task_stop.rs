@@ -94,7 +94,7 @@ impl Tool for TaskStop {
     }
 }
 
-/// The task of that id or the agent of that name, or an error that lists those which run.
+/// Returns the task of that id or the agent of that name, or an error that lists the running ones.
 pub(crate) fn find_task(id: &str, services: &SessionServices) -> Result<Arc<Task>, ToolError> {
     let missing = || match services.tasks.forgotten_output(id.trim()) {
         Some(file) => ToolError::failed(format!(
@@ -115,7 +115,7 @@ fn running(services: &SessionServices) -> String {
     }
 }
 
-/// A state in the words of the public contract.
+/// Returns the state's name in the public contract.
 pub(crate) fn state_name(state: TaskState) -> &'static str {
     match state {
         TaskState::Running => "running",

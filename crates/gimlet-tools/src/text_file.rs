@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use memchr::memchr_iter;
 
-/// How characters are stored, told by the byte order mark; without one it is UTF-8.
+/// Character encoding, determined by the byte order mark; UTF-8 without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextEncoding {
     Utf8,
@@ -31,13 +31,13 @@ pub(crate) enum TextEncoding {
 pub(crate) struct NotTextError(pub(crate) TextEncoding);
 
 impl TextEncoding {
-    /// The encoding that the first bytes of a file declare.
+    /// Returns the encoding that the first bytes of a file declare.
     pub(crate) fn from_head(head: &[u8]) -> Self {
         let marked = [TextEncoding::Utf8Bom, TextEncoding::Utf16Le, TextEncoding::Utf16Be];
         marked.into_iter().find(|encoding| head.starts_with(encoding.byte_order_mark())).unwrap_or(TextEncoding::Utf8)
     }
 
-    /// The byte order mark.
+    /// Returns the byte order mark.
     pub(crate) fn byte_order_mark(self) -> &'static [u8] {
         match self {
             TextEncoding::Utf8 => b"",
@@ -60,12 +60,12 @@ impl TextEncoding {
         matches!(self, TextEncoding::Utf16Le | TextEncoding::Utf16Be)
     }
 
-    /// One UTF-16 unit from its two bytes.
+    /// Returns one UTF-16 unit from its two bytes.
     pub(crate) fn unit(self, pair: [u8; 2]) -> u16 {
         if self == TextEncoding::Utf16Be { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }
     }
 
-    /// The bytes of `text`, mark included.
+    /// Returns the bytes of `text`, mark included.
     pub(crate) fn encode(self, text: &str) -> Cow<'_, [u8]> {
         let mark = self.byte_order_mark();
         match self {
@@ -80,7 +80,7 @@ impl TextEncoding {
         }
     }
 
-    /// Decodes strictly, so that encoding the result gives the same bytes again.
+    /// Decodes strictly, so that encoding the result restores the original bytes.
     fn decode(self, bytes: &[u8]) -> Result<Cow<'_, str>, NotTextError> {
         let body = bytes.get(self.byte_order_mark().len()..).unwrap_or_default();
         if !self.is_utf16() {
@@ -95,7 +95,7 @@ impl TextEncoding {
     }
 }
 
-/// A decoded text file. Mostly a view of its bytes: large files are not copied to be looked at.
+/// A decoded text file. Mostly a view of its bytes: large files are not copied.
 #[derive(Debug)]
 pub(crate) struct TextFile<'a> {
     encoding: TextEncoding,
@@ -103,7 +103,7 @@ pub(crate) struct TextFile<'a> {
     raw: Cow<'a, str>,
     /// The text with LF only; `None` when `raw` already is.
     normal: Option<String>,
-    /// Where in the LF text a line end is CRLF on disk, ascending.
+    /// Offsets in the LF text where a line end is CRLF on disk, ascending.
     crlf: Vec<usize>,
 }
 
@@ -120,7 +120,7 @@ impl<'a> TextFile<'a> {
         Ok(Self::new(encoding, encoding.decode(bytes)?))
     }
 
-    /// A text that is in memory already, with its line ends as on disk.
+    /// Creates a file from text in memory, with its line ends as on disk.
     pub(crate) fn new(encoding: TextEncoding, raw: Cow<'a, str>) -> Self {
         let mut crlf = Vec::new();
         for at in memchr_iter(b'\n', raw.as_bytes()) {
@@ -133,12 +133,12 @@ impl<'a> TextFile<'a> {
         Self { encoding, raw, normal, crlf }
     }
 
-    /// The text with LF line ends, for searching and for people.
+    /// Returns the text with LF line ends, for searching and for display.
     pub(crate) fn text(&self) -> &str {
         self.normal.as_deref().unwrap_or(&self.raw)
     }
 
-    /// The text with its line ends as on disk.
+    /// Returns the text with its line ends as on disk.
     pub(crate) fn raw(&self) -> &str {
         &self.raw
     }
@@ -147,7 +147,7 @@ impl<'a> TextFile<'a> {
         self.encoding
     }
 
-    /// The text as on disk after the changes, which must be in ascending order and must not overlap.
+    /// Returns the text as on disk after the changes, which must be in ascending order and must not overlap.
     pub(crate) fn spliced(&self, splices: &[TextSplice]) -> String {
         let mut result = String::with_capacity(self.raw.len() + splices.iter().map(|s| s.with.len()).sum::<usize>());
         let mut copied = 0;
@@ -161,7 +161,7 @@ impl<'a> TextFile<'a> {
         result
     }
 
-    /// The part of a change that differs: what it repeats at both ends keeps its own line ends.
+    /// Returns the part of a change that differs: the unchanged text at both ends keeps its line ends.
     fn differing_part<'s>(&self, splice: &'s TextSplice) -> (Range<usize>, &'s str) {
         let (old, new) = (&self.text()[splice.range.clone()], splice.with.as_str());
         let head: usize = old.chars().zip(new.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
@@ -180,7 +180,7 @@ impl<'a> TextFile<'a> {
         self.crlf.binary_search(&newline).is_ok()
     }
 
-    /// `new` with line ends for the place of `range`: those that were there, then the neighbour's.
+    /// Returns `new` with line ends for the place of `range`: those that were there, then the neighbour's.
     fn with_line_ends<'s>(&self, range: &Range<usize>, new: &'s str) -> Cow<'s, str> {
         if self.crlf.is_empty() || !new.contains('\n') {
             return Cow::Borrowed(new);
@@ -198,7 +198,8 @@ impl<'a> TextFile<'a> {
         Cow::Owned(result)
     }
 
-    /// The style for lines inserted at `offset`: the line above when it starts a line, else that of its own line.
+    /// Returns true if lines inserted at `offset` get CRLF: as the line above when it starts a line, else as its own
+    /// line.
     fn neighbour_is_crlf(&self, offset: usize) -> bool {
         let bytes = self.text().as_bytes();
         let before = memchr::memrchr(b'\n', &bytes[..offset]);
@@ -209,13 +210,13 @@ impl<'a> TextFile<'a> {
     }
 }
 
-/// How many lines a text has; the last one need not end.
+/// Returns the number of lines of a text; the last one need not have a line end.
 pub(crate) fn count_lines(text: &str) -> u64 {
     let open = !text.is_empty() && !text.ends_with('\n');
     memchr_iter(b'\n', text.as_bytes()).count() as u64 + u64::from(open)
 }
 
-/// Text with CRLF turned into LF.
+/// Returns the text with CRLF turned into LF.
 pub(crate) fn normalised(text: &str) -> Cow<'_, str> {
     if text.contains("\r\n") { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) }
 }

@@ -59,7 +59,7 @@ impl TodoLists {
     }
 }
 
-/// The list that an earlier run of the conversation left.
+/// Returns the list from an earlier run of the conversation.
 fn list_from_past_calls(past: &PastCalls) -> Option<Vec<TodoEntry>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -1,7 +1,6 @@
-//! What the searching tools share: where a search begins, which directories it never enters, how it is stopped and
-//! how much of what it finds is kept.
+//! Code shared by the search tools: the start of a search, excluded directories, stopping, and limits on results.
 //!
-//! Nothing here knows what is being looked for. A walk never follows symbolic links below its root, so it always ends.
+//! Nothing here knows what is searched for. A walk never follows symlinks below its root, so it always ends.
 
 mod bounded_work;
 mod sorted_page;
@@ -27,7 +26,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// The file system bridge of WSL is an order of magnitude slower.
 const TIME_LIMIT_WSL: Duration = Duration::from_secs(60);
 
-/// How long a search may take.
+/// Returns the timeout of a search.
 pub(crate) fn time_limit(env: &Env) -> Duration {
     match env.integer("CLAUDE_CODE_GLOB_TIMEOUT_SECONDS") {
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
@@ -36,13 +35,13 @@ pub(crate) fn time_limit(env: &Env) -> Duration {
     }
 }
 
-/// Whether a switch that is on by default was turned off.
+/// Returns true if a switch that is on by default was turned off.
 pub(crate) fn is_off(env: &Env, name: &str) -> bool {
     let value = env.get(name).map(str::trim);
     value.is_some_and(|value| ["0", "false", "no", "off"].iter().any(|off| value.eq_ignore_ascii_case(off)))
 }
 
-/// Whether `path` is a word that models write for "nothing", which would otherwise be taken for a file's name.
+/// Returns true if `path` is a word that models write for "nothing", which would otherwise be taken for a file's name.
 fn is_null_word(path: &Path) -> bool {
     path == Path::new("undefined") || path == Path::new("null")
 }
@@ -75,12 +74,12 @@ pub(crate) fn check_no_nul(field: &str, text: &str) -> Result<(), InputProblem> 
     }
 }
 
-/// Where a search begins.
+/// Start of a search.
 #[derive(Clone, Debug)]
 pub(crate) struct SearchBase {
     /// As it was spelled, made absolute; what is shown is built on this.
     pub(crate) display_path: PathBuf,
-    /// What the gate found it to be; what is opened is built on this.
+    /// Path resolved by the gate; opened paths are built on this.
     pub(crate) real_path: PathBuf,
     closed: Option<Arc<DeniedFiles>>,
 }
@@ -91,7 +90,7 @@ impl SearchBase {
         Self { display_path, real_path, closed: cx.denied_files() }
     }
 
-    /// Whether a rule keeps a found file closed, under any of its names.
+    /// Returns true if a rule denies reading a found file, under any of its names.
     fn is_closed(&self, entry: &DirEntry) -> bool {
         let Some(closed) = &self.closed else { return false };
         let path = entry.path();
@@ -102,12 +101,12 @@ impl SearchBase {
         closed.contains(path) || names.iter().flatten().any(|name| closed.contains(name))
     }
 
-    /// The part of a found path below the base; empty for the base itself.
+    /// Returns the part of a found path below the base; empty for the base itself.
     pub(crate) fn relative<'a>(&self, found: &'a Path) -> &'a Path {
         found.strip_prefix(&self.real_path).unwrap_or(found)
     }
 
-    /// How a path below the base is shown.
+    /// Returns the displayed form of a path below the base.
     pub(crate) fn show(&self, relative: &Path, cx: &PathContext) -> String {
         match relative.as_os_str().is_empty() {
             true => cx.display(&self.display_path),
@@ -116,18 +115,18 @@ impl SearchBase {
     }
 }
 
-/// The error for a base that is not there.
+/// Returns the error for a missing base.
 pub(crate) fn missing_base(spelled: &Path, error: &std::io::Error, cx: &PathContext) -> ToolError {
     let (path, cwd) = (spelled.display(), cx.cwd.display());
     ToolError::failed(format!("Cannot search {path}: {error}. The working directory is {cwd}."))
 }
 
-/// The error for a search that was interrupted.
+/// Returns the error for an interrupted search.
 pub(crate) fn interrupted() -> ToolError {
     ToolError::interrupted("The search was interrupted before it was complete.")
 }
 
-/// The error for a search that ran out of time and has nothing trustworthy to show.
+/// Returns the error for a search that timed out without reliable results.
 pub(crate) fn timed_out(limit: Duration) -> ToolError {
     let text = format!(
         "The search did not finish within {} s, so its result is not known. Search a narrower path, or add a \
@@ -137,15 +136,15 @@ pub(crate) fn timed_out(limit: Duration) -> ToolError {
     ToolError::new(ErrorClass::TimedOut, text)
 }
 
-/// Which ignore files a walk obeys.
+/// Ignore files that a walk obeys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IgnoreFiles {
     Obey,
     Disregard,
 }
 
-/// A walk with the rules that all searches share: hidden files are seen, links are not followed, and version control
-/// directories are left out along with every directory that `enters` refuses and every file that rules keep closed.
+/// Returns a walk with the rules that all searches share: hidden files are included, symlinks are not followed, and
+/// version control directories are skipped, as are directories that `enters` refuses and files that rules deny.
 pub(crate) fn builder(
     base: &SearchBase,
     ignore_files: IgnoreFiles,
@@ -158,7 +157,7 @@ pub(crate) fn builder(
     if ignore_files == IgnoreFiles::Obey {
         walk.add_custom_ignore_filename(".rgignore");
     }
-    // Kernel files are met only from above, or behind a link that the search begins at.
+    // Kernel files are reached only from above, or through a symlink that the search begins at.
     let meets_special = root.parent().is_none() || is_special(root);
     walk.filter_entry(move |entry| {
         let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
@@ -195,7 +194,7 @@ pub(crate) fn run<'s, V>(
             match entry {
                 Ok(entry) => visit(&entry),
                 Err(error) if error.is_io() => unread.record_error(&error),
-                // A line of an ignore file that makes no sense; the file's other lines hold.
+                // An invalid line of an ignore file; the file's other lines apply.
                 Err(_) => {}
             }
             WalkState::Continue
@@ -203,7 +202,7 @@ pub(crate) fn run<'s, V>(
     });
 }
 
-/// What could not be searched: how much, and one example.
+/// Files that could not be searched: their number, and one example.
 #[derive(Debug, Default)]
 pub(crate) struct UnreadFiles(Mutex<(usize, String)>);
 
@@ -216,7 +215,7 @@ impl UnreadFiles {
         noted.0 += 1;
     }
 
-    /// One sentence about it, if there is anything to say.
+    /// Returns one sentence about the unread files, if there are any.
     pub(crate) fn summary(&self) -> Option<String> {
         let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*noted {

@@ -43,7 +43,7 @@ pub(crate) struct WriteOutput {
     content: String,
     structured_patch: Vec<DiffHunk>,
     original_file: Option<String>,
-    /// Whoever was asked changed what is written.
+    /// True if the content was changed when the call was approved.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     user_modified: bool,
 }
@@ -105,7 +105,7 @@ impl Tool for Write {
             target,
             content: input.content,
         };
-        // The lock moves along: it is held until the file is done, even if nobody waits for the result any more.
+        // The lock moves into the task: it is held until the file is written, even if the caller stops waiting.
         let running = tokio::task::spawn_blocking(move || {
             let result = job.run();
             drop(held);
@@ -145,7 +145,7 @@ impl Tool for Write {
         true
     }
 
-    /// The new content is written beside the old one; only putting it in its place waits.
+    /// Returns true: the new content is written to a temporary file; only the rename waits.
     fn may_start_before_durable(&self) -> bool {
         true
     }
@@ -165,9 +165,9 @@ struct WriteJob {
     services: Arc<SessionServices>,
     recorded: DurableBarrier,
     amended: bool,
-    /// As spelled, for people and programs.
+    /// Path as given, for the user and programs.
     path: PathBuf,
-    /// What the gate judged: the file that is written.
+    /// Path that the gate judged: the file that is written.
     target: PathBuf,
     content: String,
 }

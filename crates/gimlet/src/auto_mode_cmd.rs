@@ -1,4 +1,5 @@
-//! `gimlet auto-mode`: what the reviewer of auto mode is told, built in and here. Asks no model anything.
+//! `gimlet auto-mode`: shows the instructions of auto mode's reviewer, built in and from settings. Sends no model
+//! request.
 
 use std::io::{BufRead, IsTerminal};
 use std::process::ExitCode;
@@ -38,7 +39,7 @@ fn show_defaults(label: Option<&str>) -> Result<ExitCode, Report> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Leaves the lists whose name begins with the label whole, and of the others the rules that do.
+/// Keeps whole lists whose name begins with the label, and of the other lists the rules that do.
 fn keep_matching_rules(rules: &mut Value, label: &str) {
     let label = label.to_lowercase();
     let Some(lists) = rules.as_object_mut() else { return };
@@ -70,7 +71,7 @@ fn reset_rules(around: &ProcessEnv, yes: bool) -> Result<ExitCode, Report> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A person's yes. Without one at a terminal nothing is taken for it.
+/// Asks the user for confirmation; an error without a terminal.
 fn confirm(question: &str) -> Result<bool, Report> {
     let input = std::io::stdin();
     if !input.is_terminal() {
@@ -87,7 +88,7 @@ fn rules_json(rules: &ReviewRules) -> Value {
     json!({ "environment": environment, "allow": allow, "soft_deny": soft_deny, "hard_deny": hard_deny })
 }
 
-/// Settings are text from files that others may have written.
+/// Prints rules, sanitized: settings are text from files that others may have written.
 fn print_rules(rules: &Value) {
     crate::print_line(&gimlet_serve::sanitise(&format!("{rules:#}")));
 }

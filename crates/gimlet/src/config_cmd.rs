@@ -1,4 +1,4 @@
-//! `gimlet config`: what the settings are, where they come from, and changing them.
+//! `gimlet config`: shows settings and their sources, and changes them.
 
 mod setting_edit;
 
@@ -18,7 +18,7 @@ use crate::report::Report;
 use crate::settings_mapping::{self, find_locations};
 use setting_edit::SettingEdit;
 
-/// What the settings commands look at.
+/// Settings as the settings commands see them.
 pub(crate) struct SettingsSnapshot {
     pub(crate) loaded: LoadedSettings,
     pub(crate) inventory: TrustInventory,
@@ -26,12 +26,12 @@ pub(crate) struct SettingsSnapshot {
     pub(crate) store: TrustStore,
 }
 
-/// Everything about settings and trust, as a session that starts now would see it.
+/// Reads settings and trust as a session that starts now would see them.
 pub(crate) fn find(around: &ProcessEnv) -> SettingsSnapshot {
     read_with_trust(around, false)
 }
 
-/// The same by what is recorded alone, whatever the environment says for this run.
+/// Reads settings with recorded trust only, ignoring trust that the environment grants for this run.
 pub(crate) fn read_with_recorded_trust(around: &ProcessEnv) -> SettingsSnapshot {
     let loaded = gimlet_config::load_settings(&find_locations(around), &SettingsLoadOptions::default());
     let inventory = TrustInventory::collect(&loaded);
@@ -40,7 +40,7 @@ pub(crate) fn read_with_recorded_trust(around: &ProcessEnv) -> SettingsSnapshot 
     SettingsSnapshot { loaded, inventory, effective, store }
 }
 
-/// The same; `trusting` takes the project's files for trusted, as `--trust` does.
+/// Reads settings; `trusting` treats the project's files as trusted, as `--trust` does.
 pub(crate) fn read_with_trust(around: &ProcessEnv, trusting: bool) -> SettingsSnapshot {
     let loaded = gimlet_config::load_settings(&find_locations(around), &SettingsLoadOptions::default());
     let inventory = TrustInventory::collect(&loaded);
@@ -53,12 +53,12 @@ pub(crate) fn read_with_trust(around: &ProcessEnv, trusting: bool) -> SettingsSn
 
 pub(crate) fn run(command: &ConfigCommand, around: &ProcessEnv) -> Result<ExitCode, Report> {
     let done = run_command(command, around);
-    // Read behind the command, which may have changed the files.
+    // Read after the command, which may have changed the files.
     let loaded = gimlet_config::load_settings(&find_locations(around), &SettingsLoadOptions::default());
     let is_said = |problem: &&SettingsProblem| {
         done.as_ref().err().is_some_and(|report| report.text().contains(&*problem.file.to_string_lossy()))
     };
-    // What a file says that is not used would be looked for in vain above.
+    // Values that are not used do not appear above, so they are reported here.
     for problem in loaded.errors().filter(|problem| !is_said(problem)) {
         crate::print_error_line(&gimlet_serve::sanitise(&format!("note: {problem}")));
     }
@@ -107,7 +107,7 @@ fn show_setting(found: &SettingsSnapshot, key: &str, as_json: bool) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// What other programs keep about the interface; it counts where no settings file says anything.
+/// Returns a value from other programs' interface state; it applies where no settings file sets the key.
 fn state_value(found: &SettingsSnapshot, key: &str) -> Option<Value> {
     StateSettings::read(&found.loaded.locations).get(key)
 }
@@ -123,7 +123,7 @@ fn show_state(found: &SettingsSnapshot, key: &str, value: &Value, as_json: bool)
     ExitCode::SUCCESS
 }
 
-/// A key, or each of those below it that have a value.
+/// Describes a key, or each key below it that has a value.
 fn describe_parts(found: &SettingsSnapshot, key: &str, value: &Value, sources: &[SourcedValue]) -> String {
     let merged = &found.effective.merged;
     let below = format!("{key}.");
@@ -145,7 +145,7 @@ fn not_set_message(key: &str) -> String {
     }
 }
 
-/// Where a project's files say something about the key that the person has not trusted.
+/// Returns the places where a project's untrusted files set the key.
 fn withheld_places(found: &SettingsSnapshot, key: &str) -> Vec<String> {
     let items = found.effective.withheld.iter().filter(|item| {
         let about = item.setting().unwrap_or_default();
@@ -194,14 +194,14 @@ fn list_files(found: &SettingsSnapshot, as_json: bool) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A settings file and what became of it.
+/// A settings file and its status.
 pub(crate) struct SettingsFileRow {
     pub(crate) scope: Scope,
     pub(crate) file: std::path::PathBuf,
     pub(crate) state: &'static str,
 }
 
-/// Every settings file that is looked for, the weakest first.
+/// Returns every settings file that is searched for, in ascending precedence.
 pub(crate) fn settings_files(loaded: &LoadedSettings) -> Vec<SettingsFileRow> {
     let locations = &loaded.locations;
     let mut places = vec![(Scope::User, locations.user_file()), (Scope::Project, locations.project_file())];
@@ -234,12 +234,13 @@ pub(crate) fn file_table(rows: &[SettingsFileRow]) -> String {
     lines.collect::<Vec<String>>().join("\n")
 }
 
-/// Variables are where people keep tokens. One that is asked for by its own name is shown, never all of them at once.
+/// Returns true for keys whose values are hidden: environment variables often hold tokens. One is shown when requested
+/// by its own name, never all at once.
 fn is_hidden(key: &str) -> bool {
     key == "env"
 }
 
-/// A value as it may be shown under this key.
+/// Returns a value with secrets masked for this key.
 fn masked_value(key: &str, value: &Value) -> Value {
     match value {
         Value::Object(members) if is_hidden(key) => members.keys().map(|name| (name.clone(), HIDDEN)).collect(),
@@ -250,13 +251,13 @@ fn masked_value(key: &str, value: &Value) -> Value {
 
 const HIDDEN: &str = "***";
 
-/// What keeps a part of a setting from counting, though it is there.
+/// Returns the reason why a part of a setting has no effect, if there is one.
 fn unused_reason(found: &SettingsSnapshot, key: &str, source: &SourcedValue) -> Option<&'static str> {
     let idle = key == "permissions.allow" && settings_mapping::unused_allow_rules(&found.effective).contains(source);
     idle.then_some(settings_mapping::UNUSED_ALLOW)
 }
 
-/// A key with its value, and below it where each part comes from.
+/// Describes a key with its value, and below it the source of each part.
 fn describe_entry(found: &SettingsSnapshot, key: &str, value: &Value, sources: &[SourcedValue]) -> String {
     let hide = is_hidden(key);
     let counted = |count: usize| format!("{key}: {count} {}\n", if count == 1 { "entry" } else { "entries" });
@@ -288,7 +289,7 @@ fn describe_entry(found: &SettingsSnapshot, key: &str, value: &Value, sources: &
     text
 }
 
-/// One line for each part of each member, by its name.
+/// Returns one line for each part of each member, by its name.
 fn members_lines(found: &SettingsSnapshot, key: &str, members: &Map<String, Value>, hide: bool) -> String {
     let mut text = String::new();
     for name in members.keys() {
@@ -312,7 +313,7 @@ fn source_json(found: &SettingsSnapshot, key: &str, source: &SourcedValue) -> Va
     told
 }
 
-/// Settings are text from files that others wrote.
+/// Prints text sanitized: settings are text from files that others wrote.
 fn print_sanitised(text: &str) {
     crate::print_line(&gimlet_serve::sanitise(text));
 }

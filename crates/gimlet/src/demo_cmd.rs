@@ -26,7 +26,7 @@ const PROGRAM: &str = include_str!("demo/slug.sh");
 const TESTS: &str = include_str!("demo/test.sh");
 const PROMPT: &str = "The tests fail. Find the bug, fix it and show me that they pass.";
 
-/// Plays the demo.
+/// Runs the demo.
 pub(crate) async fn run(env: &Env) -> Result<ExitCode, Report> {
     let scratch = DemoScratchDir::create().map_err(|error| {
         Report::new(format!("the demo cannot run: {error}")).with_hint("It needs a writable temporary folder")
@@ -49,10 +49,10 @@ pub(crate) async fn run(env: &Env) -> Result<ExitCode, Report> {
     }
 }
 
-/// Why the demo was not seen to its end.
+/// Reason why the demo did not finish.
 enum DemoError {
     Failed(Report),
-    /// What it shows cannot be written.
+    /// Its output cannot be written.
     Output(io::Error),
 }
 
@@ -132,12 +132,12 @@ fn show_conclusion(watcher: &mut EventWatcher<io::Stdout>, green: bool) -> io::R
     watcher.write_remark("Now on your own code:  export ANTHROPIC_API_KEY=…  then  gimlet -p \"fix the failing test\"")
 }
 
-/// The test script's last line tells; it was run by the session itself.
+/// Returns true if the test script, run by the session itself, printed success on its last line.
 fn has_passed(scratch: &DemoScratchDir) -> bool {
     std::fs::read_to_string(scratch.repository.join(".last-result")).is_ok_and(|text| text.trim() == "0")
 }
 
-/// The demo's own world: a home of its own, no proxies, and only what a shell needs of the person's environment.
+/// Returns the demo's environment: its own home, no proxies, and only the variables that a shell needs.
 fn demo_env(env: &Env, scratch: &DemoScratchDir, url: &str) -> ProcessEnv {
     let mut own = Env::default();
     for name in ["PATH", "LANG", "LC_ALL", "TERM", "TMPDIR", "SHELL"] {

@@ -1,4 +1,4 @@
-//! `gimlet dev`: tools for people who work on gimlet or test against it.
+//! `gimlet dev`: tools for developing gimlet or testing against it.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -48,7 +48,7 @@ async fn wait_for_stdin_close() {
     while stdin.read(&mut buffer).await.is_ok_and(|count| count > 0) {}
 }
 
-/// Per request: when it had come completely, when its answer was sent, and its size.
+/// Returns, per request, the time it was received, the time its answer was sent, and its size.
 fn timings_json(server: &ScriptServer, started: Instant) -> String {
     let micros = |at: Instant| u64::try_from(at.duration_since(started).as_micros()).unwrap_or(u64::MAX);
     let rows: Vec<serde_json::Value> = server

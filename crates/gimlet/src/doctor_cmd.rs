@@ -1,4 +1,4 @@
-//! `gimlet doctor`: what is wrong here, and what gimlet found. It only looks; nothing is changed and nothing started.
+//! `gimlet doctor`: reports problems and what gimlet found. Read-only; it changes and starts nothing.
 
 mod unread_files;
 
@@ -14,16 +14,16 @@ use crate::config_cmd::{self, SettingsSnapshot};
 use crate::process_env::ProcessEnv;
 use crate::{first_run, settings_mapping};
 
-/// What was found about one program that gimlet uses.
+/// Result of the check for one program that gimlet uses.
 struct ProgramCheck {
     name: &'static str,
     path: Option<PathBuf>,
     needed: bool,
-    /// What is missing without it.
+    /// Feature that is missing without it.
     without: &'static str,
 }
 
-/// Looks at everything; the exit code says whether something is broken.
+/// Runs all checks; the exit code is a failure if something is broken.
 pub(crate) fn run(around: &ProcessEnv, as_json: bool) -> ExitCode {
     let found = config_cmd::find(around);
     let mut problems = found.loaded.problems.clone();
@@ -52,7 +52,7 @@ pub(crate) fn run(around: &ProcessEnv, as_json: bool) -> ExitCode {
     if broken { ExitCode::from(1) } else { ExitCode::SUCCESS }
 }
 
-/// Whether a session would have something to show to the model's server, in words. Nobody is asked whether it is good.
+/// Describes the credential that a session would use, if any. It is not checked with the server.
 fn describe_credential(around: &ProcessEnv, found: &SettingsSnapshot) -> String {
     match first_run::check_credentials_with(around, &found.effective) {
         Ok(()) => "a credential is there".to_owned(),
@@ -63,7 +63,7 @@ fn describe_credential(around: &ProcessEnv, found: &SettingsSnapshot) -> String 
     }
 }
 
-/// A config home in which no session, no trust and no setting can be kept.
+/// Returns a problem if sessions, trust and settings cannot be stored in the config home.
 fn check_config_home(config_home: &Path) -> Option<SettingsProblem> {
     let there = config_home.ancestors().find(|folder| folder.exists())?;
     rustix::fs::access(there, rustix::fs::Access::WRITE_OK).err()?;
@@ -77,7 +77,7 @@ fn check_config_home(config_home: &Path) -> Option<SettingsProblem> {
     })
 }
 
-/// Here nothing is started, so what the administrator's program would say is not known.
+/// Returns a note that the output of the administrator's program is unknown, because nothing is started here.
 fn note_policy_helper(found: &SettingsSnapshot) -> Option<SettingsProblem> {
     let helper = found.loaded.policy_helper()?;
     Some(SettingsProblem {
@@ -90,7 +90,7 @@ fn note_policy_helper(found: &SettingsSnapshot) -> Option<SettingsProblem> {
     })
 }
 
-/// A rule that cannot be honoured. One that was to forbid something is worse than one that was to allow it.
+/// Returns a problem for a rule that cannot be honoured. A broken deny rule is worse than a broken allow rule.
 fn check_rule_syntax(rule: &RuleLine) -> Option<SettingsProblem> {
     let (behavior, source) = (settings_mapping::rule_behavior(rule), settings_mapping::rule_source(rule));
     let error = Rule::parse(&rule.text, behavior, &source).err()?;
@@ -104,13 +104,13 @@ fn check_rule_syntax(rule: &RuleLine) -> Option<SettingsProblem> {
     })
 }
 
-/// Most often it is the name of the tool that is wrong.
+/// Suggests a tool name; that is the most common mistake.
 fn suggest_tool(rule: &str) -> String {
     let close = crate::start::find_unknown_tool(rule).and_then(|(_, close)| close);
     close.map(|close| format!("; did you mean `{close}`?")).unwrap_or_default()
 }
 
-/// An allow rule about a tool that nobody knows opens nothing; its writer would wait for an effect.
+/// Returns a problem for an allow rule about an unknown tool, which would have no effect.
 fn check_unknown_tool(rule: &RuleLine) -> Option<SettingsProblem> {
     let allows = settings_mapping::rule_behavior(rule) == Behavior::Allow;
     let (name, close) = crate::start::find_unknown_tool(&rule.text).filter(|_| allows)?;
@@ -125,7 +125,7 @@ fn check_unknown_tool(rule: &RuleLine) -> Option<SettingsProblem> {
     })
 }
 
-/// A path that is looked for in another place than its writer thinks.
+/// Returns a problem for a rule whose path resolves to another place than its author expects.
 fn check_rule_path(rule: &RuleLine) -> Option<SettingsProblem> {
     Some(SettingsProblem {
         severity: ProblemSeverity::Warning,
@@ -137,7 +137,7 @@ fn check_rule_path(rule: &RuleLine) -> Option<SettingsProblem> {
     })
 }
 
-/// Rules that are understood and yet do not do what their writer hoped.
+/// Returns problems for valid rules that do not have their intended effect.
 fn find_ineffective_rules(found: &SettingsSnapshot) -> Vec<SettingsProblem> {
     let mut rules = RuleSet::default();
     settings_mapping::add_rules(&mut rules, &found.effective);
@@ -160,7 +160,7 @@ fn find_ineffective_rules(found: &SettingsSnapshot) -> Vec<SettingsProblem> {
     remarks.map(problem).collect()
 }
 
-/// Rules that the administrator's settings keep from counting.
+/// Returns problems for rules that the administrator's settings disable.
 fn find_unused_rules(found: &SettingsSnapshot) -> Vec<SettingsProblem> {
     let problem = |rule: SourcedValue| SettingsProblem {
         severity: ProblemSeverity::Info,
@@ -183,7 +183,7 @@ fn check_programs(around: &ProcessEnv, project: &Path) -> Vec<ProgramCheck> {
     ]
 }
 
-/// Where a program is, by the directories of `PATH` that a project cannot have filled.
+/// Finds a program in the directories of `PATH` that a project cannot have filled.
 fn find_in_path(around: &ProcessEnv, project: &Path, name: &str) -> Option<PathBuf> {
     let path = around.env.exact("PATH")?;
     let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute() && !folder.starts_with(project));
@@ -229,7 +229,7 @@ fn render_text(
     sections.join("\n\n")
 }
 
-/// Says whether read-only commands that nobody is asked about are confined.
+/// Returns a line on the confinement of read-only commands that run without a question.
 fn confinement_line(found: &SettingsSnapshot) -> &'static str {
     let is_off = found.effective.settings.sandbox.confine_read_only_commands == Some(false);
     match (is_off, gimlet_exec::can_confine()) {
@@ -242,7 +242,7 @@ fn confinement_line(found: &SettingsSnapshot) -> &'static str {
     }
 }
 
-/// One line for each reason why something that is set does nothing.
+/// Returns one line for each reason why a setting has no effect.
 fn unused_setting_lines(idle: &[IdleKey]) -> Vec<String> {
     let reasons = [
         (KeyEffect::NotYet, "set, but not used by this version of gimlet yet"),

@@ -1,4 +1,4 @@
-//! What a person sees who starts gimlet without telling it which model to use.
+//! Message for a user who starts gimlet without a configured model.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -11,16 +11,16 @@ use crate::process_env::ProcessEnv;
 
 /// Servers on this machine that speak the Messages API, by their usual ports.
 const LOCAL_SERVERS: [(&str, u16); 3] = [("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080)];
-/// A server on loopback answers at once or is not there.
+/// Timeout of the probe: a server on loopback answers at once or is not there.
 const PROBE: Duration = Duration::from_millis(50);
 
-/// Whether a session would have something to show to the model's server: a credential in the environment or in the
-/// `env` of settings, or a command that prints one.
+/// Checks that a session would have a credential: in the environment, in the `env` of settings, or from a command that
+/// prints one.
 pub(crate) fn check_credentials(around: &ProcessEnv) -> Result<(), ProviderConfigError> {
     check_credentials_with(around, &config_cmd::find(around).effective)
 }
 
-/// The same under settings that were read already.
+/// Checks for a credential under settings that were read already.
 pub(crate) fn check_credentials_with(
     around: &ProcessEnv,
     effective: &EffectiveSettings,
@@ -32,7 +32,7 @@ pub(crate) fn check_credentials_with(
     }
 }
 
-/// The three ways on: a key, a local model, the demo.
+/// Returns the three ways to start: a key, a local model, the demo.
 pub(crate) fn setup_instructions() -> String {
     let running = LOCAL_SERVERS.iter().find(|(_, port)| is_listening(*port));
     let (name, port) = running.unwrap_or(&LOCAL_SERVERS[0]);

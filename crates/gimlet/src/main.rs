@@ -1,4 +1,4 @@
-//! The binary: arguments, wiring, exit codes. Everything it does is in the rooms below.
+//! The binary: arguments, wiring, exit codes. The work is done in its modules.
 
 mod args;
 mod auto_mode_cmd;
@@ -37,7 +37,7 @@ use process_env::ProcessEnv;
 use report::Report;
 
 fn main() -> ExitCode {
-    // The process that keeps commands is this binary too; it must not get as far as anything below.
+    // The custodian process is this binary too; it must not get past this point.
     gimlet_exec::run_custodian_if_asked();
     std::panic::set_hook(Box::new(|info| {
         gimlet_core::note_panic(info);
@@ -77,7 +77,7 @@ impl From<Report> for EarlyExit {
     }
 }
 
-/// A program that wants a result for every failure gets one for arguments that make no sense, too.
+/// Prints a result for invalid arguments, too, if a program expects one for every failure.
 fn report_to_program(exit: &EarlyExit, for_program: Option<bool>) {
     let wanted = || process_env::read_environment().flag("CLAUDE_CODE_STARTUP_FAILURE_RESULTS");
     if let EarlyExit::Report(report) = exit
@@ -89,7 +89,7 @@ fn report_to_program(exit: &EarlyExit, for_program: Option<bool>) {
     }
 }
 
-/// The result of a session that there was none of.
+/// Prints the failure result of a session that could not start.
 fn print_failure_result(report: &Report, session: &str, as_list: bool) {
     let line = gimlet_serve::startup_failure_line(&report.text(), report.kind(), session);
     print_line(&if as_list { format!("[{line}]") } else { line });
@@ -97,7 +97,7 @@ fn print_failure_result(report: &Report, session: &str, as_list: bool) {
 
 fn parse_args(arguments: Vec<String>) -> Result<CliArgs, EarlyExit> {
     let driven = args::is_driven(&arguments);
-    // Programs pass on what their own callers gave them, also for features that are not there yet.
+    // Programs pass on their callers' flags, including those of features that do not exist yet.
     let (arguments, without) = if driven { args::remove_unavailable(arguments) } else { (arguments, Vec::new()) };
     let mut cli = parse_known_args(&arguments)?;
     cli.run.ignored_flags = without;
@@ -127,8 +127,8 @@ fn parse_known_args(arguments: &[String]) -> Result<CliArgs, EarlyExit> {
     })
 }
 
-/// A slip in the name of a command makes the words and flags behind it unknown. It is one where they fit the command that
-/// is nearly named, or where nothing but a command has a second word.
+/// Detects a mistyped command name, which makes the words and flags after it unknown. It counts as one if they fit the
+/// command with the closest name, or if only a command can have a second word.
 fn check_mistyped_command(text: &str, arguments: &[String]) -> Option<Report> {
     let [word, more @ ..] = arguments else { return None };
     let (meant, report) = nearest_command(word)?;
@@ -137,10 +137,10 @@ fn check_mistyped_command(text: &str, arguments: &[String]) -> Option<Report> {
     (text.starts_with(STRAY_WORD) || fits()).then_some(report)
 }
 
-/// What the parser says of a word behind the prompt.
+/// Beginning of the parser's error for a word after the prompt.
 const STRAY_WORD: &str = "the subcommand '";
 
-/// The parser takes a second word for a command. People who write one mean a prompt, or the filter of the log.
+/// Explains a second word, which the parser takes for a command: users mean a prompt, or the filter of the log.
 fn explain_stray_word(text: &str, arguments: &[String]) -> Option<Report> {
     let word = text.strip_prefix(STRAY_WORD)?.split('\'').next()?;
     let before = arguments.iter().zip(arguments.iter().skip(1)).find(|(_, next)| *next == word).map(|(flag, _)| flag);
@@ -156,7 +156,7 @@ fn explain_stray_word(text: &str, arguments: &[String]) -> Option<Report> {
     )
 }
 
-/// What is wrong with the arguments, without the usage that the parser adds.
+/// Returns the parser's error without the usage text.
 fn condense_clap_error(text: &str) -> String {
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
@@ -212,14 +212,14 @@ fn run_session(run: &RunArgs) -> Result<ExitCode, EarlyExit> {
     if let Some((_, report)) = run.prompt.as_deref().and_then(nearest_command) {
         return Err(report.into());
     }
-    // Whoever gives a prompt and reads along with a program wants the answer.
+    // A prompt with output to a pipe means print mode.
     if run.prompt.is_some() && !io::stdout().is_terminal() {
         return Ok(run_headless_session(&RunArgs { print: true, ..run.clone() })?);
     }
     explain_missing_tui(run, &ProcessEnv::read()?)
 }
 
-/// One word that is nearly the name of a command is a slip and no prompt: the command that is meant, and what to say.
+/// Returns the command that a mistyped word means, with a report: such a word is not a prompt.
 fn nearest_command(word: &str) -> Option<(String, Report)> {
     let command = CliArgs::command();
     let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
@@ -230,17 +230,17 @@ fn nearest_command(word: &str) -> Option<(String, Report)> {
     Some((meant.to_owned(), report))
 }
 
-/// Print mode, and sessions that a program drives; a program that reads results gets one even when the session cannot start.
+/// Runs print mode and driven sessions; a program that reads results gets one even when the session cannot start.
 fn run_headless_session(run: &RunArgs) -> Result<ExitCode, Report> {
     let mut listens = false;
     let outcome = ProcessEnv::read().and_then(|around| {
-        // Commands may look at the process that starts them. No thread has been started yet.
+        // Commands may inspect their parent process. No thread has been started yet.
         gimlet_exec::hide_credentials(&around.env);
-        // Whoever asks for a copy of the transcript on this command line wants one, whatever the surroundings say.
+        // A flag for a copy of the transcript overrides the environment.
         let unkept = around.env.flag("CLAUDE_CODE_SKIP_PROMPT_HISTORY") && !run.session_mirror;
         let mut run = RunArgs { no_session_persistence: run.no_session_persistence || unkept, ..run.clone() };
         apply_env_flags(&mut run, &around.env)?;
-        // A program that reads the answer is nobody to ask.
+        // With a program as the reader of the answer there is no user to ask.
         let may_ask = !run.is_driven() && run.output_format == OutputFormat::Text;
         if may_ask && run.resume.as_deref() == Some("") {
             print_mode::check_prompt(&run, &around)?;
@@ -267,7 +267,7 @@ fn run_headless_session(run: &RunArgs) -> Result<ExitCode, Report> {
     outcome
 }
 
-/// Variables that stand for flags which are not there yet are treated as those would be.
+/// Treats variables that stand for unavailable flags as those flags are treated.
 fn apply_env_flags(run: &mut RunArgs, env: &Env) -> Result<(), Report> {
     for (variable, flag) in args::flags_from_environment(env) {
         if !run.is_driven() {
@@ -279,7 +279,7 @@ fn apply_env_flags(run: &mut RunArgs, env: &Env) -> Result<(), Report> {
     Ok(())
 }
 
-/// What to say when no prompt mode was chosen, until there is a terminal UI.
+/// Returns the message for a start without a prompt mode, until there is a terminal UI.
 fn explain_missing_tui(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, EarlyExit> {
     let session = match (&run.resume, run.continue_session) {
         (Some(name), _) if name.is_empty() => " --resume".to_owned(),
@@ -299,7 +299,7 @@ fn explain_missing_tui(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, E
     }
 }
 
-/// One thread drives everything; what blocks has threads of its own.
+/// Runs the work on a single-threaded runtime; blocking work has its own threads.
 fn run_in_runtime<T>(work: impl Future<Output = Result<T, Report>>) -> Result<T, Report> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -311,7 +311,8 @@ fn run_in_runtime<T>(work: impl Future<Output = Result<T, Report>>) -> Result<T,
     result
 }
 
-/// A bug in one line: what and where. The work goes on where it can; a tool that panics fails its one call.
+/// Formats a panic in one line: message and location. Work continues where it can; a tool that panics fails only its
+/// call.
 fn format_panic(info: &std::panic::PanicHookInfo<'_>) -> String {
     let payload = info.payload();
     let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
@@ -333,21 +334,21 @@ fn print_line(text: &str) {
     record_write_result(writeln!(io::stdout(), "{text}"));
 }
 
-/// Why something that was said is lost.
+/// First error that lost output.
 static LOST: OnceLock<io::Error> = OnceLock::new();
 
-/// Whether something was written to standard output. Nobody reading is no failure of what was asked; whatever else is lost
-/// makes the run one.
+/// Returns true if the write to standard output succeeded. A closed pipe is not a failure; any other lost output makes
+/// the run fail.
 fn record_write_result(written: io::Result<()>) -> bool {
     let is_written = written.is_ok();
     if let Some(error) = written.err().filter(|error| error.kind() != io::ErrorKind::BrokenPipe) {
-        // The first reason is enough.
+        // The first error is enough.
         drop(LOST.set(error));
     }
     is_written
 }
 
 fn print_error_line(text: &str) {
-    // Arguments are shown as they were given, and they may come from anywhere.
+    // Arguments are untrusted text.
     drop(writeln!(io::stderr(), "{}", gimlet_serve::sanitise(text)));
 }

@@ -1,5 +1,5 @@
-//! `gimlet permissions check`: what would be decided about a call, and why. It runs nothing and asks nobody; only links
-//! are looked at, and in a batch not even those. `simulate` asks the same about the calls of past sessions.
+//! `gimlet permissions check`: the decision about a call, and its reasons. It runs nothing and asks no questions; it
+//! only resolves symlinks, and in a batch not even those. `simulate` does this for the calls of past sessions.
 
 mod check_batch;
 mod parsed_call;
@@ -77,14 +77,14 @@ pub(crate) fn check_call(args: &CheckArgs) -> Result<ExitCode, Report> {
     Ok(exit_code(answer.verdict.decision))
 }
 
-/// What a session in this folder would begin with.
+/// Policy that a session in this folder would start with.
 #[derive(Default)]
 struct FolderPolicy {
     rules: RuleSet,
     /// Further folders to work in.
     roots: Vec<PathBuf>,
     sandboxed: bool,
-    /// What of the settings does not count, with file and line.
+    /// Settings that have no effect, with file and line.
     warnings: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ fn read_folder_policy(around: &ProcessEnv) -> FolderPolicy {
     let bad_rules = crate::settings_mapping::add_rules(&mut rules, effective);
     let rules = crate::settings_mapping::apply_managed_limits(rules, &found.loaded, effective);
     let problems = found.loaded.problems.iter().chain(&effective.problems);
-    // Whatever is wrong with a file may have cost a rule.
+    // Any problem with a file may have dropped a rule.
     let pressing = problems.filter(|problem| {
         let about_rules = problem.severity == ProblemSeverity::Warning && problem.key.starts_with("permissions.");
         problem.severity == ProblemSeverity::Error || about_rules
@@ -113,7 +113,7 @@ fn read_folder_policy(around: &ProcessEnv) -> FolderPolicy {
     FolderPolicy { rules, roots, sandboxed: effective.settings.sandbox.enabled == Some(true), warnings }
 }
 
-/// Scripts tell the outcomes apart by these; 1 is for questions that could not be understood.
+/// Returns the exit code by which scripts distinguish decisions; 1 is for invalid questions.
 fn exit_code(decision: Decision) -> ExitCode {
     ExitCode::from(match decision {
         Decision::Allow => 0,
@@ -127,7 +127,7 @@ fn resolve_cwd(wanted: Option<&Path>, current: &Path) -> Result<PathBuf, Report>
     crate::session_lookup::folder(wanted, current).map_err(|why| Report::new(format!("--cwd {why}")))
 }
 
-/// The variables that a command would begin with, if they are known.
+/// Returns the names of the variables that a command would inherit, if they are known.
 fn inherited_variable_names(env: &Env) -> Option<Arc<EnvironmentNames>> {
     let known = gimlet_exec::known_environment(env)?;
     Some(Arc::new(EnvironmentNames::new(known.iter().map(|(name, _)| name))))
@@ -142,8 +142,7 @@ fn path_context(
     PathContext { project_dir: cwd.clone(), roots: vec![cwd.clone()], cwd, home, env, environment }
 }
 
-/// Adds the rules of all files, and says what is to be said about them. A leading `/` stands for the folder that is
-/// asked about.
+/// Adds the rules of all files and collects warnings about them. A leading `/` stands for the folder in question.
 fn load_rule_files(
     mut rules: RuleSet,
     files: &[PathBuf],
@@ -165,7 +164,7 @@ fn load_rule_files(
     Ok((rules, warnings))
 }
 
-/// The call, read by the very tool that would run it.
+/// Parses the call with the tool that would run it.
 fn parse_call(args: &CheckArgs, paths: &PathContext) -> Result<ParsedCall, Report> {
     let (name, input) = match (&args.command, &args.tool) {
         (Some(command), _) => ("Bash", json!({ "command": command })),
@@ -177,7 +176,7 @@ fn parse_call(args: &CheckArgs, paths: &PathContext) -> Result<ParsedCall, Repor
     crate::start::check_tool_name(name, "--tool")?;
     let flag = if args.command.is_some() { "--command" } else { "--input" };
     ParsedCall::new(name, input, paths).map_err(|why| {
-        // The tool's words are for a model, which is told a kind and a number besides.
+        // The prefix of the tool's message is meant for models.
         let why = why.trim_start_matches("InputValidationError: ");
         let why = why.rsplit_once(" (code ").filter(|(_, end)| end.ends_with(')')).map_or(why, |(why, _)| why);
         Report::new(format!("{flag}: {why}"))
@@ -189,16 +188,16 @@ fn parse_input(text: Option<&str>) -> Result<Value, Report> {
     serde_json::from_str(text).map_err(|error| Report::new(format!("--input is not JSON: {error}")))
 }
 
-/// What is answered.
+/// Answer to a check.
 struct CheckAnswer {
     verdict: Verdict,
-    /// Of a command that has more than one part.
+    /// Verdicts on the parts of a command that has several.
     parts: Vec<PartVerdict>,
     suggestions: Vec<PermissionSuggestion>,
     warnings: Vec<String>,
 }
 
-/// The parts of a call, where there is something to tell apart.
+/// Returns the parts of a call if there are several, else none.
 fn keep_if_several(parts: Vec<PartVerdict>) -> Vec<PartVerdict> {
     if parts.len() > 1 { parts } else { Vec::new() }
 }
@@ -223,7 +222,7 @@ impl CheckAnswer {
 
     fn to_text(&self) -> String {
         let mut lines = vec![self.verdict.decision.to_string()];
-        // The list of parts says the same, part by part.
+        // The list of parts repeats it, part by part.
         let told_below =
             |reason: &&VerdictReason| matches!(reason, VerdictReason::Unmatched { .. }) && !self.parts.is_empty();
         let reasons = self.verdict.reasons.iter().filter(|reason| !told_below(reason));
@@ -235,7 +234,7 @@ impl CheckAnswer {
             lines.push(format!("    {:<5}  {part}\n           {}", decision.as_str(), reason.describe()));
         }
         lines.extend(self.suggestions.iter().map(|suggestion| format!("  would be allowed by {}", suggestion.covers)));
-        // Paths and rules are shown as they are written, and they may come from anywhere.
+        // Paths and rules are untrusted text.
         gimlet_serve::sanitise(&lines.join("\n")).into_owned()
     }
 }

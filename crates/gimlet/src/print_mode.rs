@@ -17,13 +17,13 @@ use crate::report::Report;
 use crate::signals::{INTERRUPTED, SignalListener, StopRequest};
 use crate::start::{self, LaunchOptions};
 
-/// How long the debug log may take for its last lines.
+/// Timeout for writing the last lines of the debug log.
 pub(crate) const LOG_GRACE: Duration = Duration::from_secs(1);
 
-/// What is said to a session that is to go on where it was cut off.
+/// Prompt for a session that resumes an interrupted turn.
 const GO_ON: &str = "You were interrupted in the middle of this. Go on from where you were.";
 
-/// What a shell reports for a program whose reader went away.
+/// Exit code that a shell reports for a program whose reader closed the pipe.
 pub(crate) const PIPE_CLOSED: u8 = 141;
 
 /// Runs print mode to its end.
@@ -89,7 +89,7 @@ pub(crate) async fn run(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, 
     })
 }
 
-/// The debug log of a session, if one is wanted; to be run beside it.
+/// Returns the writer of the session's debug log, if requested; to be run beside the session.
 pub(crate) fn debug_log_writer(
     run: &RunArgs,
     around: &ProcessEnv,
@@ -104,7 +104,7 @@ pub(crate) fn debug_log_writer(
     let without = run.ignored_flags.join(" ");
     let env = around.env.clone();
     Ok(Some(async move {
-        // A log that cannot be written is no reason to stop the work it describes.
+        // A log that cannot be written does not stop the session.
         if !without.is_empty() {
             drop(writeln!(file, "flags without effect in this version: {without}"));
         }
@@ -116,7 +116,7 @@ pub(crate) fn debug_log_writer(
     }))
 }
 
-/// Resolves when the session ended by a bug; its words are on stderr already. A session that ends in good order tells
+/// Resolves when the session ended by a panic; its message is on stderr already. A session that ends normally notifies
 /// the front end itself.
 pub(crate) async fn wait_for_panic(life: &mut JoinSet<()>) {
     if !matches!(life.join_next().await, Some(Err(_))) {
@@ -124,7 +124,7 @@ pub(crate) async fn wait_for_panic(life: &mut JoinSet<()>) {
     }
 }
 
-/// Flags that would do nothing are refused.
+/// Refuses flags that would have no effect.
 fn check_flags(run: &RunArgs) -> Result<(), Report> {
     if run.replay_user_messages {
         return Err(Report::new("--replay-user-messages is for programs that drive the session")
@@ -146,7 +146,7 @@ pub(crate) fn thread_error(error: std::io::Error) -> Report {
     Report::new(format!("no thread could be started: {error}")).with_hint("Free some memory or raise the process limit")
 }
 
-/// What is said to a session that was cut off in a turn, when whoever starts gimlet wants that turn to go on by itself.
+/// Returns the prompt that resumes an interrupted turn, if the caller asked for that and there is one.
 fn interrupted_turn_prompt(run: &RunArgs, around: &ProcessEnv) -> Result<Option<SubmittedPrompt>, Report> {
     let resumes = run.resume.is_some() || run.continue_session;
     let wanted = resumes && run.prompt.is_none() && around.env.flag("CLAUDE_CODE_RESUME_INTERRUPTED_TURN");
@@ -156,7 +156,8 @@ fn interrupted_turn_prompt(run: &RunArgs, around: &ProcessEnv) -> Result<Option<
     Ok(Some(SubmittedPrompt::from_text(around.env.get("CLAUDE_CODE_RESUME_PROMPT").unwrap_or(GO_ON))))
 }
 
-/// The first prompt from the argument and standard input, or what is said without either, and the rest of an endless pipe.
+/// Reads the first prompt from the argument and standard input, or uses the fallback, and returns the rest of an
+/// endless pipe.
 async fn read_prompt(
     run: &RunArgs,
     otherwise: Option<SubmittedPrompt>,
@@ -170,11 +171,11 @@ async fn read_prompt(
     let mut input = PipedInput::start(std::io::stdin(), InputTimeouts::BATCH).map_err(thread_error)?;
     let piped = match argument {
         Some(_) => input.read_opening(InputTimeouts::OPENING).await,
-        // Nobody waits for a pipe that may never bring anything, where there is something to say.
+        // With a fallback prompt, an idle pipe is not waited for.
         None if otherwise.is_some() && !input.has_input_within(InputTimeouts::OPENING.quiet).await => {
             Ok(InitialInput::Whole(String::new()))
         }
-        // The pipe is the prompt, and half a prompt is none.
+        // The pipe is the prompt, and must be complete.
         None => input.read_to_end().await.map(InitialInput::Whole),
     };
     let piped = match piped {
@@ -193,7 +194,7 @@ async fn read_prompt(
     };
     let prompt = match (argument, text.trim().is_empty()) {
         (Some(argument), true) => typed_prompt(argument),
-        // Only what was typed names files; a pipe brings data.
+        // Only typed text can name files; a pipe brings data.
         (Some(argument), false) => SubmittedPrompt {
             mentions: MentionScope::In(argument.to_owned()),
             ..SubmittedPrompt::from_text(&format!("{argument}\n\n{}", enclose_in_tag("stdin", text.trim_end())))
@@ -204,12 +205,12 @@ async fn read_prompt(
     Ok((prompt, rest))
 }
 
-/// A prompt that is all somebody's own words.
+/// Returns a prompt made only of the user's own text.
 fn typed_prompt(text: &str) -> SubmittedPrompt {
     SubmittedPrompt { mentions: MentionScope::Everywhere, ..SubmittedPrompt::from_text(text) }
 }
 
-/// Whoever has neither given a prompt nor a pipe that may bring one need not be asked anything else.
+/// Returns an error if there is neither a prompt nor a pipe that may bring one, nor a turn to resume.
 pub(crate) fn check_prompt(run: &RunArgs, around: &ProcessEnv) -> Result<(), Report> {
     let is_given = run.prompt.as_deref().is_some_and(|text| !text.trim().is_empty());
     let goes_on = around.env.flag("CLAUDE_CODE_RESUME_INTERRUPTED_TURN");
@@ -234,7 +235,7 @@ fn missing_prompt_report(run: &RunArgs) -> Report {
 fn open_debug_file(run: &RunArgs, around: &ProcessEnv, session: &str) -> Result<std::fs::File, Report> {
     let path = match &run.debug_file {
         Some(path) => around.cwd.join(path),
-        // By its name a folder, and yet a file.
+        // The variable is named like a folder but holds a file.
         None => match around.env.get("CLAUDE_CODE_DEBUG_LOGS_DIR") {
             Some(path) => around.cwd.join(path),
             None => around.config_home.join("debug").join(format!("{session}.txt")),

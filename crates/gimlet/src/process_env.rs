@@ -1,4 +1,4 @@
-//! What gimlet finds around it: read once, here, and passed down as values.
+//! The environment of the gimlet process: read once, here, and passed down as values.
 
 use std::path::PathBuf;
 
@@ -6,17 +6,17 @@ use gimlet_proto::Env;
 
 use crate::report::Report;
 
-/// Environment, folders and the person's configuration home.
+/// Environment, folders and the user's configuration home.
 #[derive(Clone)]
 pub(crate) struct ProcessEnv {
     pub(crate) env: Env,
-    /// The working directory with links resolved.
+    /// The working directory with symlinks resolved.
     pub(crate) cwd: PathBuf,
     pub(crate) home: Option<PathBuf>,
     pub(crate) config_home: PathBuf,
 }
 
-/// The environment that gimlet was started with.
+/// Returns the environment that gimlet was started with.
 #[allow(clippy::disallowed_methods, reason = "the one place that reads it; everybody else gets the values")]
 pub(crate) fn read_environment() -> Env {
     Env::new(std::env::vars_os())
@@ -35,7 +35,7 @@ impl ProcessEnv {
                 .with_hint("Start gimlet in a folder that you may read")
                 .with_reason("cwd_unavailable")
         })?;
-        // Rules about `~` and the guard of what lies there go by where it really is, as they do for the folder.
+        // Rules about `~` and the protection of files there use the resolved path, as for the working directory.
         let home = env.exact("HOME").map(PathBuf::from).map(|home| home.canonicalize().unwrap_or(home));
         let config_home = match (env.get("CLAUDE_CONFIG_DIR"), &home) {
             (Some(dir), _) => PathBuf::from(dir),

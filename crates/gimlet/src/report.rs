@@ -1,4 +1,4 @@
-//! How gimlet ends when it could not start: one line that says what failed and what to do.
+//! Report of a failed start: one line with the failure and the remedy.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use gimlet_serve::StartupFailure;
 pub(crate) struct Report {
     message: String,
     hint: Option<String>,
-    /// What kind of failure it is, where programs have a word for it.
+    /// Kind of failure, where programs have a name for it.
     kind: StartupFailure,
 }
 
@@ -24,13 +24,13 @@ impl Report {
         self
     }
 
-    /// The public word for this kind of failure.
+    /// Sets the public name for this kind of failure.
     pub(crate) fn with_reason(mut self, reason: &'static str) -> Self {
         self.kind.reason = Some(reason);
         self
     }
 
-    /// It is this settings file that cannot be used.
+    /// Marks this settings file as the invalid one.
     pub(crate) fn with_invalid_file(mut self, path: PathBuf) -> Self {
         self.kind = StartupFailure { reason: Some("config_file_invalid"), invalid_file: Some(path) };
         self
@@ -40,7 +40,7 @@ impl Report {
         &self.kind
     }
 
-    /// What failed and what to do, for programs.
+    /// Returns the failure and the remedy, for programs.
     pub(crate) fn text(&self) -> String {
         match &self.hint {
             Some(hint) => format!("{}. {hint}", self.message.trim_end_matches('.')),
@@ -48,7 +48,7 @@ impl Report {
         }
     }
 
-    /// One line for people. What scripts know word for word begins as they know it.
+    /// Returns one line for the user. Messages that scripts match on keep their beginning.
     pub(crate) fn line(&self) -> String {
         match self.text() {
             text if text.starts_with("Error: ") => text,
@@ -56,7 +56,7 @@ impl Report {
         }
     }
 
-    /// Everything that fails before a session ends in 1, as scripts expect.
+    /// Returns 1 for every failure before a session, as scripts expect.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(1)
     }

@@ -1,4 +1,4 @@
-//! `gimlet sandbox`: a command in the sandbox of this folder, and what that sandbox is.
+//! `gimlet sandbox`: runs a command in the sandbox of this folder, and describes that sandbox.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -27,14 +27,14 @@ use crate::report::Report;
 use crate::signals::{INTERRUPTED, SignalListener};
 use crate::start::{FolderSandbox, FolderSandboxSpec};
 
-/// How long a command has to end when it is interrupted.
+/// Time that a command has to end after an interrupt.
 const GRACE: Duration = Duration::from_secs(2);
-/// What a shell says of a command that is not there.
+/// Exit code of a shell for a command that is not found.
 const NOT_FOUND: u8 = 127;
-/// How much of the output is searched for what the sandbox refused.
+/// Bytes at the end of the output that are searched for sandbox refusals.
 const TAIL_BYTES: usize = 64 * 1024;
 
-/// Runs the command and gives its exit code; says on standard error what the sandbox refused.
+/// Runs the command and returns its exit code; reports on standard error what the sandbox refused.
 pub(crate) async fn run(args: SandboxRunArgs, around: &ProcessEnv) -> Result<ExitCode, Report> {
     let scratch = SandboxScratchDir::new()?;
     let exec = new_exec();
@@ -139,7 +139,7 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &ProcessEnv) -> Result<Exi
     }))
 }
 
-/// What the sandbox of this folder is, as text or JSON.
+/// Describes the sandbox of this folder, as text or JSON.
 pub(crate) async fn explain(args: &SandboxExplainArgs, around: &ProcessEnv) -> Result<String, Report> {
     let exec = new_exec();
     let available = probe_sandbox(&exec, &probe_options(&args.limits, around)?).await;
@@ -152,7 +152,7 @@ pub(crate) async fn explain(args: &SandboxExplainArgs, around: &ProcessEnv) -> R
     Ok(explanation_text(&available, &wanted))
 }
 
-/// For looking at what this machine can do, and for one command; a session has its own.
+/// Returns an executor for probing this machine and for one command; a session has its own.
 pub(crate) fn new_exec() -> Exec {
     let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("gimlet"));
     let custodian = CustodianProgram::Reexec(own);
@@ -175,7 +175,7 @@ fn probe_options(walls: &SandboxLimitArgs, around: &ProcessEnv) -> Result<ProbeO
     Ok(ProbeOptions { bubblewrap, ..ProbeOptions::default() })
 }
 
-/// Whoever names what is to build the walls does not want them built by something else.
+/// Returns an error if the requested sandbox backend is not the one in use.
 fn check_backend(walls: &SandboxLimitArgs, available: &SandboxSupport) -> Result<(), Report> {
     let named = walls.bubblewrap.as_ref().filter(|path| path.as_os_str() != "none");
     match (named, &available.backend) {
@@ -187,13 +187,13 @@ fn check_backend(walls: &SandboxLimitArgs, available: &SandboxSupport) -> Result
     }
 }
 
-/// What is wrong with the choice that the environment makes.
+/// Returns the problem with the backend that the environment selects, if there is one.
 pub(crate) fn invalid_backend_choice(env: &Env) -> Option<String> {
     let odd = env.get("GIMLET_SANDBOX").filter(|choice| !["bwrap", "namespaces"].contains(choice))?;
     Some(format!("GIMLET_SANDBOX is '{odd}', and only bwrap and namespaces are known"))
 }
 
-/// When bubblewrap is used, as the environment has it.
+/// Returns the use of bubblewrap that the environment selects.
 pub(crate) fn bubblewrap_from_env(env: &Env) -> BubblewrapChoice {
     match env.get("GIMLET_SANDBOX") {
         Some("bwrap") => BubblewrapChoice::First,
@@ -202,20 +202,20 @@ pub(crate) fn bubblewrap_from_env(env: &Env) -> BubblewrapChoice {
     }
 }
 
-/// The walls that settings and flags want together.
+/// Sandbox requested by settings and flags together.
 #[derive(Default)]
 struct SandboxRequest {
     spec: SandboxSpec,
     upstream: UpstreamProxies,
-    /// Sessions here run their commands in it.
+    /// True if sessions here run their commands in it.
     enabled: bool,
-    /// The files that say so.
+    /// Files that enable it.
     settings_files: Vec<PathBuf>,
 }
 
-/// What settings in force want, with the flags on top.
+/// Builds the request from the settings in force, with the flags on top.
 fn build_request(walls: &SandboxLimitArgs, around: &ProcessEnv, temp_dir: &Path) -> Result<SandboxRequest, Report> {
-    // The kernel opens and closes what is there, under the name that it has.
+    // The kernel needs existing paths under their real names.
     let absolute = |flag: &str, paths: &[PathBuf]| -> Result<Vec<PathBuf>, Report> {
         let place = |path: &PathBuf| {
             let place = around.cwd.join(path);
@@ -244,7 +244,7 @@ fn build_request(walls: &SandboxLimitArgs, around: &ProcessEnv, temp_dir: &Path)
     Ok(SandboxRequest { spec, upstream, enabled, settings_files })
 }
 
-/// The proxy to the hosts that a spec allows, if it allows any. The folder must be the owner's alone.
+/// Starts the proxy to the hosts that a spec allows, if any. The folder must be accessible to the owner alone.
 pub(crate) fn start_proxy(
     spec: &SandboxSpec,
     upstream: UpstreamProxies,
@@ -256,7 +256,7 @@ pub(crate) fn start_proxy(
     SandboxProxy::start(config).map(Some).map_err(|error| Report::new(error.to_string()))
 }
 
-/// Passes everything through and waits; gives the end of what went to standard error.
+/// Passes everything through and waits; returns the end of standard error.
 async fn pipe_and_wait(running: &mut RunningCommand) -> Result<(CommandExit, String), Report> {
     let mut feeding = tokio::task::JoinSet::new();
     if let Some(stdin) = running.stdin.take() {
@@ -290,7 +290,7 @@ async fn copy_stream(from: Option<pipe::Receiver>, mut to: impl AsyncWriteExt + 
     tail
 }
 
-/// A folder of this run alone, gone with it.
+/// Temporary folder of this run, removed with it.
 struct SandboxScratchDir {
     path: PathBuf,
 }
@@ -308,7 +308,7 @@ impl SandboxScratchDir {
 
 impl Drop for SandboxScratchDir {
     fn drop(&mut self) {
-        // Left behind it would only be a few files in the temp folder.
+        // A failed removal leaves only a few files in the temp folder.
         drop(std::fs::remove_dir_all(&self.path));
     }
 }

@@ -1,5 +1,5 @@
-//! Sessions that a program drives over standard input and output: opening them as it wishes, and what only the binary
-//! can do for it.
+//! Sessions that a program drives over standard input and output: opening them with its options, and services that only
+//! the binary can provide.
 
 mod session_host;
 
@@ -28,30 +28,30 @@ use crate::start::{self, LaunchOptions, SessionFacts};
 use crate::terminal_text::truncate_to_line;
 use session_host::{HostedSessions, SessionHost};
 
-/// How long subagents may go on after the host's last line.
+/// Time that subagents may continue after the host's last line.
 const AGENT_PATIENCE_MS: u64 = 600_000;
 
-/// How long a host may take to read why there is no session.
+/// Timeout for the host to read why there is no session.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// How long is waited for the first words of a host that there is no session for.
+/// Timeout for the first line of a host whose session failed to start.
 const FIRST_WORDS: Duration = Duration::from_secs(1);
 
 /// Columns of a prompt that are shown in an error.
 const SHOWN_PROMPT: usize = 60;
 
-/// What can be said before the host has said anything: whoever waits for an answer to nothing yet must hear of it too.
+/// Runs the checks that need no host input: a host that has sent nothing yet must get these errors too.
 pub(crate) fn check_start(run: &RunArgs, around: &ProcessEnv) -> Result<(), Report> {
     check_flags(run)?;
     start::check_session(run, around)
 }
 
-/// Takes the first words of a host that was told already why there is no session. Whoever is about to speak must be able
-/// to: a broken pipe would hide the reason from them.
+/// Reads the first line of a host that already got the startup error. The host must be able to write: a broken pipe
+/// would hide the error.
 pub(crate) fn read_first_line() {
     let (heard, hears) = std::sync::mpsc::channel();
     let listen = move || {
-        // Whatever comes, and be it the end, is enough; nobody may be waiting any more.
+        // Any input, including its end, is enough; the receiver may be gone already.
         drop(std::io::stdin().lock().read_until(b'\n', &mut Vec::new()));
         drop(heard);
     };
@@ -66,7 +66,7 @@ pub(crate) async fn run(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, 
     let mut lines = HostLines::start(std::io::stdin()).map_err(print_mode::thread_error)?;
     let (interrupt, mut interrupts) = mpsc::unbounded_channel();
     let mut signals = SignalListener::listen(interrupt);
-    // What the host wants of the session must be known before there is one.
+    // The host's options must be known before the session starts.
     let first = tokio::select! {
         biased;
         stop = signals.wait_for_stop() => return Ok(ExitCode::from(stop.code())),
@@ -99,7 +99,7 @@ pub(crate) async fn run(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, 
     let out = LineOutput::new(std::io::stdout()).map_err(print_mode::thread_error)?;
     let plain = run;
     let run = apply_initialize(plain, wishes.clone().unwrap_or_default());
-    // A program that thinks its hooks watch must not go on without them.
+    // A program that relies on its hooks must not continue without them.
     if let Err(problem) = wishes.as_ref().map_or(Ok(()), session_host::check_hooks) {
         return Err(refuse_start(&first, Report::new(problem), out).await);
     }
@@ -154,7 +154,7 @@ pub(crate) async fn run(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, 
                 biased;
                 Some(life) = arrivals.recv() => { lives.spawn(life); }
                 end = &mut driving => break end,
-                // One that ends in good order has told the front end itself.
+                // A session that ends normally has notified the front end itself.
                 Some(Err(_)) = lives.join_next() => break SdkEnd::Failure,
                 stop = signals.wait_for_stop() => {
                     if let StopRequest::Soon(_) = stop {
@@ -189,7 +189,7 @@ pub(crate) async fn run(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, 
     })
 }
 
-/// The first line that asks for something.
+/// Returns the first line that carries a request.
 async fn first_request(lines: &mut HostLines) -> Option<Result<HostLine, HostLineError>> {
     loop {
         match lines.next().await {
@@ -199,22 +199,23 @@ async fn first_request(lines: &mut HostLines) -> Option<Result<HostLine, HostLin
     }
 }
 
-/// Whether the form of the answer or the agents cannot be had.
+/// Returns true if the answer schema or the agents are invalid.
 fn has_invalid_shape(run: &RunArgs, around: &ProcessEnv) -> bool {
     start::check_schema_and_agents(run, &around.env).is_err()
 }
 
-/// Answers a greeting that keeps the session from starting, as every request is answered; gives the reason back.
+/// Answers an initialize request that keeps the session from starting, as every request is answered; returns the
+/// report.
 async fn refuse_start(first: &Option<Result<HostLine, HostLineError>>, report: Report, out: LineOutput) -> Report {
     if let Some(Ok(greeting)) = first {
         out.line((sdk::refuse_initialize(greeting, report.text()) + "\n").into_bytes()).await;
     }
-    // Whoever does not read this does not read the result either.
+    // A host that does not read this does not read the result either.
     out.finish(Some(FAREWELL)).await;
     report
 }
 
-/// Flags that contradict the protocol are refused.
+/// Refuses flags that contradict the protocol.
 fn check_flags(run: &RunArgs) -> Result<(), Report> {
     if let Some(prompt) = run.prompt.as_deref().filter(|prompt| !prompt.is_empty()) {
         let prompt = truncate_to_line(prompt, SHOWN_PROMPT);
@@ -242,7 +243,7 @@ fn is_server_tool(name: &str) -> bool {
     parts.is_some_and(|(server, tool)| !server.is_empty() && !tool.is_empty())
 }
 
-/// Who answers permission questions.
+/// Returns the responder to permission questions.
 fn permission_responder(run: &RunArgs) -> PermissionResponder {
     match run.permission_prompt_tool.as_deref() {
         _ if run.permission_prompts == Some(PermissionPrompts::None) => PermissionResponder::Unattended,
@@ -252,7 +253,7 @@ fn permission_responder(run: &RunArgs) -> PermissionResponder {
     }
 }
 
-/// The flags with what the host asked for; its word wins.
+/// Returns the flags with the host's options applied; the host takes precedence.
 fn apply_initialize(run: &RunArgs, wishes: InitializeRequest) -> RunArgs {
     let mut run = run.clone();
     if let Some(prompt) = wishes.system_prompt {
@@ -278,7 +279,7 @@ fn apply_initialize(run: &RunArgs, wishes: InitializeRequest) -> RunArgs {
     run
 }
 
-/// Two objects as one; the second has the last word. What is none is left to whoever reads it to complain about.
+/// Merges two JSON objects; the second takes precedence. Invalid input is left for the reader to report.
 fn merge_json_objects(first: &str, second: &str) -> String {
     let object = |text| serde_json::from_str::<Map<String, Value>>(text).ok();
     match (object(first), object(second)) {
@@ -331,7 +332,7 @@ fn init_facts(facts: &SessionFacts) -> InitFacts {
     }
 }
 
-/// Who wants to know whether the session works or rests.
+/// Returns the audience for changes of the session state.
 fn state_audience(env: &Env) -> StateAudience {
     if env.flag("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS") {
         StateAudience::Everybody

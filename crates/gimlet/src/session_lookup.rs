@@ -6,7 +6,7 @@ use gimlet_store::{FindError, ProjectSessions, SessionFiles, SessionFilter, Sess
 
 use crate::report::Report;
 
-/// The newest session of this folder; none is an error that `hint` helps on from.
+/// Returns the newest session of this folder; if there is none, an error with `hint`.
 pub(crate) fn latest_session(sessions: &ProjectSessions, hint: &str) -> Result<SessionFiles, Report> {
     let latest =
         sessions.latest_session(SessionFilter::All).and_then(|session| SessionFiles::from_transcript(&session.path));
@@ -17,12 +17,12 @@ fn no_session_report() -> Report {
     Report::new("there is no session of this folder")
 }
 
-/// Why nothing can be found among these sessions, where that has another reason than that there is nothing.
+/// Returns the reason why sessions cannot be listed, if there is one.
 pub(crate) fn unreadable_report(sessions: &ProjectSessions) -> Option<Report> {
     sessions.unreadable_folder().map(|error| Report::new(error.to_string()).with_hint("Sessions are kept there"))
 }
 
-/// A folder that an argument names.
+/// Resolves a folder argument.
 pub(crate) fn folder(wanted: &Path, current: &Path) -> Result<PathBuf, String> {
     match current.join(wanted).canonicalize() {
         Ok(real) if real.is_dir() => Ok(real),
@@ -31,7 +31,7 @@ pub(crate) fn folder(wanted: &Path, current: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// The session whose transcript this is.
+/// Returns the session of a transcript.
 pub(crate) fn session_for_transcript(path: &Path) -> Result<SessionFiles, Report> {
     SessionFiles::from_transcript(path).ok_or_else(|| {
         Report::new(format!("{} is not a session by its name", path.display()))
@@ -39,11 +39,11 @@ pub(crate) fn session_for_transcript(path: &Path) -> Result<SessionFiles, Report
     })
 }
 
-/// The shortest beginning of an id that is taken for one.
+/// Minimum length of an id prefix.
 const SHORTEST_START: usize = 4;
 
-/// A session by its id or the beginning of it, by the path of its transcript, or by its exact title: one of this folder,
-/// or of any other if that is the only one.
+/// Finds a session by its id or a prefix of it, by the path of its transcript, or by its exact title: one of this
+/// folder, or of any other folder if that is the only one.
 pub(crate) fn find_session(sessions: &ProjectSessions, name: &str) -> Result<SessionFiles, Report> {
     if gimlet_store::is_session_id(name) {
         return sessions.find_by_id(name).map_err(|error| not_found_report(sessions, &error));
@@ -71,12 +71,12 @@ fn not_found_report(sessions: &ProjectSessions, error: &FindError) -> Report {
     unreadable_report(sessions).unwrap_or_else(|| Report::new(error.to_string()))
 }
 
-/// Whether this looks like the beginning of an id, and is long enough to mean one.
+/// Returns true if the name has the form of an id prefix that is long enough to be one.
 pub(crate) fn is_id_prefix(name: &str) -> bool {
     name.len() >= SHORTEST_START && has_id_characters(name)
 }
 
-/// Whether this looks like the beginning of an id that is too short to mean one.
+/// Returns true if the name has the form of an id prefix that is too short to be one.
 pub(crate) fn is_short_id_prefix(name: &str) -> bool {
     !name.is_empty() && name.len() < SHORTEST_START && has_id_characters(name)
 }
@@ -85,7 +85,7 @@ fn has_id_characters(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
-/// The files of a session that was looked at.
+/// Returns the files of a listed session.
 pub(crate) fn session_for_summary(session: &SessionSummary) -> Result<SessionFiles, Report> {
     session_for_transcript(&session.path)
 }

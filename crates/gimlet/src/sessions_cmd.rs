@@ -1,7 +1,7 @@
-//! `gimlet sessions`: what people and scripts do with sessions that are on disk.
+//! `gimlet sessions`: commands on sessions that are on disk.
 //!
-//! Everything is done by the store; here arguments become calls and answers become lines. Text of sessions is shown
-//! only after it was made harmless for a terminal.
+//! The store does the work; this module turns arguments into calls and results into lines. Text of sessions is shown
+//! only after it was sanitized for a terminal.
 
 mod export;
 mod fsck;
@@ -25,11 +25,11 @@ use crate::process_env::ProcessEnv;
 use crate::report::Report;
 use crate::session_lookup;
 
-/// Where sessions are looked for.
+/// Locations that are searched for sessions.
 struct SessionsContext<'a> {
     around: &'a ProcessEnv,
     locations: StoreLocations,
-    /// Those of this folder and of the other worktrees of its repository.
+    /// Sessions of this folder and of the other worktrees of its repository.
     nearby: ProjectSessions,
 }
 
@@ -56,17 +56,17 @@ fn sessions_for_dir(places: &StoreLocations, dir: &Path) -> ProjectSessions {
 impl SessionsContext<'_> {
     fn find_session(&self, name: &str) -> Result<SessionFiles, Report> {
         let files = session_lookup::find_session(&self.nearby, name)?;
-        // A transcript may be named from where the person is.
+        // A transcript path may be relative to the user's working directory.
         let path = self.around.cwd.join(files.transcript());
         session_lookup::session_for_transcript(&path)
     }
 
-    /// A folder that an option names; it need not exist any more.
+    /// Returns the sessions of a folder that an option names; it need not exist any more.
     fn sessions_in(&self, dir: &Path) -> ProjectSessions {
         sessions_for_dir(&self.locations, &self.around.cwd.join(dir))
     }
 
-    /// A path as people write it.
+    /// Returns a path in short form for display.
     fn shorten_path(&self, path: &Path) -> String {
         match self.around.home.as_ref().and_then(|home| path.strip_prefix(home).ok()) {
             Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),

@@ -1,4 +1,5 @@
-//! Settings and trust in the words of the rooms that use them: rules with their file and line, folders that exist, modes.
+//! Conversion of settings and trust to the types of other crates: rules with their file and line, existing folders,
+//! modes.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use gimlet_proto::{Env, PermissionMode};
 
 use crate::process_env::ProcessEnv;
 
-/// Where the settings of these surroundings are.
+/// Returns the locations of the settings files.
 pub(crate) fn find_locations(around: &ProcessEnv) -> SettingsLocations {
     SettingsLocations::resolve(gimlet_config::LocationContext {
         home: around.home.clone(),
@@ -25,7 +26,7 @@ pub(crate) fn find_locations(around: &ProcessEnv) -> SettingsLocations {
     })
 }
 
-/// The user besides this one whose config home is the person's own: the one that is named, or whoever called `sudo`.
+/// Returns another user id that may own the config home: the one that is named, or the caller of `sudo`.
 fn alternate_owner(env: &Env) -> Option<u32> {
     let number = |text: Option<&str>| text.and_then(|text| text.trim().parse().ok());
     let by_sudo = || number(env.exact("SUDO_UID")).filter(|_| rustix::process::geteuid().is_root());
@@ -44,7 +45,7 @@ fn convert_behavior(behavior: RuleBehavior) -> Behavior {
     }
 }
 
-/// Where a rule of a settings file stands.
+/// Returns the source of a settings file's rule.
 pub(crate) fn rule_source(rule: &RuleLine) -> RuleSource {
     RuleSource::new(rule_scope(rule.origin.scope), &rule.anchor)
         .with_label(rule.origin.scope.label())
@@ -61,14 +62,14 @@ fn rule_scope(scope: Scope) -> RuleScope {
     }
 }
 
-/// What is wrong with the text of a rule, wherever it stands.
+/// Returns the syntax error in a rule's text, if there is one.
 pub(crate) fn rule_syntax_error(behavior: RuleBehavior, text: &str) -> Option<String> {
     let source = RuleSource::new(RuleScope::User, "/");
     Rule::parse(text, convert_behavior(behavior), &source).err().map(|error| error.to_string())
 }
 
-/// What to say of a rule whose path looks like one from the root and begins in the folder of its file, where there is no
-/// such thing.
+/// Returns a hint for a rule whose path seems absolute but is relative to the folder of its file, where it does not
+/// exist.
 pub(crate) fn absolute_path_hint(rule: &RuleLine) -> Option<String> {
     const FILE_TOOLS: [&str; 6] = ["Read", "Edit", "Write", "Glob", "Grep", "NotebookEdit"];
     let (tool, path) = rule.text.strip_suffix(')')?.split_once('(').filter(|(tool, _)| FILE_TOOLS.contains(tool))?;
@@ -80,7 +81,7 @@ pub(crate) fn absolute_path_hint(rule: &RuleLine) -> Option<String> {
     (is_below(Path::new("/")) && !is_below(&rule.anchor)).then(said)
 }
 
-/// Adds the rules that hold; those that cannot be read are left out and returned.
+/// Adds the rules in force; returns those that cannot be parsed.
 pub(crate) fn add_rules(rules: &mut RuleSet, effective: &EffectiveSettings) -> Vec<RuleProblem> {
     let mut problems = Vec::new();
     for line in &effective.rules {
@@ -89,7 +90,7 @@ pub(crate) fn add_rules(rules: &mut RuleSet, effective: &EffectiveSettings) -> V
     problems
 }
 
-/// The rules as far as they count: where only managed ones allow something, and where files could not be read.
+/// Limits the rules where only managed ones may allow something, and where files could not be read.
 pub(crate) fn apply_managed_limits(
     mut rules: RuleSet,
     loaded: &LoadedSettings,
@@ -104,18 +105,18 @@ pub(crate) fn apply_managed_limits(
     rules
 }
 
-/// Allow rules of settings files that do not count, since the administrator lets only managed ones allow something.
+/// Returns the allow rules of settings files that have no effect, since the administrator permits only managed ones.
 pub(crate) fn unused_allow_rules(effective: &EffectiveSettings) -> Vec<SourcedValue> {
     let managed_only = effective.settings.allow_managed_permission_rules_only == Some(true);
     let others = effective.merged.entries("permissions.allow").iter().filter(|_| managed_only);
     others.filter(|rule| rule.origin.scope != Scope::Managed).cloned().collect()
 }
 
-/// Why they do not count.
+/// Reason why they have no effect.
 pub(crate) const UNUSED_ALLOW: &str =
     "not used: only managed rules allow something here (allowManagedPermissionRulesOnly)";
 
-/// What the reviewer of auto mode is told besides its own instructions.
+/// Returns the rules for auto mode's reviewer besides its own instructions.
 pub(crate) fn review_rules(auto: &AutoModeSettings) -> ReviewRules {
     let list = |entries: &Option<Vec<String>>| entries.clone().unwrap_or_default();
     ReviewRules {
@@ -126,13 +127,13 @@ pub(crate) fn review_rules(auto: &AutoModeSettings) -> ReviewRules {
     }
 }
 
-/// The start mode that settings name, and whose it is.
+/// Returns the initial mode that settings name, and its scope.
 pub(crate) fn default_mode(effective: &EffectiveSettings) -> Option<(RuleScope, PermissionMode)> {
     let (mode, origin) = effective.default_mode.as_ref()?;
     Some((rule_scope(origin.scope), mode.as_str().parse().ok()?))
 }
 
-/// Further folders to work in, and a remark for each that is not there.
+/// Returns additional working folders, and a remark for each that does not exist.
 pub(crate) fn additional_directories(
     effective: &EffectiveSettings,
     around: &ProcessEnv,

@@ -1,4 +1,4 @@
-//! Signals that end a run: who is told of them, how long anything may still take, and who ends a run that is stuck.
+//! Signals that end a run: notification, deadlines, and the watchdog that ends a stuck run.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,24 +10,24 @@ use tokio::time::Instant;
 /// A second interrupt within this time ends gimlet at once.
 const TWICE: Duration = Duration::from_secs(2);
 
-/// One who tells a run to go may say so more than once: a terminal and its shell both do. So soon after the first signal
-/// others are no second thought.
+/// Time after the first signal during which others are ignored as duplicates: a terminal and its shell may both send
+/// one.
 const ECHO: Duration = Duration::from_millis(500);
 
-/// How long a run may take to go. Whoever sends SIGTERM often sends SIGKILL five seconds later, and whatever is left then
-/// is still to be cleared away.
+/// Time that a run may take to end. SIGTERM is often followed by SIGKILL five seconds later, and cleanup must fit in
+/// between.
 const LEAVING: Duration = Duration::from_secs(3);
 
 pub(crate) const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
 const HUNG_UP: u8 = 129;
 
-/// gimlet has to go.
+/// Request to end gimlet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopRequest {
-    /// Somebody has waited already.
+    /// At once: a second interrupt came.
     AtOnce(u8),
-    /// As soon as those have been told who want to know.
+    /// After the parties that want to know were notified.
     Soon(u8),
 }
 
@@ -38,7 +38,7 @@ impl StopRequest {
     }
 }
 
-/// The signals that gimlet answers itself, from when this is made.
+/// Listener for the signals that gimlet handles itself, from its creation on.
 pub(crate) struct SignalListener {
     streams: SignalStreams,
     last_signal: LastSignal,
@@ -47,15 +47,15 @@ pub(crate) struct SignalListener {
 }
 
 impl SignalListener {
-    /// Interrupts are passed on.
+    /// Starts listening; interrupts are passed on to `interrupt`.
     pub(crate) fn listen(interrupt: mpsc::UnboundedSender<()>) -> Self {
         let (streams, last_signal) = (SignalStreams::listen(), LastSignal::default());
-        // Without a thread to spare everything is as it is with one, but for a run that is stuck.
+        // Without a watchdog thread only a stuck run is affected.
         drop(spawn_watchdog(last_signal.clone(), |code| std::process::exit(i32::from(code))));
         Self { streams, last_signal, last_interrupt: None, interrupt }
     }
 
-    /// Resolves when gimlet has to go.
+    /// Resolves when gimlet has to end.
     pub(crate) async fn wait_for_stop(&mut self) -> StopRequest {
         loop {
             let code = self.next().await;
@@ -66,12 +66,12 @@ impl SignalListener {
                 return StopRequest::AtOnce(INTERRUPTED);
             }
             self.last_interrupt = Some(Instant::now());
-            // A run that is already over has nobody left to interrupt.
+            // A run that is already over has no receiver left.
             let _ = self.interrupt.send(());
         }
     }
 
-    /// Lets a run come to its end after it was told to go: not for long, and not when it is told so again later.
+    /// Lets a run end after a signal, until a deadline or a later signal.
     pub(crate) async fn drain_with_deadline(&mut self, last_steps: impl Future<Output = ()>) {
         let told = Instant::now();
         let told_again = async {
@@ -82,7 +82,7 @@ impl SignalListener {
         tokio::select! {
             biased;
             () = told_again => {}
-            // What was not done by then is not done.
+            // Steps not done by then are skipped.
             _ = tokio::time::timeout(LEAVING, last_steps) => {}
         }
     }
@@ -94,7 +94,7 @@ impl SignalListener {
     }
 }
 
-/// What signals say, as the exit codes that they stand for.
+/// Streams of signals, as the exit codes that they stand for.
 struct SignalStreams {
     int: Option<Signal>,
     term: Option<Signal>,
@@ -130,7 +130,7 @@ async fn wait_for_signal(signal: &mut Option<Signal>) {
     }
 }
 
-/// When the loop that drives everything last heard a signal.
+/// Time at which the main loop last saw a signal.
 #[derive(Clone, Default)]
 struct LastSignal(Arc<Mutex<Option<Instant>>>);
 
@@ -139,14 +139,13 @@ impl LastSignal {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// Whether it heard what came then. It may have been the first to do so.
+    /// Returns true if the loop has seen the signal of that time. It may have seen it first.
     fn has_seen(&self, then: Instant) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|last| last + ECHO >= then)
     }
 }
 
-/// Listens on a thread of its own, and ends gimlet in place of a loop that hears nothing any more. Whatever keeps it from
-/// that, whoever wants gimlet gone is heard.
+/// Listens on a separate thread, and ends gimlet in place of a blocked loop, so that a signal always takes effect.
 fn spawn_watchdog(heard: LastSignal, end: impl Fn(u8) + Send + 'static) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let told = {
@@ -158,13 +157,13 @@ fn spawn_watchdog(heard: LastSignal, end: impl Fn(u8) + Send + 'static) -> std::
 }
 
 async fn run_watchdog(mut told: SignalStreams, heard: LastSignal, end: impl Fn(u8)) {
-    /// What was said before, and when.
+    /// Previous signal and its time.
     struct PreviousSignal {
         at: Instant,
         code: u8,
     }
     impl PreviousSignal {
-        /// Whether an interrupt; one alone is no wish to end.
+        /// Returns true for an interrupt; a single one does not end the run.
         fn interrupts(&self) -> bool {
             self.code == INTERRUPTED
         }
@@ -229,7 +228,7 @@ mod tests {
         watched(&nobody);
         send_hangup();
         assert_eq!(end.recv_timeout(LEAVING * 3), Ok(HUNG_UP));
-        // A loop that hears ends by itself, as long as that takes.
+        // A loop that sees the signal ends by itself, in its own time.
         let heard = LastSignal::default();
         watched(&heard);
         send_hangup();

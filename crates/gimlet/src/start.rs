@@ -1,4 +1,4 @@
-//! From flags and surroundings to an open session.
+//! Opening a session from flags and environment.
 
 mod initial_mode;
 mod key_helper;
@@ -61,59 +61,59 @@ use settings_reload::SettingsReloader;
 /// A session ready to run.
 pub(crate) struct StartedSession<F> {
     pub(crate) handle: SessionHandle,
-    /// The session's life; to be run by the caller.
+    /// The session's future; to be run by the caller.
     pub(crate) session_future: F,
     /// Remarks from before the session.
     pub(crate) warnings: Vec<String>,
-    /// To be cleared away when the session is over.
+    /// Cleanup to run when the session is over.
     pub(crate) cleanup: SessionCleanup,
-    /// What programs want to know about it.
+    /// Facts about the session for programs.
     pub(crate) facts: SessionFacts,
     /// Its tool servers.
     pub(crate) servers: Option<Arc<McpServers>>,
     pub(crate) title_target: SessionTitleTarget,
-    /// The agent that it keeps when its conversation is cleared; an empty name for none.
+    /// Agent that it keeps when its conversation is cleared; an empty name for none.
     pub(crate) agent_when_cleared: Option<String>,
-    /// Whether the mode that bypasses permissions can be chosen in it.
+    /// True if the mode that bypasses permissions can be chosen in it.
     pub(crate) bypass_reachable: bool,
 }
 
-/// What is known once the session is open.
+/// Facts known once the session is open.
 pub(crate) struct SessionFacts {
-    /// As settings name it.
+    /// Output style named in settings.
     pub(crate) output_style: String,
     pub(crate) betas: Vec<String>,
     pub(crate) models: Vec<ModelSummary>,
     pub(crate) agents: Vec<AgentSummary>,
-    /// What of the sandbox that settings ask for cannot be had.
+    /// Part of the requested sandbox that is not available.
     pub(crate) sandbox_missing: Option<String>,
-    /// Flags that name plugins, which are set aside.
+    /// Flags that name plugins, which are ignored.
     pub(crate) plugin_flags: Vec<String>,
 }
 
-/// What differs between print mode and other uses.
+/// Differences between print mode and other uses.
 #[derive(Clone)]
 pub(crate) struct LaunchOptions {
-    /// Someone can be asked.
+    /// True if there is a user who can be asked.
     pub(crate) attended: bool,
-    /// What transcripts say started the session.
+    /// Entrypoint recorded in transcripts.
     pub(crate) entrypoint: &'static str,
     pub(crate) wire_events: bool,
-    /// Where a copy of the transcript goes.
+    /// Destination for a copy of the transcript.
     pub(crate) mirror: Option<TranscriptMirror>,
     /// The program that drives the session.
     pub(crate) driver: Option<Arc<dyn Driver>>,
     /// Its hooks.
     pub(crate) hooks: Vec<DriverHook>,
-    /// The session takes the place of one that was cleared.
+    /// True if the session replaces one that was cleared.
     pub(crate) cleared: bool,
-    /// What it takes the place of, whatever for.
+    /// Mode of the session that this one replaces, if any.
     pub(crate) predecessor: Option<PreviousMode>,
     /// Tool servers inside it.
     pub(crate) driver_servers: Vec<String>,
-    /// What it says about those besides, by name.
+    /// Their configurations from the driving program, by name.
     pub(crate) driver_server_configs: serde_json::Map<String, serde_json::Value>,
-    /// The servers of the session that was cleared, as its program has left them.
+    /// Servers of the cleared session, in the state its program left them.
     pub(crate) servers: Option<Arc<McpServers>>,
     /// Settings of the command line that may still change.
     pub(crate) flag_settings: FlagSettings,
@@ -149,7 +149,7 @@ pub(crate) async fn start(
     mcp_servers::check_sideloading(run, &configured)?;
     let env = &configured.env.clone();
     let locations = configured.loaded.locations.clone();
-    // The file can be large; it is looked at while everything else is made ready.
+    // The file can be large, so it is checked in parallel.
     let state = tokio::task::spawn_blocking(move || gimlet_config::check_and_back_up_state_file(&locations));
     let now = configured.now();
     let source = ResumeSource::from_flags(run, around)?;
@@ -280,7 +280,7 @@ pub(crate) async fn start(
         source: if manner.cleared { StartSource::Clear } else { past.source },
     };
     let (handle, life) = gimlet_core::open(config);
-    // A start that fails before this has removed nothing.
+    // A start that fails before this point has removed nothing.
     if let Some(upkeep) = upkeep {
         warnings.extend(tokio::task::spawn_blocking(|| upkeep.remove_expired()).await.ok().flatten());
     }
@@ -314,19 +314,19 @@ fn turn_options(run: &RunArgs, configured: &SessionSettings, manner: &LaunchOpti
     }
 }
 
-/// The limit on turns where no flag says one.
+/// Returns the default limit on turns, for runs without the flag.
 fn max_turns_from_env(env: &Env) -> Option<u32> {
     env.integer("CLAUDE_CODE_MAX_TURNS").and_then(|turns| u32::try_from(turns).ok()).filter(|turns| *turns > 0)
 }
 
-/// A folder of this session's own for what ends with it, not made yet. A name that nobody can guess, so that nobody can
-/// have put a link there.
+/// Returns the path of this session's temporary folder, not created yet. The name cannot be guessed, so no symlink can
+/// be planted there.
 fn scratch_dir_path(env: &Env) -> PathBuf {
     let named = env.get("CLAUDE_CODE_TMPDIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
     named.unwrap_or_else(std::env::temp_dir).join(format!("gimlet-{}", gimlet_store::new_session_id()))
 }
 
-/// Where files are kept before they change. In print mode only a program that says so will ever go back.
+/// Opens the store of file checkpoints. In print mode only a program that asks for it can restore files.
 fn open_checkpoints(
     run: &RunArgs,
     around: &ProcessEnv,
@@ -342,7 +342,7 @@ fn open_checkpoints(
     kept.then(|| SessionCheckpoints::open(&StoreLocations::new(&around.config_home), id))
 }
 
-/// How files are read and changed.
+/// Returns the preferences for reading and changing files.
 fn file_habits(configured: &SessionSettings) -> FilePreferences {
     let settings = &configured.effective.settings;
     FilePreferences {
@@ -360,7 +360,7 @@ fn read_system_prompt(run: &RunArgs, around: &ProcessEnv, note: Option<String>) 
     };
     let replace = read(&run.system_prompt, &run.system_prompt_file)?;
     let append = read(&run.append_system_prompt, &run.append_system_prompt_file)?;
-    // Whoever brings a prompt of their own has said all that it should say.
+    // A custom system prompt replaces the note as well.
     let note = note.filter(|_| replace.is_none());
     let append: Vec<String> = [note, append].into_iter().flatten().collect();
     Ok(SystemPrompt { replace, append: (!append.is_empty()).then(|| append.join("\n\n")) })

@@ -1,5 +1,5 @@
-//! `gimlet trust`: a lasting yes to what a folder's files do, for people without the terminal UI. It shows first and
-//! records only when told to; a command of a session can do neither, since the model could run it.
+//! `gimlet trust`: permanent trust in a folder's files, without the terminal UI. It shows them first and records only
+//! on request; a command of a session can do neither, since the model could run it.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use crate::config_cmd::{self, SettingsSnapshot};
 use crate::process_env::ProcessEnv;
 use crate::report::Report;
 
-/// So much of a digest tells two items apart for people; JSON has all of it.
+/// Digits of a digest that are shown, enough to distinguish items; JSON has all of it.
 const SHOWN_DIGEST: usize = 16;
 
 pub(crate) fn run(args: &TrustArgs, around: &ProcessEnv) -> Result<ExitCode, Report> {
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &TrustArgs, around: &ProcessEnv) -> Result<ExitCode, Rep
         (_, true) => revoke_trust(&found)?,
         _ => Vec::new(),
     };
-    // What holds from now on.
+    // Read again, to show the state from now on.
     let found = if done.is_empty() { found } else { config_cmd::read_with_recorded_trust(&around) };
     let page = match args.json {
         true => escape_invisible_json(&render_json(&found).to_string()).into_owned(),
@@ -74,7 +74,8 @@ fn find_change<'a>(changes: &'a [ItemChange], item: &ProjectItem) -> Option<&'a 
     changes.iter().find(|change| change.item == *item)
 }
 
-/// The whole page. Whatever the project's files say in it has nothing invisible and cannot pass for a line of gimlet's.
+/// Renders the whole page. Text from the project's files has no invisible characters and cannot imitate a line of
+/// gimlet's.
 fn render_text(found: &SettingsSnapshot, done: &[String]) -> String {
     let mut lines: Vec<String> = done.to_vec();
     lines.push(format!("{}: {}", visible_path(found.store.root()), trust_summary(found)));

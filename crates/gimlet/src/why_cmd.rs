@@ -1,4 +1,4 @@
-//! `gimlet why`: what was decided about the calls of a session, by whom and on what grounds.
+//! `gimlet why`: decisions about the calls of a session, with decider and reasons.
 
 use std::process::ExitCode;
 
@@ -14,13 +14,13 @@ use crate::report::Report;
 use crate::session_lookup;
 use crate::terminal_text::{page_width, truncate_to_line};
 
-/// Columns of a page that nobody watches in a terminal.
+/// Page width when standard output is not a terminal.
 const PAGE_WIDTH: usize = 100;
-/// Longer tool names, such as those of servers, do not push the others aside.
+/// Maximum width of the tool column; longer names, such as those of servers, do not widen it.
 const LONGEST_TOOL: usize = 16;
-/// Where the grounds begin, below the call that they are about.
+/// Indentation of the reasons below their call.
 const GROUNDS_INDENT: usize = 8;
-/// Where values begin when one decision is shown.
+/// Indentation of values when one decision is shown.
 const VALUE_INDENT: usize = 14;
 
 /// Shows the decisions of a session, or one of them in full.
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &WhyArgs, around: &ProcessEnv) -> Result<ExitCode, Repor
     Ok(ExitCode::SUCCESS)
 }
 
-/// A session without decisions: one that called nothing, or one that was recorded by something else.
+/// Reports a session without decisions: one without calls, or one recorded by another program.
 fn report_no_decisions(
     files: &SessionFiles,
     call: Option<&str>,
@@ -93,7 +93,7 @@ fn report_no_decisions(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A number or a tool call's id rather than a session.
+/// Returns true if the text is a number or a tool call's id rather than a session.
 fn is_call_name(text: &str) -> bool {
     text.parse::<usize>().is_ok() || (text.starts_with("toolu_") && !gimlet_store::is_session_id(text))
 }
@@ -112,7 +112,7 @@ fn find_decision(
 ) -> Result<(usize, DecisionLine), Report> {
     let count = lines.len();
     let wanted = call.parse::<usize>().ok();
-    // Asked about twice, a call was decided on twice; the last word counts.
+    // A call may have several decisions; the last one counts.
     lines.into_iter().rev().find(|(number, line)| Some(*number) == wanted || line.call == call).ok_or_else(|| {
         Report::new(format!("session {} has no decision about the call '{call}'", files.id()))
             .with_hint(format!("It has {count}: see 'gimlet why {}'", files.id()))
@@ -194,7 +194,7 @@ fn decision_json(number: usize, line: &DecisionLine) -> String {
     .to_string()
 }
 
-/// The policy's grounds, the deciding one first.
+/// Returns the policy's reasons, the deciding one first.
 fn policy_reasons(line: &DecisionLine) -> Vec<String> {
     match serde_json::from_str::<Verdict>(line.verdict.get()) {
         Ok(verdict) => verdict.reasons.iter().map(VerdictReason::describe).collect(),
@@ -202,7 +202,7 @@ fn policy_reasons(line: &DecisionLine) -> Vec<String> {
     }
 }
 
-/// The grounds in one sentence; who decided, where that was not the policy.
+/// Returns the reasons in one sentence, with the decider where that was not the policy.
 fn describe_grounds(line: &DecisionLine) -> String {
     let reasons = policy_reasons(line).join("; ");
     let note =
@@ -239,7 +239,7 @@ fn decider_name(by: Decider) -> &'static str {
     }
 }
 
-/// A text in lines of at most this width, as far as its words allow; the first is indented by `first`, others by `rest`.
+/// Wraps a text at words into lines of at most this width; the first is indented by `first`, others by `rest`.
 fn wrap_text(text: &str, width: usize, first: usize, rest: usize) -> String {
     let mut page = String::new();
     let (mut line, mut used) = (" ".repeat(first), first);

@@ -1,11 +1,11 @@
-//! Previews: what an option would look like, for programs that said that they can show it.
+//! Previews of options, for hosts that declared that they can show them.
 
 use gimlet_proto::Env;
 
-/// How a program asks for previews; the Agent SDK sets it for `previewFormat`.
+/// Environment variable that requests previews; the Agent SDK sets it for `previewFormat`.
 const FORMAT: &str = "CLAUDE_CODE_QUESTION_PREVIEW_FORMAT";
 
-/// What no piece of HTML has that is to be put into a page. Whoever shows one still has to make it safe.
+/// Markup not allowed in an HTML fragment. The host must still sanitize what it shows.
 const NOT_IN_A_PIECE: &[&str] = &["<script", "<style", "<!doctype"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(super) enum PreviewFormat {
 }
 
 impl PreviewFormat {
-    /// The format that was asked for; nobody shows previews that nobody asked for.
+    /// Returns the requested format; `None` if previews were not requested.
     pub(super) fn from_env(env: &Env) -> Option<Self> {
         match env.get(FORMAT)? {
             "markdown" => Some(Self::Markdown),
@@ -39,7 +39,7 @@ impl PreviewFormat {
         }
     }
 
-    /// What a preview must not hold and does.
+    /// Returns the first forbidden markup in a preview, or `None` if there is none.
     pub(super) fn find_problem(self, preview: &str) -> Option<&'static str> {
         if self == Self::Markdown {
             return None;

@@ -1,4 +1,4 @@
-//! Commands that go on after their call: registered as tasks, told about when they end by themselves.
+//! Commands that outlive their call: registered as tasks, reported when they end by themselves.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -17,17 +17,17 @@ use super::output::BashOutput;
 use super::output_window::tail_of;
 use super::run::BashCall;
 
-/// Lines of output that a result shows of a command that goes on, and their most bytes.
+/// Maximum lines and bytes of output shown for a command that continues.
 pub(super) const LINES_SO_FAR: usize = 20;
 const BYTES_SO_FAR: usize = 2_000;
-/// Time to end politely when a task is stopped.
+/// Time to end when a task is stopped.
 const STOP_GRACE: Duration = Duration::from_secs(2);
-/// A command that is silent for so long after a question waits for an answer that cannot come.
+/// Silence after a prompt that counts as waiting for input that cannot come.
 const QUIET_AFTER_QUESTION: Duration = Duration::from_secs(45);
-/// Longest life of a command that an agent of the session started, unless the person says otherwise.
+/// Default lifetime limit for a command that a subagent started.
 const LIFE_IN_AGENT: Duration = Duration::from_secs(60 * 60);
 
-/// Hands a command over to the session.
+/// Moves a command to the session's background tasks.
 pub(super) fn move_to_background(call: &BashCall<'_>, command: ForegroundCommand) -> Arc<Task> {
     let command = Arc::new(command.into_background());
     let stoppable = Arc::downgrade(&command);
@@ -38,7 +38,7 @@ pub(super) fn move_to_background(call: &BashCall<'_>, command: ForegroundCommand
             if let Some(command) = command {
                 command.kill(STOP_GRACE).await;
             }
-            // Its keeper has also seen to what it left.
+            // The supervisor has also checked what the command left.
             while over.changed().await.is_ok() {}
         })
     });
@@ -64,21 +64,21 @@ pub(super) fn move_to_background(call: &BashCall<'_>, command: ForegroundCommand
     task
 }
 
-/// How long a command that an agent started may go on.
+/// Returns the lifetime limit for a command that a subagent started.
 fn agent_command_lifetime(env: &Env) -> Duration {
     let chosen = env.integer("CLAUDE_SUBAGENT_BG_SHELL_MAX_MS").filter(|ms| *ms > 0);
     chosen.map_or(LIFE_IN_AGENT, Duration::from_millis)
 }
 
-/// Owns a background command until it ends; dropped with the session, which ends the command.
+/// Owner of a background command until it ends; dropped with the session, which ends the command.
 struct BackgroundSupervisor {
     command: Arc<BackgroundCommand>,
     task: Arc<Task>,
-    /// What looks after a command behind walls, and the folder that the command began in.
+    /// Guard of a sandboxed command, and the directory the command started in.
     watched: Option<(CommandGuard, PathBuf)>,
     /// Weak, because the services own this.
     services: Weak<SessionServices>,
-    /// Gone when all is done.
+    /// Dropped when all is done.
     _over: watch::Sender<()>,
 }
 
@@ -101,7 +101,7 @@ impl BackgroundSupervisor {
                     [Some(notice), refused].into_iter().flatten().collect::<Vec<_>>().join("\n"),
                 ));
             }
-            // Whoever stopped it is not waiting for words about it; people should know all the same.
+            // The model needs no message about a command that was stopped on request; the user still gets a notice.
             (false, refused) => {
                 self.publish_task_change(None);
                 self.warn_of_refusal(refused);
@@ -109,7 +109,7 @@ impl BackgroundSupervisor {
         }
     }
 
-    /// What the sandbox did not let the command do.
+    /// Returns a description of what the sandbox refused the command, if anything.
     async fn sandbox_refusals(&mut self, finished: &FinishedCommand) -> Option<String> {
         let (watch, cwd) = self.watched.take()?;
         let exit = match finished.end {
@@ -135,7 +135,7 @@ impl BackgroundSupervisor {
         }
     }
 
-    /// Tells the model once for each question after which nothing more was printed.
+    /// Notifies the model once for each prompt after which the output stopped.
     async fn watch_for_question(&self, quiet: Duration) -> std::convert::Infallible {
         let mut before = None;
         let mut told = None;
@@ -195,7 +195,7 @@ fn question_notice(task: &Task, line: &str) -> String {
     )
 }
 
-/// Whether a program that printed this and stopped probably waits for somebody to type.
+/// Returns true if a program whose last line is this probably waits for input.
 fn looks_like_question(line: &str) -> bool {
     let line = line.trim().to_ascii_lowercase();
     let asks =
@@ -203,13 +203,13 @@ fn looks_like_question(line: &str) -> bool {
     asks.iter().any(|end| line.ends_with(end)) || line.contains("press any key") || line.contains("press enter")
 }
 
-/// The result of a call that asked for the background.
+/// Returns the result of a call that asked for the background.
 pub(super) fn started_result(call: &BashCall<'_>, task: Arc<Task>) -> ToolResult<BashOutput> {
     let what = format!("Running in the background as task {}.", task.id);
     ToolResult::new(background_output(call, &task, &what))
 }
 
-/// The result of a call whose command outlived its time.
+/// Returns the result of a call whose command exceeded its timeout.
 pub(super) fn timed_out_result(call: &BashCall<'_>, task: Arc<Task>, so_far: OutputProgress) -> ToolResult<BashOutput> {
     let after = seconds(call.limits.timeout.as_millis());
     let what = format!("Not finished after {after} s, so it goes on in the background as task {}.", task.id);
@@ -219,7 +219,7 @@ pub(super) fn timed_out_result(call: &BashCall<'_>, task: Arc<Task>, so_far: Out
     ToolResult::new(output)
 }
 
-/// The result of a call that a person did not want to wait for any longer.
+/// Returns the result of a call that the user moved to the background.
 pub(super) fn moved_result(call: &BashCall<'_>, task: Arc<Task>, so_far: OutputProgress) -> ToolResult<BashOutput> {
     let what = format!("The user moved it to the background, where it goes on as task {}.", task.id);
     let mut output = background_output(call, &task, &what);
@@ -228,7 +228,7 @@ pub(super) fn moved_result(call: &BashCall<'_>, task: Arc<Task>, so_far: OutputP
     ToolResult::new(output)
 }
 
-/// Whether the call is an agent's that somebody waits for; what it leaves behind ends with it.
+/// Returns true if the call belongs to a subagent whose caller waits for it; its background commands end with it.
 fn is_awaited_agent(call: &BashCall<'_>) -> bool {
     let tasks = &call.cx.services.tasks;
     let agent = tasks.agent_id(&call.cx.agent).and_then(|id| tasks.find(&id));

@@ -35,7 +35,7 @@ pub(crate) struct CommandBench {
     progress: Vec<String>,
 }
 
-/// What a call gave, in all its forms.
+/// Result of a call in all its forms.
 #[derive(Debug)]
 pub(crate) struct CommandCallResult {
     pub(crate) text: String,
@@ -73,7 +73,7 @@ impl CommandBench {
         }
     }
 
-    /// Begins a session that knows what this one knows, so that calls can look at it.
+    /// Recreates the session's services from the current state, so that calls see it.
     pub(crate) fn restart(&mut self) {
         (self.services, self.reader, self.ops) = services(&self.folder, &self.env, &self.state);
     }
@@ -89,7 +89,7 @@ impl CommandBench {
         path
     }
 
-    /// Names of the files that calls have made besides the project.
+    /// Returns the files that calls have created outside the project.
     pub(crate) fn result_files(&self) -> Vec<PathBuf> {
         let files = std::fs::read_dir(&self.services.results_dir).into_iter().flatten();
         files.map(|file| file.unwrap().path()).collect()
@@ -104,7 +104,7 @@ impl CommandBench {
         cx
     }
 
-    /// Parses and validates the input as the pipeline does, calls the tool and applies what changed.
+    /// Parses and validates the input as the pipeline does, calls the tool and applies its changes.
     pub(crate) async fn call<T: Tool>(&mut self, tool: T, input: Value) -> Result<CommandCallResult, ToolError> {
         let cx = self.context(T::NAME);
         let prepared = AnyTool::prepare(&tool, input, &cx.paths)?;
@@ -126,7 +126,7 @@ impl CommandBench {
         }
     }
 
-    /// The states that people were told of.
+    /// Returns the task states that were reported to the user.
     pub(crate) fn task_states(&mut self) -> &[TaskState] {
         self.read_events();
         &self.task_states
@@ -151,7 +151,7 @@ impl CommandBench {
         }
     }
 
-    /// What background tasks told the model since the last time.
+    /// Takes the messages that background tasks have sent to the model since the last call.
     pub(crate) fn take_model_messages(&mut self) -> Vec<String> {
         let mut said = Vec::new();
         while let Ok(op) = self.ops.try_recv() {
@@ -191,7 +191,7 @@ fn services(
     (Arc::new(services), reader, said)
 }
 
-/// The next event if there is one already.
+/// Returns the next event if there is one already.
 fn next_ready_event(reader: &mut EventReader) -> Option<Event> {
     match pin!(reader.next()).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(event) => event,
@@ -199,7 +199,7 @@ fn next_ready_event(reader: &mut EventReader) -> Option<Event> {
     }
 }
 
-/// Processes whose arguments include exactly this one.
+/// Returns the processes whose arguments include exactly this one.
 pub(crate) fn pids_with_argument(argument: &str) -> Vec<i32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {

@@ -1,4 +1,4 @@
-//! The end of a foreground command, in words: what it printed, what its exit means, what it left changed.
+//! Result of a foreground command: its output, the meaning of its exit code, and its changes.
 
 use gimlet_core::tool::{ErrorClass, ToolError, ToolResult};
 use gimlet_exec::{CapturedOutput, CommandEnd, CommandExit, FinishedCommand};
@@ -16,7 +16,7 @@ use crate::text_file::read_state::GLIMPSE;
 const RATE_LIMIT_HINT: &str = "GitHub's rate limit is reached: wait before the next gh command instead of trying again \
                                (`gh api rate_limit` shows when it ends).";
 
-/// A command that is over without having been stopped by the call.
+/// Builds the result of a command that ended without being stopped by the call.
 pub(super) async fn report_ended(
     call: &BashCall<'_>,
     finished: FinishedCommand,
@@ -32,12 +32,12 @@ pub(super) async fn report_ended(
             let head = format!("The command ended because gimlet lost hold of it ({error}).");
             Err(report_failure(call, ErrorClass::ExecFailed, head, &finished.output, CwdUpdate::default(), None).await)
         }
-        // Nobody but the call kills a foreground command.
+        // Only the call itself kills a foreground command.
         CommandEnd::Killed(_) => Err(interrupted_error(call, &finished.output).await),
     }
 }
 
-/// A command that was killed because its time was up.
+/// Builds the error of a command that was killed at its timeout.
 pub(super) async fn report_timed_out(call: &BashCall<'_>, finished: FinishedCommand) -> ToolError {
     let reason = call.kill_reason().unwrap_or("it cannot go on");
     let head = format!(
@@ -52,13 +52,13 @@ pub(super) async fn report_timed_out(call: &BashCall<'_>, finished: FinishedComm
     error
 }
 
-/// A command that was killed because the turn was interrupted.
+/// Builds the error of a command that was killed because the turn was interrupted.
 pub(super) async fn report_interrupted(call: &BashCall<'_>, finished: FinishedCommand) -> ToolError {
     interrupted_error(call, &finished.output).await
 }
 
 async fn interrupted_error(call: &BashCall<'_>, output: &CapturedOutput) -> ToolError {
-    // An agent may have been stopped by whoever sent it as well as by the person.
+    // A subagent may have been stopped by its parent agent instead of the user.
     let by = if call.cx.agent == AgentPath::default() { " by the user" } else { "" };
     let head = format!(
         "Interrupted{by}: the command and everything it started were killed after {} s. What it had done by \
@@ -80,7 +80,7 @@ async fn report_exit(
     let captured = &captured;
     let shown = output_window::window_of_success(captured, call.limits.output_chars);
     let refused = call.refusals(Some(exit), &shown.text).await;
-    // A code that usually says something else says nothing certain about a command that was held back.
+    // An exit code has no certain meaning for a command that the sandbox restricted.
     let meaning = exit_code::interpret_exit_code(&call.input.command, &call.analysis, code, &shown.text)
         .filter(|_| refused.is_none());
     landing.notices.extend(refused);
@@ -114,7 +114,7 @@ async fn report_exit(
     Ok(result)
 }
 
-/// A command that did not do what it should: one line that says so, then what it printed.
+/// Builds the error of a failed command: one line with the reason, then the output.
 async fn report_failure(
     call: &BashCall<'_>,
     class: ErrorClass,
@@ -124,7 +124,7 @@ async fn report_failure(
     exited: Option<(CommandExit, FileEffects)>,
 ) -> ToolError {
     let shown = output_window::window_of_failure(captured, &call.output_file).await;
-    // A command that was killed may have left something all the same; nothing is left of the watch otherwise.
+    // A killed command may have left changes too, and the guard is dropped after this.
     landing.notices.extend(call.refusals(None, &shown.text).await);
     let (exit, seen) = exited.unzip();
     let mut output = output_of_ended(call, shown, &landing, &seen.unwrap_or_default());
@@ -142,7 +142,7 @@ async fn report_failure(
     }
 }
 
-/// What every ended command has to say.
+/// Builds the output members common to all ended commands.
 fn output_of_ended(call: &BashCall<'_>, shown: OutputWindow, landing: &CwdUpdate, seen: &FileEffects) -> BashOutput {
     let (file, size) = shown.saved.unzip();
     let runs = |program: &str| {
@@ -179,7 +179,7 @@ pub(super) fn millis(call: &BashCall<'_>) -> u64 {
     u64::try_from(call.limits.timeout.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Seconds as people write them: whole when they are.
+/// Formats milliseconds as seconds, without decimals where the value is whole.
 pub(super) fn seconds(millis: u128) -> String {
     match millis % 1_000 {
         0 => (millis / 1_000).to_string(),

@@ -1,29 +1,29 @@
-//! Where the session stands after a command: in the directory that the command ended in, if that is one to work in.
+//! Working directory of the session after a command: the directory the command ended in, if the session may work there.
 
 use std::path::{Path, PathBuf};
 
 use gimlet_core::tool::{PathContext, ToolContext};
 
-/// Where a command began.
+/// Directory that a command started in.
 #[derive(Debug)]
 pub(super) struct StartDir {
     pub(super) dir: PathBuf,
-    /// The directory that it should have begun in, when that was gone.
+    /// Requested start directory, if it was missing.
     pub(super) missing_dir: Option<PathBuf>,
 }
 
-/// What a command did to the session's working directory.
+/// Effect of a command on the session's working directory.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct CwdUpdate {
-    /// Where the session stands from now on, if that changes.
+    /// New working directory of the session, if it changes.
     pub(super) new_dir: Option<PathBuf>,
     pub(super) notices: Vec<String>,
 }
 
-/// Decides where the session stands after a command that reported to have ended in `ended_in`.
+/// Returns the working directory update after a command that ended in `ended_in`.
 pub(super) fn cwd_after_command(started: &StartDir, ended_in: Option<PathBuf>, cx: &ToolContext) -> CwdUpdate {
     let is_main = cx.agent.0.is_empty();
-    // Whatever was reported counts as the directory that it really is, and only if it is one.
+    // The reported directory is canonicalized, and ignored if it is not a directory.
     let ended_in = ended_in.and_then(|end| end.canonicalize().ok()).filter(|end| end.is_dir());
     cwd_update_for(started, ended_in, is_main, &cx.paths)
 }
@@ -41,7 +41,7 @@ fn cwd_update_for(started: &StartDir, ended_in: Option<PathBuf>, is_main: bool, 
     let end = if stayed { started.dir.clone() } else { ended_in.unwrap_or_else(|| started.dir.clone()) };
     let goes_home = paths.env.flag("CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR");
     let kept = spelled_in_roots(&end, paths).filter(|_| is_main && !goes_home);
-    // An agent of the session never moves it and begins in the same directory again.
+    // A subagent never changes the session's directory and always starts in its own.
     let back = if is_main { &paths.project_dir } else { &paths.cwd };
     let stands = kept.unwrap_or_else(|| {
         if !is_same(&end, back) {
@@ -53,12 +53,12 @@ fn cwd_update_for(started: &StartDir, ended_in: Option<PathBuf>, is_main: bool, 
     landing
 }
 
-/// Whether two directories are one, whatever links their spellings go through. `real` has none.
+/// Returns true if two paths are one directory after symlinks are resolved. `real` is already resolved.
 fn is_same(real: &Path, spelled: &Path) -> bool {
     real == spelled || spelled.canonicalize().is_ok_and(|path| path == real)
 }
 
-/// The directory under the name that the session knows its surroundings by; `None` outside the working directories.
+/// Returns the directory in the session's own spelling; `None` outside the working directories.
 fn spelled_in_roots(real: &Path, paths: &PathContext) -> Option<PathBuf> {
     let is_spelled_so =
         |root: &PathBuf| real.starts_with(root) && root.canonicalize().is_ok_and(|found| found == *root);

@@ -1,4 +1,4 @@
-//! What an exit code says: for some commands a one is an answer, not a failure. Pure.
+//! Meaning of exit codes: for some commands 1 is an answer, not a failure. Pure.
 
 use gimlet_exec::CommandExit;
 use gimlet_policy::shell::{ShellAnalysis, Word};
@@ -11,7 +11,7 @@ const SILENT: [&str; 16] = [
 /// Commands that go before another with `&&` and hardly ever decide the exit code themselves.
 const PREPARATIONS: [&str; 8] = ["cd", "pushd", "echo", "printf", "export", "set", "source", "true"];
 
-/// What the code means when it does not mean failure.
+/// Returns the meaning of a nonzero code that is not a failure; `None` if it is one.
 pub(super) fn interpret_exit_code(
     command: &str,
     analysis: &ShellAnalysis,
@@ -31,7 +31,7 @@ pub(super) fn interpret_exit_code(
     is_code_of_last_command(command, analysis, output).then_some(answer)
 }
 
-/// Whether the code can only be the last command's. After `make && grep …` it could be make's.
+/// Returns true if the code can only be the last command's. After `make && grep …` it could be make's.
 fn is_code_of_last_command(command: &str, analysis: &ShellAnalysis, output: &str) -> bool {
     let earlier = analysis.commands.split_last().map_or(&[][..], |(_, earlier)| earlier);
     let harmless =
@@ -41,12 +41,12 @@ fn is_code_of_last_command(command: &str, analysis: &ShellAnalysis, output: &str
     only_prepared && !output.lines().any(|line| line.starts_with("bash: line ") || line.starts_with("zsh:"))
 }
 
-/// Whether nobody should wonder about missing output.
+/// Returns true if empty output is normal for the command.
 pub(super) fn expects_no_output(analysis: &ShellAnalysis) -> bool {
     analysis.last_pipeline_command.as_deref().is_some_and(|name| SILENT.contains(&name))
 }
 
-/// A remark on an end by a signal that gimlet did not send.
+/// Returns a remark on an end by a signal that gimlet did not send.
 pub(super) fn signal_remark(exit: CommandExit) -> Option<String> {
     let signal = match (exit.signal, exit.code) {
         (Some(signal), _) => signal,

@@ -1,5 +1,5 @@
-//! What a command means for the files that the conversation knows: a command that shows one file is a read of it, a
-//! command that writes may have made earlier reads old. Reads files; changes none.
+//! Effects of a command on the conversation's known files: a command that shows one file counts as a read of it; a
+//! command that writes may have made earlier reads stale. Reads files; changes none.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -12,7 +12,7 @@ use gimlet_exec::CapturedOutput;
 
 use super::run::BashCall;
 
-/// A larger file is not taken for read, because finding out what it holds would take too long.
+/// Maximum size of a file that counts as read; comparing larger ones would take too long.
 const LARGEST_VIEW: u64 = 10 * 1024 * 1024;
 /// Names in a hint; the rest is counted.
 const NAMES: usize = 10;
@@ -26,7 +26,7 @@ pub(super) struct ViewedFile {
     pub(super) whole: bool,
 }
 
-/// What the command did to the conversation's knowledge.
+/// Effects of a command on the conversation's knowledge of files.
 #[derive(Debug, Default)]
 pub(super) struct FileEffects {
     /// A note that names known files whose content changed.
@@ -38,7 +38,7 @@ pub(super) struct FileEffects {
 #[derive(Default)]
 struct HintedFiles(Mutex<HashMap<PathBuf, (Option<SystemTime>, u64)>>);
 
-/// Looks after a command; most commands neither view a file nor write any, and cost nothing here.
+/// Finds the effects of an ended command. Most commands neither view nor write a file, and cost nothing here.
 pub(super) async fn find_file_effects(call: &BashCall<'_>, captured: &CapturedOutput, succeeded: bool) -> FileEffects {
     let mut seen = FileEffects::default();
     if call.analysis.looks_like_writer {
@@ -65,7 +65,7 @@ async fn changed_files(call: &BashCall<'_>) -> Option<Vec<PathBuf>> {
             .into_iter()
             .filter_map(|(path, stamp)| {
                 let now = changed_since(&path, &stamp)?;
-                // What was said once and did not change since is not said again.
+                // A change that was already reported is not reported again.
                 (named.insert(path.clone(), now) != Some(now)).then_some(path)
             })
             .collect();
@@ -75,8 +75,8 @@ async fn changed_files(call: &BashCall<'_>) -> Option<Vec<PathBuf>> {
     changed.await.ok().filter(|changed| !changed.is_empty())
 }
 
-/// The time and size of a file whose content is no longer the one that is known. A file that is gone is left to whoever
-/// opens it.
+/// Returns the time and size of a file whose content differs from the known one. Returns `None` for a missing file:
+/// opening it reports that.
 fn changed_since(path: &Path, known: &FileStamp) -> Option<(Option<SystemTime>, u64)> {
     let metadata = path.metadata().ok().filter(|metadata| metadata.is_file())?;
     let now = (metadata.modified().ok(), metadata.len());
@@ -107,7 +107,8 @@ fn read_viewed_file(path: &Path, printed: &[u8]) -> io::Result<ViewedFile> {
     Ok(ViewedFile { stamp: FileStamp::from_bytes(&bytes, &metadata), path, whole })
 }
 
-/// Whether a line of the file was printed, with or without its number. A count, a name or nothing at all is no view.
+/// Returns true if a line of the file was printed, with or without its number. A count, a name or empty output is not a
+/// view.
 fn shows_a_line(printed: &[u8], bytes: &[u8]) -> bool {
     let is_newline = |byte: &u8| *byte == b'\n';
     let lines: HashSet<&[u8]> = bytes.split(is_newline).filter(|line| !line.trim_ascii().is_empty()).collect();
@@ -115,7 +116,7 @@ fn shows_a_line(printed: &[u8], bytes: &[u8]) -> bool {
     printed.split(is_newline).any(shows)
 }
 
-/// What stands behind the number that `nl`, `cat -n`, `grep -n` and `rg -n` put before a line.
+/// Returns the line after the number that `nl`, `cat -n`, `grep -n` and `rg -n` put before it; `None` if there is none.
 fn strip_line_number(line: &[u8]) -> Option<&[u8]> {
     let line = line.trim_ascii_start();
     let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -125,7 +126,7 @@ fn strip_line_number(line: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The text of `cat -n` and `nl -ba`; `None` when a line has no number.
+/// Returns the text of `cat -n` and `nl -ba`; `None` when a line has no number.
 fn strip_line_numbers(printed: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(printed.len());
     for line in printed.split_inclusive(|byte| *byte == b'\n') {

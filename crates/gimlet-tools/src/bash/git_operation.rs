@@ -1,10 +1,10 @@
-//! What a command did to a repository, recognised from its words and its output, for programs that show it. Pure; the
-//! model is told nothing from here.
+//! Git operations of a command, recognised from its words and its output, for hosts that show them. Pure; nothing here
+//! reaches the model.
 
 use gimlet_policy::shell::ShellAnalysis;
 use serde::Serialize;
 
-/// What happened. Member names and values are a public contract.
+/// Recognised operation. Member names and values are a public contract.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct GitOperation {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ struct PullRequest {
     action: &'static str,
 }
 
-/// What the commands of a text did, going by what they printed; `None` when nothing is recognised.
+/// Returns the operations of a command, judged by its output; `None` when nothing is recognised.
 pub(super) fn recognise_operations(analysis: &ShellAnalysis, output: &str) -> Option<GitOperation> {
     let mut found = GitOperation::default();
     for words in &analysis.commands {
@@ -59,7 +59,7 @@ pub(super) fn recognise_operations(analysis: &ShellAnalysis, output: &str) -> Op
     (found != GitOperation::default()).then_some(found)
 }
 
-/// The subcommand and what follows it.
+/// Returns the subcommand and its arguments.
 fn skip_options<'a, 'b>(mut arguments: &'b [&'a str]) -> &'b [&'a str] {
     loop {
         arguments = match arguments {

@@ -1,21 +1,21 @@
-//! Output that is one picture: a `data:` URI becomes an image for the model, if it is one that models accept.
+//! Output that is one image: a `data:` URI becomes an image for the model, if models accept it.
 //!
-//! A picture that a provider refuses would spoil every later request of the conversation, so anything doubtful stays
-//! text. Nothing is made smaller.
+//! An image that a provider refuses would break every later request of the conversation, so anything doubtful stays
+//! text. Images are never resized.
 
 use gimlet_exec::CapturedOutput;
 use gimlet_proto::ContentPart;
 
-/// Longest URI that is looked at; larger pictures are refused by providers.
+/// Maximum length of a URI; providers refuse larger images.
 const LARGEST_URI: u64 = 5_000_000;
 
-/// The picture that a text consists of, as what its bytes say that it is.
+/// Parses a text that is one image; the bytes determine its type.
 pub(super) fn parse_image_uri(text: &str) -> Option<ContentPart> {
     let (_, base64) = text.trim().strip_prefix("data:image/")?.split_once(";base64,")?;
     ContentPart::image_from_base64(base64).ok()
 }
 
-/// The URI of the picture that a command printed, if that is all it printed.
+/// Returns the URI of the image that a command printed, if that is its whole output.
 pub(super) async fn printed_image_uri(captured: &CapturedOutput) -> Option<String> {
     if !captured.head.trim_ascii_start().starts_with(b"data:image/") || captured.total_bytes > LARGEST_URI {
         return None;
@@ -53,7 +53,7 @@ mod tests {
             (uri("jpg", jpeg), "image/jpeg"),
             (uri("gif", b"GIF89a\x10\0\x20\0"), "image/gif"),
             (uri("webp", webp), "image/webp"),
-            // What its bytes say counts.
+            // The bytes decide, not the declared type.
             (uri("jpeg", &png(10)), "image/png"),
         ] {
             let Some(ContentPart::Image { source }) = parse_image_uri(&text) else { panic!("{text}") };

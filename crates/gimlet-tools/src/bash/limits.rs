@@ -1,4 +1,4 @@
-//! How long a call waits and how much it shows: the environment's wishes within fixed bounds. Pure.
+//! Timeouts and output limits of a call: values from the environment within fixed bounds. Pure.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use gimlet_proto::Env;
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 const DEFAULT_CEILING_MS: u64 = 600_000;
 const DEFAULT_OUTPUT: usize = 30_000;
-/// The most output that a result may hold, whatever the environment asks for.
+/// Upper bound on the output of a result, even if the environment asks for more.
 pub(super) const LARGEST_OUTPUT: usize = 150_000;
 
 /// Bytes of one character at most.
@@ -19,7 +19,7 @@ pub(super) struct BashLimits {
     pub(super) timeout: Duration,
     /// Characters of output that a result holds; more goes to a file.
     pub(super) output_chars: usize,
-    /// Whether a command may go on after its call.
+    /// True if a command may outlive its call.
     pub(super) background: bool,
 }
 
@@ -37,7 +37,7 @@ impl BashLimits {
         }
     }
 
-    /// How much output is kept in memory: what so many characters can take, which is known only once it is there.
+    /// Returns the number of output bytes kept in memory: the most that the allowed characters can take.
     pub(super) fn inline_bytes(&self) -> usize {
         self.output_chars * LONGEST_CHARACTER
     }

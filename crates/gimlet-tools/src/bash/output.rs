@@ -1,5 +1,4 @@
-//! What came of a command, as programs see it (the member names are a public contract), as the model reads it and as
-//! people see it.
+//! Output of a command: for programs (the member names are a public contract), for the model and for the user.
 
 use gimlet_proto::{ContentPart, ResultContent, View};
 use serde::{Deserialize, Serialize};
@@ -11,7 +10,7 @@ use super::image;
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BashOutput {
-    /// What the command printed, both streams interleaved.
+    /// Printed output, both streams interleaved.
     pub(super) stdout: String,
     /// Only notices of the tool itself.
     pub(super) stderr: String,
@@ -48,12 +47,12 @@ pub(crate) struct BashOutput {
     pub(super) git_operation: Option<GitOperation>,
     #[serde(skip)]
     pub(super) exit_code: Option<i32>,
-    /// What the model is told about a command that goes on.
+    /// Notice to the model about a command that continues in the background.
     #[serde(skip)]
     pub(super) background_notice: Option<String>,
 }
 
-/// An output that somebody else wrote: what every command's output has.
+/// Output written by another program: the members that every command's output has.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ForeignBashOutput {
@@ -69,7 +68,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl BashOutput {
-    /// Reads an output that somebody else wrote.
+    /// Parses an output written by another program; `None` if it is not one.
     pub(super) fn parse_foreign(json: &str) -> Option<Self> {
         let ForeignBashOutput { stdout, stderr, interrupted, is_image } = serde_json::from_str(json).ok()?;
         Some(Self { stdout, stderr, interrupted, is_image, ..Self::default() })

@@ -1,6 +1,6 @@
-//! How much of a command's output a result shows: all of it, or both of its ends with the file that has the rest.
+//! Part of a command's output that a result shows: all of it, or both ends and the path of the file with the rest.
 //!
-//! Only the two ends that the capture kept are looked at; a file is never read back.
+//! Uses only the two ends that the capture kept; a file is never read back.
 
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -18,16 +18,16 @@ const FAILING_OUTPUT: usize = 10_000;
 #[derive(Debug, Default)]
 pub(super) struct OutputWindow {
     pub(super) text: String,
-    /// Where all of it is and how long it is, when the text is not all.
+    /// File with the full output and its length, when the text is truncated.
     pub(super) saved: Option<(PathBuf, u64)>,
 }
 
-/// Whether a text has no more characters than these. Most are short enough in bytes already.
+/// Returns true if a text has at most `limit` characters. Most texts are short enough in bytes already.
 fn fits(text: &str, limit: usize) -> bool {
     text.len() <= limit || text.chars().nth(limit).is_none()
 }
 
-/// Puts output into a file that is still in memory but too long for a result of so many characters.
+/// Writes output that is in memory but longer than `limit` to a file.
 pub(super) async fn save_long_output(captured: &mut CapturedOutput, limit: usize, file: &Path) {
     let is_settled = captured.file.is_some() || captured.file_error.is_some();
     if is_settled || captured.head.len() <= limit || fits(&render_for_model(&captured.head), limit) {
@@ -39,7 +39,7 @@ pub(super) async fn save_long_output(captured: &mut CapturedOutput, limit: usize
     }
 }
 
-/// The output of a command that did what it should.
+/// Returns the shown output of a successful command.
 pub(super) fn window_of_success(captured: &CapturedOutput, limit: usize) -> OutputWindow {
     let whole = whole_text(captured);
     if let Some(text) = whole.as_ref().filter(|text| fits(text, limit)) {
@@ -64,7 +64,7 @@ pub(super) fn window_of_success(captured: &CapturedOutput, limit: usize) -> Outp
     }
 }
 
-/// The output of a command that failed or was killed. What is left out is saved, too: `file` is where, unless the
+/// Returns the shown output of a command that failed or was killed. Omitted output is saved to `file`, unless the
 /// capture has a file already.
 pub(super) async fn window_of_failure(captured: &CapturedOutput, file: &Path) -> OutputWindow {
     let whole = whole_text(captured);
@@ -87,7 +87,7 @@ pub(super) async fn window_of_failure(captured: &CapturedOutput, file: &Path) ->
     OutputWindow { text, saved }
 }
 
-/// Everything that was printed, if memory still has it: the two ends may meet.
+/// Returns the whole output, if it is still in memory: the two ends may meet.
 fn whole_text(captured: &CapturedOutput) -> Option<String> {
     if captured.is_complete() {
         return Some(render_for_model(&captured.head));
@@ -97,7 +97,7 @@ fn whole_text(captured: &CapturedOutput) -> Option<String> {
     Some(render_for_model(&[&captured.head, rest].concat()))
 }
 
-/// Both ends of the output and how much lies between them.
+/// Returns both ends of the output with the size of the gap.
 fn join_ends(captured: &CapturedOutput, whole: Option<&str>, head_bytes: usize, tail_bytes: usize) -> String {
     let (head, tail, total) = match whole {
         Some(text) => (head_of(text, head_bytes).to_owned(), tail_of(text, tail_bytes).to_owned(), text.len() as u64),
@@ -118,7 +118,7 @@ fn cut_remark(captured: &CapturedOutput) -> String {
     }
 }
 
-/// At most `max` bytes from the start, whole lines where there are any.
+/// Returns at most `max` bytes from the start, whole lines where there are any.
 fn head_of(text: &str, max: usize) -> &str {
     let head = &text[..char_boundary_before(text, max)];
     match head.rfind('\n') {
@@ -127,12 +127,12 @@ fn head_of(text: &str, max: usize) -> &str {
     }
 }
 
-/// The last place at or before `at` where a character begins or the text ends.
+/// Returns the last character boundary at or before `at`.
 pub(super) fn char_boundary_before(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// At most `max` bytes from the end, whole lines where there are any.
+/// Returns at most `max` bytes from the end, whole lines where there are any.
 pub(super) fn tail_of(text: &str, max: usize) -> &str {
     if text.len() <= max {
         return text;
@@ -145,7 +145,7 @@ pub(super) fn tail_of(text: &str, max: usize) -> &str {
     }
 }
 
-/// Writes a new private file; missing directories are made.
+/// Writes a new private file, creating missing directories.
 async fn save(file: PathBuf, bytes: Vec<u8>) -> std::io::Result<PathBuf> {
     let written = tokio::task::spawn_blocking(move || {
         if let Some(parent) = file.parent() {

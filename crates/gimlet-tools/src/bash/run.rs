@@ -20,18 +20,18 @@ use super::output::BashOutput;
 use super::script_caps::ScriptCallCounts;
 use super::{BashInput, background, command_result, self_kill};
 
-/// How long output that is on its way is waited for when a command is moved.
+/// Time to wait for output in flight when a command is moved to the background.
 const LAST_WORDS: Duration = Duration::from_millis(20);
-/// A command is quiet for this long before its progress is told, then once every [`PROGRESS_EVERY`].
+/// Delay before the first progress report; later ones come every [`PROGRESS_EVERY`].
 const FIRST_PROGRESS: Duration = Duration::from_secs(2);
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Lines of output in a progress text.
 const PROGRESS_LINES: usize = 5;
-/// Time to end politely after a timeout.
+/// Time to end after a timeout.
 const TIMEOUT_GRACE: Duration = Duration::from_secs(2);
-/// How much longer than an interrupt the start of a command may take.
+/// Additional time that the start of a command gets after an interrupt.
 const START_GRACE: Duration = Duration::from_millis(250);
-/// Time to end politely after an interrupt; the runtime gives up on the whole call after two seconds.
+/// Time to end after an interrupt; the runtime abandons the whole call after two seconds.
 const INTERRUPT_GRACE: Duration = Duration::from_millis(1_500);
 
 /// A call whose command has started.
@@ -41,16 +41,16 @@ pub(super) struct BashCall<'a> {
     pub(super) analysis: Arc<ShellAnalysis>,
     pub(super) limits: BashLimits,
     pub(super) started_in: StartDir,
-    /// Where output goes that is too long or nobody waits for. Not made yet.
+    /// File for output that is too long or belongs to a background command. Not created yet.
     pub(super) output_file: PathBuf,
-    /// Looks after a command behind walls, until somebody has.
+    /// Guard of a sandboxed command, until it is taken.
     watch: Mutex<Option<CommandGuard>>,
 }
 
 enum WaitOutcome {
     Ended(Box<FinishedCommand>),
     TimedOut,
-    /// A person wants it to go on in the background.
+    /// The user moved it to the background.
     Moved,
     Interrupted,
 }
@@ -61,7 +61,7 @@ pub(super) async fn run(input: &BashInput, cx: &ToolContext) -> Result<ToolResul
         let (call, command) = start(input, cx).await?;
         return Ok(background::started_result(&call, background::move_to_background(&call, command)));
     }
-    // A wish to move it counts from here: the first command of a session may take a while to start.
+    // A request to move it counts from here: the first command of a session may take a while to start.
     let moving = cx.allow_backgrounding();
     let (call, mut command) = start(input, cx).await?;
     match wait(&call, &mut command, &moving).await {
@@ -109,8 +109,8 @@ async fn start<'a>(input: &'a BashInput, cx: &'a ToolContext) -> Result<(BashCal
     Ok((call, ForegroundCommand::new(run.running, capture)))
 }
 
-/// Waits for the start. The first command of a session may wait for the user's start-up file, so an interrupt counts
-/// here already; but a command that is just being started is waited for, so that its end can be told as it was.
+/// Waits for the start. The first command of a session may wait for the user's start-up file, so an interrupt already
+/// counts here; but a command that is just being started is waited for, so that its end can be reported correctly.
 async fn start_or_interrupt(
     start: impl Future<Output = Result<ShellRun, ShellError>>,
     cx: &ToolContext,
@@ -143,7 +143,7 @@ fn start_error(error: &ShellError) -> ToolError {
     ToolError::failed(text)
 }
 
-/// A file name that no other call's output has: the call's id, which not every provider keeps unique.
+/// Returns an unused output file name, based on the call's id, which not every provider keeps unique.
 fn unused_output_path(cx: &ToolContext) -> PathBuf {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let stem: String = cx.call.as_str().chars().take(100).map(|c| if is_plain(c) { c } else { '-' }).collect();
@@ -156,7 +156,7 @@ fn unused_output_path(cx: &ToolContext) -> PathBuf {
     }
 }
 
-/// A command that is to go on in the background: what it has printed by now is still taken in, to be told with the move.
+/// Collects the output so far of a command that moves to the background, to be reported with the move.
 async fn drain_before_move(command: &mut ForegroundCommand) -> WaitOutcome {
     tokio::select! {
         finished = command.finish() => WaitOutcome::Ended(Box::new(finished)),
@@ -170,7 +170,7 @@ async fn wait(call: &BashCall<'_>, command: &mut ForegroundCommand, moving: &Bac
     let mut progress_at = begun + FIRST_PROGRESS;
     loop {
         tokio::select! {
-            // A command that prints without pause must not keep the others from being heard, so it comes last.
+            // Output comes last, so that a command that prints without pause does not starve the other events.
             biased;
             () = call.cx.cancel.cancelled() => return WaitOutcome::Interrupted,
             () = moving.wait_for_request() => return drain_before_move(command).await,
@@ -192,18 +192,18 @@ fn progress_text(progress: &OutputProgress, elapsed: Duration, timeout: Duration
 }
 
 impl BashCall<'_> {
-    /// What the sandbox did not let the command do, for whoever reads its output.
+    /// Returns a description of what the sandbox refused the command, if anything.
     pub(super) async fn refusals(&self, exit: Option<CommandExit>, output: &str) -> Option<String> {
         let (command, cwd) = (self.input.command.as_str(), self.started_in.dir.as_path());
         self.take_watch()?.finish(GuardedCommandEnd { command, cwd, exit, output }).await
     }
 
-    /// Whoever has it looks after the command.
+    /// Takes the guard; the caller becomes responsible for the command.
     pub(super) fn take_watch(&self) -> Option<CommandGuard> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Why a command that is out of time must end: nobody can want it to go on unseen.
+    /// Returns the reason why a command must end at its timeout; `None` if it may continue in the background.
     pub(super) fn kill_reason(&self) -> Option<&'static str> {
         let first = self.analysis.commands.first().and_then(|words| words.first()).and_then(Word::value);
         if !self.limits.background {

@@ -1,5 +1,4 @@
-//! Whether a confined command failed because it was confined, read from what it printed. Programs say in their own words
-//! what the system refused them.
+//! Detection of failures caused by the sandbox, from a command's output: programs print what the system refused them.
 
 use gimlet_exec::CommandExit;
 
@@ -10,7 +9,7 @@ const SEARCHED_BYTES: usize = 64 * 1024;
 /// The longest line that is repeated.
 const LONGEST_LINE: usize = 200;
 
-/// What programs print when the system refuses to open, change or connect something.
+/// Messages that programs print when the system refuses to open, change or connect something.
 const REFUSALS: &[&str] = &[
     "permission denied",
     "operation not permitted",

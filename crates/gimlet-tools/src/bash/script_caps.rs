@@ -1,7 +1,7 @@
-//! How often scripts may be run in a session (`CLAUDE_CODE_SCRIPT_CAPS`), for jobs whose prompts strangers write.
+//! Limits on script runs in a session (`CLAUDE_CODE_SCRIPT_CAPS`), for jobs with untrusted prompts.
 //!
-//! A name counts wherever it stands in a command's text, so that no quoting gets around it. A command that runs a script
-//! once for each of many words is counted once: this is a second line of defence, not the first.
+//! A name counts anywhere in a command's text, so that quoting cannot evade the limit. A command that runs a script in
+//! a loop is counted once: this is a second line of defence, not the first.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -16,13 +16,13 @@ pub(super) struct ScriptCallCounts {
 }
 
 impl ScriptCallCounts {
-    /// Counts a command; one that would go beyond a limit does not run, and counts for nothing.
+    /// Counts a command; one that would exceed a limit is an error and is not counted.
     pub(super) fn count(&self, command: &str, env: &Env) -> Result<(), ToolError> {
         let Some(caps) = env.get("CLAUDE_CODE_SCRIPT_CAPS").filter(|_| env.flag("CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"))
         else {
             return Ok(());
         };
-        // Whoever sets a limit that cannot be read does not want none.
+        // A limit that cannot be parsed is an error, not an absent limit.
         let caps: HashMap<String, u64> = serde_json::from_str(caps).map_err(|error| {
             ToolError::failed(format!(
                 "No command runs, because CLAUDE_CODE_SCRIPT_CAPS is no JSON object of whole numbers: {error}"
@@ -33,7 +33,7 @@ impl ScriptCallCounts {
             .map(|(script, cap)| (script, *cap, command.matches(script.as_str()).count() as u64))
             .filter(|(_, _, times)| *times > 0)
             .collect();
-        // A map of numbers is whole whatever a panicking holder was doing.
+        // The map stays consistent even if a holder of the lock panicked.
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         for (script, cap, times) in &named {
             let so_far = counted.get(*script).copied().unwrap_or(0);

@@ -1,5 +1,4 @@
-//! Keeps a `pkill` from ending gimlet itself: what it would hit is asked of `pgrep` first. When that cannot be found
-//! out, the command runs.
+//! Keeps a `pkill` from ending gimlet itself: `pgrep` lists its targets first. If that fails, the command runs.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use gimlet_exec::{
 };
 use gimlet_policy::shell::{ShellAnalysis, Word};
 
-/// How long the question may take.
+/// Timeout for the check.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Far more process numbers than a machine has.
 const ANSWER_BYTES: usize = 128 * 1024;
@@ -18,7 +17,7 @@ const ANSWER_BYTES: usize = 128 * 1024;
 const WRAPPERS: [&str; 12] =
     ["sudo", "doas", "env", "command", "exec", "nohup", "nice", "ionice", "timeout", "time", "setsid", "xargs"];
 
-/// Refuses a command whose `pkill` would hit this process or the one that keeps the session's commands.
+/// Refuses a command whose `pkill` would hit this process or the custodian of the session's commands.
 pub(super) async fn refuse_self_kill(analysis: &ShellAnalysis, exec: &Exec, shell: &Shell) -> Result<(), ToolError> {
     for arguments in analysis.commands.iter().filter_map(|words| pkill_arguments(words)) {
         let hit = matching_processes(&arguments, exec, shell).await;
@@ -34,7 +33,7 @@ pub(super) async fn refuse_self_kill(analysis: &ShellAnalysis, exec: &Exec, shel
     Ok(())
 }
 
-/// What a `pkill` selects by, if there is one and its words are plain.
+/// Returns the selecting arguments of a `pkill`; `None` if there is none or its words are not plain.
 fn pkill_arguments(words: &[Word]) -> Option<Vec<String>> {
     let name = |word: &Word| word.value().and_then(|text| text.rsplit('/').next().map(str::to_owned));
     let at = words.iter().position(|word| name(word).as_deref() == Some("pkill"))?;
@@ -45,7 +44,7 @@ fn pkill_arguments(words: &[Word]) -> Option<Vec<String>> {
     Some(pgrep_arguments(&arguments))
 }
 
-/// The arguments that `pgrep` shares: without the signal and without what only changes the printing.
+/// Returns the arguments that `pgrep` shares: without the signal and without output options.
 fn pgrep_arguments(arguments: &[&str]) -> Vec<String> {
     let mut kept = Vec::new();
     let mut rest = arguments.iter();

@@ -11,17 +11,17 @@ use serde_json::json;
 use super::Bash;
 use super::command_harness::{CommandBench, CommandCallResult};
 
-/// Runs a command as a call without further wishes.
+/// Runs a command without further parameters.
 async fn run(bench: &mut CommandBench, command: &str) -> Result<CommandCallResult, ToolError> {
     bench.call(Bash, json!({ "command": command })).await
 }
 
-/// What the model reads of a command that succeeds.
+/// Runs a command that succeeds and returns the text for the model.
 async fn run_for_text(bench: &mut CommandBench, command: &str) -> String {
     run(bench, command).await.unwrap().text
 }
 
-/// What the model reads of a command that fails.
+/// Runs a command that fails and returns the text for the model.
 async fn run_for_error(bench: &mut CommandBench, command: &str) -> String {
     run(bench, command).await.unwrap_err().model_text
 }

@@ -1,4 +1,4 @@
-//! What to say when the text of an edit is not there: the place that looks most like it, and the first difference.
+//! Hint for an edit whose text is not found: the most similar place, and the first difference.
 
 use super::typography;
 
@@ -9,7 +9,7 @@ const MOST_LINES: usize = 50_000;
 /// Characters of a line that are compared and quoted.
 const MOST_CHARS: usize = 200;
 
-/// A quotation of the closest place, or `None` when nothing looks alike.
+/// Returns a quotation of the closest place, or `None` when nothing is similar.
 pub(super) fn describe(text: &str, old: &str) -> Option<String> {
     let lines: Vec<&str> = text.lines().take(MOST_LINES).collect();
     let wanted: Vec<&str> = old.lines().collect();
@@ -25,9 +25,9 @@ pub(super) fn describe(text: &str, old: &str) -> Option<String> {
     Some(quoted)
 }
 
-/// The line where a block most like `wanted` begins.
+/// Returns the first line of the block most similar to `wanted`.
 fn closest(lines: &[&str], wanted: &[&str]) -> Option<usize> {
-    // Lines that are the same but for blanks, case and typography say most; the longest line breaks the silence.
+    // Lines that are equal but for whitespace, case and typography count most; the longest line breaks ties.
     let compared: Vec<(usize, String)> = wanted
         .iter()
         .enumerate()
@@ -60,7 +60,7 @@ fn closest(lines: &[&str], wanted: &[&str]) -> Option<usize> {
     (found * 2 >= words.len() && found > 0).then(|| at.saturating_sub(index))
 }
 
-/// A line without blanks, case and typography.
+/// Returns a line without whitespace, case and typography.
 fn normalize_line(line: &str) -> String {
     let line = head(line);
     typography::fold(line).text.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).collect()
@@ -78,7 +78,7 @@ fn head(line: &str) -> &str {
     line.char_indices().nth(MOST_CHARS).map_or(line, |(end, _)| &line[..end])
 }
 
-/// Names the first line that differs and in what way.
+/// Describes the first line that differs, and the difference.
 fn first_difference(lines: &[&str], wanted: &[&str], first: usize) -> Option<String> {
     let last = wanted.len().saturating_sub(1);
     for (index, wanted) in wanted.iter().enumerate() {

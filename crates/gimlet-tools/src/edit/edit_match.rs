@@ -1,4 +1,5 @@
-//! Where an edit applies: the exact text, then a few careful fallbacks, each of which must be beyond doubt and is told.
+//! Places where an edit applies: the exact text, then a few careful fallbacks, each of which must be unambiguous and is
+//! reported.
 //!
 //! Pure: text in, places out. All text here has LF line ends.
 
@@ -9,7 +10,7 @@ use memchr::memmem;
 use super::{lenient_match, typography};
 use crate::text_file::TextSplice;
 
-/// How the text was found.
+/// Kind of match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MatchKind {
     Exact,
@@ -22,7 +23,7 @@ pub(super) enum MatchKind {
 }
 
 impl MatchKind {
-    /// What the result says about it.
+    /// Returns the note for the result; `None` for an exact match.
     pub(super) fn note(self) -> Option<&'static str> {
         match self {
             MatchKind::Exact => None,
@@ -47,7 +48,7 @@ pub(super) struct EditMatch {
     pub(super) how: MatchKind,
 }
 
-/// An edit that does not.
+/// Reason why an edit does not apply.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoMatch {
     Missing,
@@ -58,7 +59,7 @@ pub(super) enum NoMatch {
     },
 }
 
-/// What is asked for.
+/// Requested replacement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EditRequest<'a> {
     pub(super) old: &'a str,
@@ -67,7 +68,7 @@ pub(super) struct EditRequest<'a> {
     pub(super) lenient: bool,
 }
 
-/// Finds where the edit applies.
+/// Finds the places where the edit applies.
 pub(super) fn find(text: &str, wanted: EditRequest<'_>) -> Result<EditMatch, NoMatch> {
     let exact = find_all(text, wanted.old);
     if !exact.is_empty() {
@@ -95,7 +96,7 @@ pub(super) fn find(text: &str, wanted: EditRequest<'_>) -> Result<EditMatch, NoM
     Err(NoMatch::Missing)
 }
 
-/// Every place where `old` stands. A second place that overlaps the first counts too: it makes the edit ambiguous.
+/// Returns every occurrence of `old`. A second one that overlaps the first counts too: it makes the edit ambiguous.
 fn find_all(text: &str, old: &str) -> Vec<Range<usize>> {
     let finder = memmem::Finder::new(old.as_bytes());
     let mut found: Vec<Range<usize>> =
@@ -130,7 +131,7 @@ fn select_matches(
     Ok(EditMatch { splices, how })
 }
 
-/// A deletion of whole lines takes their last line end along, so that no empty line stays behind.
+/// Extends a deletion of whole lines by the last line end, so that no empty line remains.
 fn with_line_end(text: &str, range: Range<usize>) -> Range<usize> {
     let bytes = text.as_bytes();
     let starts_line = range.start == 0 || bytes[range.start - 1] == b'\n';
@@ -139,7 +140,7 @@ fn with_line_end(text: &str, range: Range<usize>) -> Range<usize> {
     if starts_line && ends_line && is_open { range.start..range.end + 1 } else { range }
 }
 
-/// Both strings without the numbers of a read, if every line of `old` has one and they count up.
+/// Returns both strings without line numbers of a read, if every line of `old` has one and they count up.
 fn without_line_numbers(old: &str, new: &str) -> Option<(String, String)> {
     let numbered: Vec<(u64, &str)> = old.lines().map(split_number).collect::<Option<_>>()?;
     let counts_up = numbered.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1);
@@ -162,7 +163,7 @@ fn split_number(line: &str) -> Option<(u64, &str)> {
     Some((number.trim_start().parse().ok()?, rest))
 }
 
-/// The number of the line that an offset is on.
+/// Returns the line number of an offset.
 pub(super) fn line_of(text: &str, offset: usize) -> usize {
     memchr::memchr_iter(b'\n', &text.as_bytes()[..offset]).count() + 1
 }

@@ -34,7 +34,7 @@ pub(crate) struct TextReplacement {
     pub(crate) replace_all: bool,
 }
 
-/// What one replacement did.
+/// Outcome of one replacement.
 pub(crate) enum ReplacementOutcome {
     Created,
     Filled,
@@ -42,7 +42,7 @@ pub(crate) enum ReplacementOutcome {
 }
 
 impl ReplacementOutcome {
-    /// In a sentence of its own.
+    /// Formats the outcome as a sentence.
     pub(crate) fn report(&self, path: &str) -> String {
         match self {
             ReplacementOutcome::Created => format!("Created {path}."),
@@ -56,7 +56,7 @@ impl ReplacementOutcome {
         }
     }
 
-    /// In a list of several for the same file.
+    /// Formats the outcome as an item in a list of replacements of one file.
     pub(crate) fn item(&self) -> String {
         match self {
             ReplacementOutcome::Created => "created the file.".to_owned(),
@@ -77,27 +77,27 @@ impl ReplacementOutcome {
 
 /// A change that was made.
 pub(crate) struct CompletedEdit {
-    /// As spelled, for people and programs.
+    /// Path as given, for the user and programs.
     pub(crate) path: String,
     pub(crate) original: Option<String>,
     pub(crate) patch: Vec<DiffHunk>,
     /// One for each replacement.
     pub(crate) applied: Vec<ReplacementOutcome>,
-    /// What else is to be said about the file.
+    /// Further remarks about the file.
     pub(crate) remarks: Vec<&'static str>,
     known: EditedFileState,
 }
 
-/// What the conversation knows of the file now.
+/// New state of the file in the conversation.
 struct EditedFileState {
     target: PathBuf,
     stamp: FileStamp,
-    /// What the model knew before.
+    /// State known to the model before the edit.
     before: ReadState,
 }
 
 impl CompletedEdit {
-    /// What it tells the model with these words at the beginning.
+    /// Returns the text for the model, starting with `text`.
     pub(crate) fn report(&self, mut text: String, amended: bool) -> String {
         let amended = amended.then(|| diff::amended_notice(&self.patch));
         for remark in self.remarks.iter().copied().chain(amended.as_deref()) {
@@ -107,7 +107,7 @@ impl CompletedEdit {
         text
     }
 
-    /// Notes what the conversation knows of the file now.
+    /// Returns the update of the conversation's knowledge of the file.
     pub(crate) fn state_update(&self) -> impl FnOnce(&mut SessionState) + Send + 'static {
         let EditedFileState { target, stamp, before } = &self.known;
         let (target, stamp, before) = (target.clone(), *stamp, *before);
@@ -138,7 +138,7 @@ pub(crate) async fn apply_replacements(
         target,
         replacements: wanted,
     };
-    // The lock moves along: it is held until the file is done, even if nobody waits for the result any more.
+    // The lock moves into the task: it is held until the file is written, even if the caller stops waiting.
     let running = tokio::task::spawn_blocking(move || {
         let result = job.run();
         drop(held);
@@ -153,12 +153,12 @@ struct FileEditJob {
     services: Arc<SessionServices>,
     recorded: DurableBarrier,
     lenient: bool,
-    /// The model may look at the file whenever it wants to.
+    /// True if the model may read the file without a question.
     reads_unasked: bool,
     paths: PathContext,
-    /// As spelled, for people and programs.
+    /// Path as given, for the user and programs.
     path: PathBuf,
-    /// What the gate judged: the file that is written.
+    /// Path that the gate judged: the file that is written.
     target: PathBuf,
     replacements: Vec<TextReplacement>,
 }
@@ -232,7 +232,7 @@ impl FileEditJob {
         Ok(CompletedEdit { path, original, patch, applied, remarks, known })
     }
 
-    /// Applies what comes after the first replacement, one after the other.
+    /// Applies the replacements after the first, in order.
     fn apply(
         &self,
         rest: &[TextReplacement],
@@ -252,7 +252,7 @@ impl FileEditJob {
         Ok(raw)
     }
 
-    /// Says which of several replacements an error is about, and that none of them was made.
+    /// Adds to an error which of several replacements failed, and that none of them was made.
     fn error_for_replacement(&self, index: usize, mut error: ToolError) -> ToolError {
         if self.replacements.len() > 1 {
             let (number, all) = (index + 1, self.replacements.len());
@@ -261,7 +261,7 @@ impl FileEditJob {
         error
     }
 
-    /// What the model knows of the file, if that is enough to edit it.
+    /// Returns the read state of the file; an error if the model has not read enough of it to edit it.
     fn check_read_state(&self, hash: &ContentHash, text: &str) -> Result<ReadState, ToolError> {
         let path = self.path.display();
         let before = self.memory.read_state(hash, text);
@@ -281,7 +281,7 @@ impl FileEditJob {
         Ok(before)
     }
 
-    /// The text as on disk after one replacement.
+    /// Returns the text as on disk after one replacement.
     fn replaced(
         &self,
         file: &TextFile<'_>,
@@ -297,7 +297,7 @@ impl FileEditJob {
         Ok((file.spliced(&found.splices), applied))
     }
 
-    /// Fills a file that has nothing but blanks.
+    /// Fills a file that has nothing but whitespace.
     fn fill(&self, file: &TextFile<'_>, wanted: &TextReplacement) -> Result<TextSplice, ToolError> {
         if !file.text().trim().is_empty() {
             return Err(ToolError::input(format!(
@@ -355,7 +355,8 @@ impl FileEditJob {
     }
 }
 
-/// On a file with other content than the model saw, only an exact match at a single place is safe.
+/// Returns true for an exact match at a single place: nothing else is safe on a file that changed since the model read
+/// it.
 fn is_certain(found: &Result<EditMatch, NoMatch>) -> bool {
     found.as_ref().is_ok_and(|found| found.how == MatchKind::Exact && found.splices.len() == 1)
 }

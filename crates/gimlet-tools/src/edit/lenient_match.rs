@@ -1,7 +1,7 @@
-//! The lenient steps of the search, off unless asked for: whole lines that differ from what was asked for only in
-//! trailing blanks, or only in how far they are indented.
+//! The lenient steps of the search, off by default: whole lines that differ from the requested ones only in trailing
+//! whitespace, or only in indentation.
 //!
-//! A match always has as many lines as the text that was asked for, so it can never swallow more than that.
+//! A match always has as many lines as the requested text, so it can never replace more than that.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ pub(super) struct LenientMatch {
     pub(super) how: MatchKind,
 }
 
-/// The one block that matches `old` leniently; `None` when there is none or more than one.
+/// Returns the one block that matches `old` leniently; `None` when there is none or more than one.
 pub(super) fn find(text: &str, old: &str, new: &str) -> Option<LenientMatch> {
     let (old_body, ended) = match old.strip_suffix('\n') {
         Some(body) => (body, true),
@@ -40,7 +40,7 @@ pub(super) fn find(text: &str, old: &str, new: &str) -> Option<LenientMatch> {
     })
 }
 
-/// The index of the only window that fits: `Some(None)` for no window, `None` for more than one.
+/// Returns the index of the only window that fits: `Some(None)` for no window, `None` for more than one.
 fn find_only_window<'a, 'b: 'a>(
     windows: impl Iterator<Item = &'a [&'b str]>,
     fits: impl Fn(&[&str]) -> bool,
@@ -81,7 +81,7 @@ impl<'a> TextLines<'a> {
     }
 }
 
-/// How far a block is indented compared with what was asked for.
+/// Difference in indentation between a block and the requested text.
 #[derive(Debug, PartialEq, Eq)]
 enum IndentShift<'a> {
     In(&'a str),
@@ -113,7 +113,7 @@ impl<'a> IndentShift<'a> {
         shift
     }
 
-    /// `new` moved by the same shift; `None` when a line cannot be moved so far out.
+    /// Returns `new` with the shift applied; `None` when a line cannot be moved so far out.
     fn apply(&self, new: &str) -> Option<String> {
         let moved = |line: &str| match self {
             _ if line.trim().is_empty() => Some(line.to_owned()),

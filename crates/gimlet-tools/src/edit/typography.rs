@@ -1,5 +1,5 @@
-//! Typography folded away for searching: curly quotes, long dashes and odd spaces become their plain forms. What is
-//! written is never folded.
+//! Typography normalized for searching: curly quotes, long dashes and odd spaces become their plain forms. Written text
+//! is never normalized.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -47,7 +47,7 @@ impl TypographyFold<'_> {
         !self.shifts.is_empty()
     }
 
-    /// The range of the original that a range of the folded text came from.
+    /// Returns the original range of a range of the folded text.
     pub(super) fn original_range(&self, range: &Range<usize>) -> Range<usize> {
         self.offset(range.start)..self.offset(range.end)
     }

@@ -25,7 +25,7 @@ pub(super) fn split<'a>(pattern: &'a str, directory: &Path, cx: &PathContext) ->
 /// Braces within braces, at most. Every level is a level of recursion for what compiles the pattern.
 const MOST_NESTED_BRACES: usize = 32;
 
-/// Why a pattern cannot be searched for.
+/// Reason why a pattern cannot be searched for.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PatternError {
     #[error("braces are nested more than {MOST_NESTED_BRACES} deep")]
@@ -34,7 +34,7 @@ pub(super) enum PatternError {
     Glob(#[from] globset::Error),
 }
 
-/// What files must be named, relative to the directory that the search begins in.
+/// Pattern for file paths, relative to the directory that the search begins in.
 pub(super) struct FilePattern {
     text: String,
     matcher: GlobSet,
@@ -55,18 +55,18 @@ impl FilePattern {
         self.matcher.is_match(relative)
     }
 
-    /// Whether the pattern spells out a directory of this name.
+    /// Returns true if the pattern spells out a directory of this name.
     pub(super) fn names(&self, directory: &str) -> bool {
         self.text.split(['/', '{', '}', ',']).any(|part| part == directory)
     }
 
-    /// How many levels down a match can be, if there is a limit.
+    /// Returns the maximum depth of a match, if there is a limit.
     pub(super) fn depth(&self) -> Option<usize> {
         (!self.text.contains("**")).then(|| self.text.matches('/').count() + 1)
     }
 }
 
-/// How deep braces are nested at the deepest place. Escaped ones count too; so many of them are no file name.
+/// Returns the maximum nesting of braces. Escaped ones count too; so many of them are no file name.
 fn nested_braces(text: &str) -> usize {
     let mut depth = 0_usize;
     let mut deepest = 0;

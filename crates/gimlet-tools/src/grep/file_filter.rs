@@ -1,4 +1,4 @@
-//! Which files of a tree are searched: the `glob` and `type` parameters.
+//! Selection of the files to search: the `glob` and `type` parameters.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use gimlet_core::tool::{ToolError, nearest_name};
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{FileTypeDef, Types, TypesBuilder};
 
-/// Patterns that leave nothing out. As a filter they would only switch the ignore files off.
+/// Patterns that exclude nothing. As a filter they would only switch the ignore files off.
 const MATCH_EVERYTHING: [&str; 3] = ["*", "**", "**/*"];
 
 /// Compiles the `glob` parameter. Patterns are relative to `root`; one that repeats the searched path, given as
@@ -33,13 +33,13 @@ fn bad_glob(glob: &str, error: &ignore::Error) -> ToolError {
     ToolError::input(format!("The glob `{glob}` is not valid: {error}. {hint}"))
 }
 
-/// The rest of a glob that begins with a path.
+/// Returns the rest of a glob that begins with a path.
 fn strip_path<'a>(glob: &'a str, path: &Path) -> Option<&'a str> {
     let path = path.to_str().filter(|path| !path.is_empty())?;
     glob.strip_prefix(path)?.strip_prefix('/')
 }
 
-/// Splits at commas and blanks that stand outside braces.
+/// Splits at commas and whitespace outside braces.
 fn split_list(list: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0usize;
     let parts = list.split(move |char: char| {

@@ -1,7 +1,7 @@
-//! What is taken from one file: whether it matches, how often, or which lines.
+//! Results from one file: a match, a count, or lines.
 //!
-//! Lines are collected as `:12:text` for a match and `-12-text` for context, to be put behind the file's name; the
-//! empty line stands for the `--` between groups. When the file's room is used up lines are only counted.
+//! Lines are collected as `:12:text` for a match and `-12-text` for context, to be appended to the file's name; the
+//! empty line stands for the `--` between groups. When the file's limits are used up, lines are only counted.
 
 use std::fmt::Write as _;
 use std::io;
@@ -14,10 +14,10 @@ use super::OutputMode;
 
 /// Longer lines are clipped around the match.
 const MOST_CHARS: usize = 500;
-/// How much of a clipped line comes before the match.
+/// Characters shown before the match in a clipped line.
 const CHARS_BEFORE: usize = 150;
 
-/// What to take from a file.
+/// Options for collecting from a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SinkOptions {
     pub(super) mode: OutputMode,
@@ -25,12 +25,12 @@ pub(super) struct SinkOptions {
     pub(super) numbers: bool,
     /// Only the matched parts, one to a line.
     pub(super) only_matching: bool,
-    /// How many lines and bytes of one file are collected; the rest is counted.
+    /// Maximum lines and bytes collected from one file; the rest is counted.
     pub(super) most_lines: usize,
     pub(super) most_bytes: usize,
 }
 
-/// What was taken.
+/// Results from one file.
 #[derive(Debug, Default)]
 pub(super) struct FileHits {
     /// Matching lines, or matches in multiline mode. One is enough to end the search for files.
@@ -38,7 +38,7 @@ pub(super) struct FileHits {
     /// Lines to show, collected or not.
     pub(super) lines: usize,
     pub(super) text: String,
-    /// Where a NUL byte was, if the file has one.
+    /// Offset of the first NUL byte, if the file has one.
     pub(super) binary_at: Option<u64>,
 }
 
@@ -214,14 +214,14 @@ fn is_char_start(byte: u8) -> bool {
     byte & 0xC0 != 0x80
 }
 
-/// The offset `count` characters after `from`. Never more than four bytes for each, whatever the bytes are.
+/// Returns the offset `count` characters after `from`: at most four bytes for each, even in invalid UTF-8.
 fn skip_chars(line: &[u8], from: usize, count: usize) -> usize {
     let window = &line[from..line.len().min(from + count * 4)];
     let starts = window.iter().enumerate().filter(|(_, byte)| is_char_start(**byte));
     starts.map(|(index, _)| from + index).nth(count).unwrap_or(from + window.len())
 }
 
-/// The offset `count` characters before `from`.
+/// Returns the offset `count` characters before `from`.
 fn back_chars(line: &[u8], from: usize, count: usize) -> usize {
     let least = from.saturating_sub(count * 4);
     let starts = (least..from).rev().filter(|index| is_char_start(line[*index]));

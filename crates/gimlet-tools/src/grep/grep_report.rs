@@ -1,4 +1,4 @@
-//! From findings to a page of entries, with words on what the page is a part of.
+//! Converts findings to a page of entries, with a summary of the total.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::search::{GrepFindings, GrepSortKey};
 use super::{GrepOutput, OutputMode};
 use crate::walk::{SearchBase, SortedPage};
 
-/// Which entries are shown.
+/// Range of entries that are shown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageRange {
     pub(super) offset: usize,
@@ -17,17 +17,17 @@ pub(super) struct PageRange {
 }
 
 impl PageRange {
-    /// One past the last entry that can be shown.
+    /// Returns one past the last entry that can be shown.
     pub(super) fn end(self) -> usize {
         self.limit.map_or(usize::MAX, |limit| self.offset.saturating_add(limit))
     }
 }
 
-/// What a report is about.
+/// Data of a report.
 pub(super) struct GrepReport<'a> {
     pub(super) mode: OutputMode,
     pub(super) paging: PageRange,
-    /// How many lines separate the groups of two files.
+    /// Number of lines between the groups of two files.
     pub(super) separators: usize,
     pub(super) pattern: &'a str,
     pub(super) base: &'a SearchBase,
@@ -76,7 +76,7 @@ impl GrepReport<'_> {
         output
     }
 
-    /// The entries of the page.
+    /// Returns the entries of the page.
     fn entries(&self, page: SortedPage<GrepSortKey, FileHits>) -> Vec<String> {
         let files = page.into_kept().map(|((_, path), hits)| (path, hits));
         let PageRange { offset, limit } = self.paging;
@@ -114,7 +114,7 @@ impl GrepReport<'_> {
         lines
     }
 
-    /// What the page is a part of, when it is not all there is.
+    /// Returns a summary of the total when the page does not show everything.
     fn summary(&self, shown: usize, total: usize, files: usize, matches: u64) -> Option<String> {
         let unit = match self.mode {
             OutputMode::Content => "line",
@@ -157,7 +157,7 @@ fn count_with_unit(count: usize, unit: &str) -> String {
     format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
 }
 
-/// What the model reads.
+/// Formats the output for the model.
 pub(super) fn format_for_model(output: &GrepOutput) -> String {
     let mut text = match &output.content {
         Some(content) => content.clone(),

@@ -1,13 +1,14 @@
-//! From the pattern of a call to something that can be searched with.
+//! Compiles the pattern of a call.
 //!
 //! The Rust engine is tried first: it is the fast one and its time is linear. A pattern that it refuses because of
-//! look-around or backreferences is given to PCRE2 instead; every other refusal is an error with the engine's words.
+//! look-around or backreferences is compiled by PCRE2 instead; every other refusal is an error with the engine's
+//! message.
 
 use gimlet_core::tool::ToolError;
 use grep_matcher::LineTerminator;
 use grep_regex::ErrorKind;
 
-/// How a pattern is to be read.
+/// Options for parsing a pattern.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PatternOptions {
     pub(super) ignore_case: bool,
@@ -23,8 +24,8 @@ pub(super) enum RegexEngine {
 
 impl RegexEngine {
     pub(super) fn new(pattern: &str, options: PatternOptions) -> Result<Self, ToolError> {
-        // In CRLF mode `$` matches before `\r\n`, which is what everybody means by it. The price is that no `\r` can
-        // be part of a match, so a pattern that asks for one is compiled without the mode.
+        // In CRLF mode `$` matches before `\r\n`, as users expect. The price is that no `\r` can be part of a match, so
+        // a pattern that asks for one is compiled without the mode.
         let rust = match rust_matcher(pattern, options, LineTerminator::crlf()) {
             Err(error) if is_refusal_of(&error, "\r") => rust_matcher(pattern, options, LineTerminator::byte(b'\n'))
                 .map(|matcher| (matcher, LineTerminator::byte(b'\n'))),
@@ -71,7 +72,8 @@ fn is_refusal_of(error: &grep_regex::Error, literal: &str) -> bool {
     matches!(error.kind(), ErrorKind::NotAllowed(refused) if refused == literal)
 }
 
-/// The engine gives its reason only in words; these two have been its words for as long as it exists.
+/// Returns true if the pattern needs PCRE2. The engine reports the reason only as text; these two messages have never
+/// changed.
 fn needs_pcre2(error: &grep_regex::Error) -> bool {
     match error.kind() {
         ErrorKind::Regex(words) => words.contains("look-around") || words.contains("backreferences are not supported"),

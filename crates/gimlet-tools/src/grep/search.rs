@@ -30,7 +30,7 @@ const MOST_FILE_MEMORY: usize = 32 * 1024 * 1024;
 /// Most text that one call collects.
 pub(super) const MOST_TEXT: usize = 2 * 1024 * 1024;
 
-/// What to search and how.
+/// Search parameters.
 pub(super) struct GrepRequest {
     pub(super) base: SearchBase,
     pub(super) engine: RegexEngine,
@@ -43,16 +43,16 @@ pub(super) struct GrepRequest {
 }
 
 impl GrepRequest {
-    /// How many lines separate the groups of two files.
+    /// Returns the number of lines between the groups of two files.
     pub(super) fn separators(&self) -> usize {
         usize::from(self.before + self.after > 0)
     }
 }
 
-/// Files with matches come newest first, everything else by path (the time is then the same for all).
+/// Sort key: files with matches come newest first, everything else by path (with equal times).
 pub(super) type GrepSortKey = (Reverse<SystemTime>, PathBuf);
 
-/// What a search has found.
+/// Results of a search.
 pub(super) struct GrepFindings {
     pub(super) page: SortedPage<GrepSortKey, FileHits>,
     /// All matches of all files.
@@ -115,7 +115,7 @@ fn search_tree<'s, M: Matcher + Send + 's>(shared: &'s SharedSearch<'s>, new_wor
     });
 }
 
-/// What the threads of one search share.
+/// State shared by the threads of one search.
 struct SharedSearch<'s> {
     request: &'s GrepRequest,
     stop: &'s StopFlag,
@@ -152,7 +152,7 @@ fn sort_key(modified: Option<SystemTime>, relative: PathBuf) -> GrepSortKey {
     (Reverse(modified.unwrap_or(SystemTime::UNIX_EPOCH)), relative)
 }
 
-/// One thread's tools, used for one file after the other.
+/// State of one thread, reused for all its files.
 struct SearchWorker<'s, M> {
     shared: &'s SharedSearch<'s>,
     matcher: M,
@@ -175,7 +175,7 @@ impl<'s, M: Matcher> SearchWorker<'s, M> {
         Self { shared, matcher, searcher, buffer: vec![0; READ_AT_ONCE] }
     }
 
-    /// Searches a file that the walk came upon. Binary files are searched up to the first NUL byte.
+    /// Searches a file found by the walk. Binary files are searched up to the first NUL byte.
     fn search_found(&mut self, path: &Path) {
         if let Err(error) = self.try_search_found(path)
             && !self.shared.stop.is_raised()
@@ -205,7 +205,7 @@ impl<'s, M: Matcher> SearchWorker<'s, M> {
         Ok(())
     }
 
-    /// Searches the file that the call names, all of it. Says where a NUL byte was.
+    /// Searches the whole file that the call names. Returns the offset of a NUL byte, if there is one.
     fn search_named(&mut self, path: &Path) -> io::Result<Option<u64>> {
         self.searcher.set_binary_detection(BinaryDetection::convert(0));
         let file = open_for_reading(path)?;
@@ -221,7 +221,7 @@ impl<'s, M: Matcher> SearchWorker<'s, M> {
     }
 }
 
-/// Reads until the buffer is full or the file ends; says how much was read.
+/// Reads until the buffer is full or the file ends; returns the number of bytes read.
 fn fill_buffer(buffer: &mut [u8], mut file: &File) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -235,7 +235,7 @@ fn fill_buffer(buffer: &mut [u8], mut file: &File) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// The part of a file before its first NUL byte. UTF-16 is full of them and is decoded by the searcher instead.
+/// Returns the part of a file before its first NUL byte. UTF-16 is full of them and is decoded by the searcher instead.
 fn up_to_nul(text: &[u8]) -> &[u8] {
     if text.starts_with(b"\xFF\xFE") || text.starts_with(b"\xFE\xFF") {
         return text;
@@ -243,7 +243,7 @@ fn up_to_nul(text: &[u8]) -> &[u8] {
     &text[..memchr::memchr(0, text).unwrap_or(text.len())]
 }
 
-/// A file that ends with an error once the search is to stop, so that a huge file does not hold up an interrupt.
+/// A file whose reads fail once the search is stopped, so that a huge file does not hold up an interrupt.
 struct InterruptibleFile<'a> {
     file: &'a File,
     stop: &'a StopFlag,

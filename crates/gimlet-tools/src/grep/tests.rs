@@ -380,7 +380,7 @@ fn endless(tree: &SearchTree) -> PathBuf {
     path.canonicalize().unwrap()
 }
 
-/// Whether this process has the file open.
+/// Returns true if this process has the file open.
 fn holds_open(file: &Path) -> bool {
     let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
     open.filter_map(|entry| std::fs::read_link(entry.path()).ok()).any(|target| target == file)

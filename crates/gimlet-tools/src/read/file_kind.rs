@@ -1,14 +1,14 @@
-//! What a file is, by its first bytes; its name only helps where bytes cannot tell.
+//! Kind of a file, by its first bytes; the name is used only where bytes are ambiguous.
 
 use std::path::Path;
 
 use crate::text_file::TextEncoding;
 use crate::text_file::file_path::is_notebook;
 
-/// How many bytes are looked at.
+/// Number of bytes inspected.
 pub(super) const HEAD: usize = 8 * 1024;
 
-/// What the first bytes say.
+/// Kind detected from the first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileKind {
     Text(TextEncoding),
@@ -44,12 +44,12 @@ const BINARY_NAMES: &[&str] = &[
     "tar", "tgz", "ttf", "war", "wasm", "wav", "woff", "woff2", "xls", "xlsx", "xz", "zip", "zst",
 ];
 
-/// Whether a name promises something that is never text.
+/// Returns true if the file extension belongs to a format that is never text.
 pub(super) fn has_binary_name(path: &Path) -> bool {
     extension(path).is_some_and(|extension| BINARY_NAMES.contains(&extension.as_str()))
 }
 
-/// Whether a name promises JSON, whose tokens are short.
+/// Returns true if the file extension is a JSON one; JSON tokens are short.
 pub(super) fn has_json_name(path: &Path) -> bool {
     extension(path).is_some_and(|extension| matches!(extension.as_str(), "json" | "jsonl" | "ndjson" | "geojson"))
 }

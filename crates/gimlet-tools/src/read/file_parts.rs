@@ -10,7 +10,7 @@ use super::line_splitter::{DecodedLine, LineSink, LineSplitter};
 use super::read_page::{PAGE_LINES, TokenBudget};
 use crate::text_file::TextEncoding;
 
-/// Larger files are not copied: nobody reads hundreds of parts, and the disk is the person's.
+/// Maximum size of a file that is copied into parts: hundreds of parts are useless and take the user's disk space.
 pub(super) const MOST_BYTES: u64 = 8 << 20;
 
 /// The parts of one file.
@@ -58,7 +58,7 @@ pub(super) fn write_parts(
     }
 }
 
-/// A folder that did not exist before, so that nothing stored earlier is overwritten.
+/// Creates a new folder, so that nothing stored earlier is overwritten.
 fn new_folder(results: &Path, call: &str) -> io::Result<PathBuf> {
     let safe: String = call.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).collect();
     let mut builder = DirBuilder::new();

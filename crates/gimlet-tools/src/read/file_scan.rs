@@ -17,7 +17,7 @@ const CHUNK: usize = 64 * 1024;
 /// A complete page of a larger file is given without counting the rest of its lines.
 const COUNTED: u64 = 256 << 20;
 
-/// What one pass found.
+/// Result of one pass.
 pub(super) struct FileScan {
     pub(super) page: ReadPage,
     pub(super) encoding: TextEncoding,
@@ -25,7 +25,7 @@ pub(super) struct FileScan {
     pub(super) hash: Option<ContentHash>,
 }
 
-/// Why there is no page.
+/// Reason why there is no page.
 #[derive(Debug)]
 pub(super) enum ScanError {
     NotText(FileKind),

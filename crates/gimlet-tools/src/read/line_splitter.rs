@@ -1,10 +1,10 @@
-//! Bytes in, lines out: decoding and splitting in constant memory, whatever the file's size or line length.
+//! Decodes bytes and splits them into lines in constant memory, for any file size or line length.
 
 use crate::text_file::TextEncoding;
 
 /// Takes the lines of a file one by one.
 pub(super) trait LineSink {
-    /// Whether the bytes of the coming line matter; when not, only its end is looked for.
+    /// Returns true if the bytes of the next line are needed; otherwise only its end is searched for.
     fn wants_next(&self) -> bool;
 
     fn push_line(&mut self, line: DecodedLine<'_>);
@@ -16,7 +16,7 @@ pub(super) struct DecodedLine<'a> {
     pub(super) bytes: &'a [u8],
     /// Characters beyond those in `bytes`.
     pub(super) dropped_chars: usize,
-    /// Whether a line end followed (only the last line may have none).
+    /// True if a line end followed (only the last line may have none).
     pub(super) ended: bool,
 }
 
@@ -58,7 +58,7 @@ impl LineSplitter {
         self.decoded = decoded;
     }
 
-    /// Gives out the last line when the file does not end with a line end.
+    /// Emits the last line when the file does not end with a line end.
     pub(super) fn finish(mut self, sink: &mut impl LineSink) {
         if let Some(decoder) = &mut self.decoder {
             let mut rest = Vec::new();
@@ -117,7 +117,7 @@ pub(super) fn count_chars(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| !is_continuation(**byte)).count()
 }
 
-/// UTF-16 to UTF-8 across chunk borders; what is broken becomes a replacement character.
+/// Converter from UTF-16 to UTF-8 across chunk borders; invalid units become a replacement character.
 struct Utf16Decoder {
     encoding: TextEncoding,
     half: Option<u8>,

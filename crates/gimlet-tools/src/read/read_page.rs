@@ -11,7 +11,7 @@ pub(super) const LINE_KEEP: usize = MOST_LINE_CHARS * 4;
 /// Lines of a page when the budget forces pages.
 pub(super) const PAGE_LINES: u64 = 2_000;
 
-/// What a read asks for.
+/// Lines requested by a read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LineSelection {
     /// First line, from 1.
@@ -35,8 +35,8 @@ impl TokenBudget {
         Self { quarters: tokens.saturating_mul(4), weight: if is_json { 2 } else { 1 } }
     }
 
-    /// What `text` costs with its line number: a quarter token a byte, twice that for JSON and for the scripts of East
-    /// Asia, whose characters are about a token each.
+    /// Returns the token cost of `text` with its line number: a quarter token a byte, twice that for JSON and for East
+    /// Asian scripts, whose characters are about a token each.
     pub(super) fn cost(&self, number: u64, text: &str) -> u64 {
         let wide = text.bytes().filter(|byte| (0xE3..=0xED).contains(byte)).count() as u64 * 3;
         let prefix = u64::from(number.checked_ilog10().unwrap_or(0)) + 3;
@@ -89,7 +89,7 @@ impl ReadPage {
         }
     }
 
-    /// Whether no further line can enter the page.
+    /// Returns true if no further line can enter the page.
     pub(super) fn is_complete(&self) -> bool {
         self.over_budget || self.selection.limit.is_some_and(|limit| self.shown >= limit)
     }
@@ -107,7 +107,7 @@ impl ReadPage {
         }
     }
 
-    /// The number of the last line shown (one less than the first when there is none).
+    /// Returns the number of the last line shown (one less than the first when there is none).
     pub(super) fn last_shown(&self) -> u64 {
         self.selection.first + self.shown - 1
     }
@@ -143,7 +143,7 @@ impl LineSink for ReadPage {
     }
 }
 
-/// A line as it is shown: broken bytes replaced, a long line cut with its true length told.
+/// Returns a line for display: invalid bytes replaced, a long line cut with its full length noted.
 fn displayed<'a>(line: &DecodedLine<'a>, is_lossy: &mut bool, cut_lines: &mut u64) -> Cow<'a, str> {
     let bytes = if line.dropped_chars > 0 { whole_chars(line.bytes) } else { line.bytes };
     let text = String::from_utf8_lossy(bytes);
@@ -160,7 +160,7 @@ fn displayed<'a>(line: &DecodedLine<'a>, is_lossy: &mut bool, cut_lines: &mut u6
     Cow::Owned(format!("{} [line cut: {MOST_LINE_CHARS} of {length} characters]", &text[..end]))
 }
 
-/// Without the start of a character at the very end.
+/// Returns the bytes without an incomplete character at the end.
 fn whole_chars(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],

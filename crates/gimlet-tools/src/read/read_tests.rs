@@ -1,4 +1,4 @@
-//! Reading real files, whole and in part, and everything that only looks like a file.
+//! Tests of reading real files, whole and in part, and special files.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The `file_path` that a model wrote: what is refused by its spelling alone, and what to say when nothing is there.
+//! The `file_path` parameter: checks of its spelling, and messages for missing files.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::special_files::{is_special, special_text};
 pub(crate) const NO_PATH: u32 = 1;
 pub(crate) const SPECIAL_PATH: u32 = 2;
 
-/// How many entries of a folder are compared with a missing name.
+/// Maximum entries of a folder that are compared with a missing name.
 const MOST_ENTRIES: usize = 5_000;
 const MOST_SUGGESTIONS: usize = 3;
 
@@ -25,17 +25,17 @@ pub(crate) fn check(file_path: &str, cx: &PathContext) -> Result<(), InputProble
     }
 }
 
-/// Models that mean "none" sometimes write a word for it.
+/// Returns true for words that models write for "none".
 fn is_no_path(text: &str) -> bool {
     matches!(text.trim(), "" | "undefined" | "null") || text.contains('\0')
 }
 
-/// Whether a file is a notebook by its name.
+/// Returns true if a file is a notebook by its name.
 pub(crate) fn is_notebook(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb"))
 }
 
-/// Writes the expanded path into an input. What is no path stays as it is, to be refused as it was written.
+/// Writes the expanded path into an input. An invalid path is left unchanged, to be refused as it was written.
 pub(crate) fn expand(file_path: &mut String, cx: &PathContext) {
     if is_no_path(file_path) {
         return;
@@ -43,7 +43,7 @@ pub(crate) fn expand(file_path: &mut String, cx: &PathContext) {
     *file_path = cx.expand_path(Path::new(file_path.as_str())).display().to_string();
 }
 
-/// What to say when there is no file at `path`: where we are, and names that are close.
+/// Returns the message for a missing file: the current directory, and similar names.
 pub(crate) fn missing_text(path: &Path, cx: &PathContext) -> String {
     let mut text = format!("{} does not exist. The working directory is {}.", path.display(), cx.cwd.display());
     let similar = similar_paths(path, cx);
@@ -69,7 +69,7 @@ fn similar_paths(path: &Path, cx: &PathContext) -> Vec<PathBuf> {
     similar_names(name, &names).into_iter().map(|name| parent.join(name)).collect()
 }
 
-/// The names closest to `wanted`: other case, other ending, slips, then names that contain it.
+/// Returns the names closest to `wanted`: other case, other ending, typos, then names that contain it.
 fn similar_names<'a>(wanted: &str, names: &'a [String]) -> Vec<&'a str> {
     let lower = wanted.to_lowercase();
     let stem = lower.split('.').next().unwrap_or(&lower);

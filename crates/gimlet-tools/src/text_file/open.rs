@@ -1,5 +1,5 @@
-//! Opening a file that may turn out to be anything: never blocks, never follows a link that appeared after the gate
-//! looked, and hands out regular files only.
+//! Opening a file of unknown kind: never blocks, never follows a symlink that appeared after the gate's check, and
+//! returns regular files only.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -19,7 +19,7 @@ const OWNER_WRITES: u32 = 0o200;
 /// The largest file that is loaded whole for a change.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Why a file could not be opened. The texts are read by the model.
+/// Reason why a file could not be opened. The model reads the texts.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
     #[error("{0} does not exist")]
@@ -38,7 +38,7 @@ pub(crate) enum OpenError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// A path as one word of a shell command.
+/// Returns a path quoted as one word of a shell command.
 fn quoted(path: &Path) -> String {
     gimlet_proto::quote_shell_word(&path.display().to_string()).into_owned()
 }
@@ -59,15 +59,15 @@ impl OpenError {
     }
 }
 
-/// Opens the regular file at a link-free path for reading.
+/// Opens the regular file at a symlink-free path for reading.
 pub(crate) fn open_regular(path: &Path) -> Result<(File, Metadata), OpenError> {
     let place = FileLocation::for_path(path).map_err(|source| OpenError::new(path, source))?;
     open_regular_at(&place, path)
 }
 
-/// Opens the regular file at a place; `path` is only for words.
+/// Opens the regular file at a location; `path` is only for messages.
 pub(crate) fn open_regular_at(place: &FileLocation, path: &Path) -> Result<(File, Metadata), OpenError> {
-    // Looking first keeps devices from being opened at all; looking again at the open file closes the gap between.
+    // Checking first keeps devices from being opened at all; checking the open file again closes the race.
     let problem = |source| OpenError::new(path, source);
     let seen = rustix::fs::statat(&place.folder, &place.name, AtFlags::SYMLINK_NOFOLLOW).map_err(problem)?;
     check_type(path, FileType::from_raw_mode(seen.st_mode))?;
@@ -107,7 +107,7 @@ pub(crate) fn load(path: &Path) -> Result<LoadedFile, OpenError> {
         return Err(too_large(metadata.len()));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
-    // The file may grow while it is read; the limit holds all the same.
+    // The file may grow while it is read; the limit still applies.
     let read = file.take(MOST_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
     if bytes.len() as u64 > MOST_BYTES {

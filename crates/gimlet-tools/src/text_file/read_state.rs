@@ -1,4 +1,4 @@
-//! What the conversation may do with a file, judged by what it has seen of it.
+//! Rules for changing a file, judged by what the conversation has read of it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::resumed_reads::ResumedReads;
 use super::{count_lines, file_path};
 use crate::read::Read;
 
-/// How far the model knows a file's present content.
+/// Extent of the model's knowledge of a file's present content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadState {
     /// Never seen.
@@ -30,7 +30,7 @@ pub(crate) enum ReadState {
 /// parts of it were seen. Enough to edit by; no read has this key, so none is answered with "unchanged" because of it.
 pub(crate) const GLIMPSE: ViewKey = ViewKey { offset: Some(0), limit: Some(0) };
 
-/// What the conversation knows of one file, from this run and from those before.
+/// Knowledge of one file, from this run and from earlier ones.
 pub(crate) struct FileKnowledge {
     known: Option<FileState>,
     recalled: Arc<ResumedReads>,
@@ -51,7 +51,7 @@ impl FileKnowledge {
         }
     }
 
-    /// Whether the file may change although the conversation has never seen it.
+    /// Returns true if the file may change although the conversation has never read it.
     pub(crate) fn is_trusted(&self) -> bool {
         self.trusted
     }
@@ -88,7 +88,7 @@ fn read_state_in_this_run(known: Option<&FileState>, hash: &[u8; 32], total_line
     if known.whole || covers(spans.collect(), total_lines) { ReadState::Whole } else { ReadState::Parts }
 }
 
-/// Whether spans (the first line, and the first one behind) together show every line.
+/// Returns true if spans (first line, and the line after the last) together cover every line.
 pub(super) fn covers(mut spans: Vec<(u64, u64)>, total_lines: u64) -> bool {
     spans.sort_unstable();
     let mut next = 1;

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What a file's calls in this order make of its present lines.
+/// Returns the read state for the present lines after a file's calls in this order.
 fn read_state_after(outputs: &[Value], now: &[&str]) -> ReadState {
     let mut knowledge = ReplayedContent::default();
     for output in outputs {

@@ -22,7 +22,7 @@ use super::open::{LoadedFile, open_regular_at};
 /// File times move in ticks; a file that is younger than this may have changed without its time showing it.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// Why a file was not replaced. The texts are read by the model.
+/// Reason why a file was not replaced. The model reads the texts.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReplaceError {
     #[error("{0} changed while it was being written, so nothing was written. Read it again.")]
@@ -54,7 +54,7 @@ pub(crate) fn create(path: &Path, bytes: &[u8], recorded: &DurableBarrier) -> Re
     let parent = path.parent().unwrap_or(path);
     let made = std::fs::create_dir_all(parent).and_then(|()| Ok(FileLocation::for_path(path)?));
     let place = made.map_err(|source| ReplaceError::Parent { path: parent.to_owned(), source })?;
-    // The final mode from the start: the person's umask decides, and the kernel knows it.
+    // Sets the final mode from the start: the kernel applies the user's umask.
     let mut temporary = TemporaryFile::create(&place.folder, 0o666).map_err(failed)?;
     let metadata = temporary.fill(bytes).map_err(failed)?;
     match temporary.rename(&place, RenameFlags::NOREPLACE) {
@@ -74,8 +74,8 @@ pub(crate) fn create(path: &Path, bytes: &[u8], recorded: &DurableBarrier) -> Re
     Ok(metadata)
 }
 
-/// Replaces the content of the file that was loaded as `old`, if it still is what was loaded. Until it is recorded that
-/// somebody wants that, there is only a temporary file.
+/// Replaces the content of the file that was loaded as `old`, if it is unchanged. Only a temporary file exists until
+/// the intent to write is recorded.
 pub(crate) fn replace(
     path: &Path,
     old: &LoadedFile,
@@ -124,7 +124,7 @@ impl ReplaceTarget<'_> {
         self.old.metadata.mode() & 0o222 != 0 && may.is_ok()
     }
 
-    /// The rename way; `None` when this place does not allow it.
+    /// Replaces the file by a rename; returns `None` when the folder does not allow it.
     fn replace_by_rename(&self, new: &[u8]) -> Result<Option<Metadata>, ReplaceError> {
         let mut temporary = match TemporaryFile::create(&self.place.folder, 0o600) {
             Ok(temporary) => temporary,
@@ -174,7 +174,7 @@ impl ReplaceTarget<'_> {
         }
     }
 
-    /// Whether the file still holds what was loaded.
+    /// Returns true if the file still holds what was loaded.
     fn is_unchanged(&self) -> bool {
         let Ok((_, now)) = open_regular_at(&self.place, self.path) else { return false };
         let identity = |m: &Metadata| (m.dev(), m.ino(), m.len(), m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec());
@@ -185,7 +185,7 @@ impl ReplaceTarget<'_> {
     }
 }
 
-/// Whether a file holds exactly these bytes. Reads piece by piece: nothing of its size is kept.
+/// Returns true if a file holds exactly these bytes. Reads in chunks, in constant memory.
 fn has_content(mut file: File, mut expected: &[u8]) -> bool {
     let mut piece = vec![0; 64 * 1024];
     loop {
@@ -206,7 +206,7 @@ fn forbids_renaming(error: &io::Error) -> bool {
     codes.iter().any(|code| error.raw_os_error() == Some(code.raw_os_error()))
 }
 
-/// Makes `bytes` the whole content and reads it back: network drives have been known to say yes and not do it.
+/// Overwrites the whole content and reads it back: some network drives report success without writing.
 fn overwrite(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     file.rewind()?;
     file.write_all(bytes)?;
@@ -218,13 +218,13 @@ fn overwrite(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     if written == bytes { Ok(()) } else { Err(io::Error::other("the file does not hold what was written to it")) }
 }
 
-/// Whether a file time is old enough to be trusted.
+/// Returns true if a file time is old enough to be trusted.
 pub(crate) fn is_old_enough(modified: SystemTime) -> bool {
     SystemTime::now().duration_since(modified).is_ok_and(|age| age >= SETTLED)
 }
 
-/// Makes a rename durable. The content is safe already, so a file system that cannot do this is no failure, and nobody
-/// waits for it: until it is done, a power cut leaves what was there before, whole.
+/// Makes a rename durable in the background. The content is safe already, so a file system that cannot do this is no
+/// error: until it is done, a power cut leaves the old file intact.
 fn sync_folder(folder: OwnedFd) {
     let sync = move || {
         // The handle may only serve for reaching files; syncing needs one that reads.
@@ -268,7 +268,7 @@ impl<'a> TemporaryFile<'a> {
         self.file.metadata()
     }
 
-    /// Takes over owner, extended attributes (access lists among them) and mode. `false` when the owner would change.
+    /// Copies owner, extended attributes (access lists among them) and mode. Returns false when the owner would change.
     fn copy_owner_and_mode(&self, model: &File, metadata: &Metadata) -> bool {
         let Ok(own) = self.file.metadata() else { return false };
         if (own.uid(), own.gid()) != (metadata.uid(), metadata.gid())
@@ -281,7 +281,7 @@ impl<'a> TemporaryFile<'a> {
         self.file.set_permissions(Permissions::from_mode(metadata.mode() & 0o777)).is_ok()
     }
 
-    /// Lets the file live on, or says that it has another name now; gives the name it was made with.
+    /// Keeps the file, or records that it was renamed; returns the name it was created with.
     fn persist(mut self) -> String {
         self.kept = true;
         std::mem::take(&mut self.name)
@@ -296,8 +296,8 @@ impl Drop for TemporaryFile<'_> {
     }
 }
 
-/// Copies what extended attributes can be copied; file systems without them and attributes that only the system may
-/// set are passed over.
+/// Copies extended attributes where possible; file systems without them and attributes that only the system may set are
+/// skipped.
 fn copy_attributes(model: &File, file: &File) {
     let mut names = vec![0u8; 4096];
     let length = match rustix::fs::flistxattr(model, &mut names[..]) {

@@ -1,4 +1,4 @@
-//! What a replaced file keeps, and that failure leaves nothing behind.
+//! Tests of the attributes that a replaced file keeps, and that a failure leaves nothing behind.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -98,7 +98,7 @@ fn a_file_in_a_read_only_folder_is_written_in_place() {
     let result = folder.replace(&path, &old, "new");
     fs::set_permissions(folder.path("in"), Permissions::from_mode(0o755)).unwrap();
     result.unwrap();
-    // Root may write everywhere; for everybody else the same file must have been kept.
+    // Root may write everywhere; for other users the file must have been kept.
     if !rustix::process::geteuid().is_root() {
         assert_eq!(path.metadata().unwrap().ino(), old.metadata.ino());
     }

@@ -1,8 +1,8 @@
-//! What a resumed conversation knew of a file, told by the calls of earlier runs.
+//! A resumed conversation's knowledge of a file, from the calls of earlier runs.
 //!
-//! The transcript says what the model was shown and what it wrote; whether that still stands is found by comparing it
-//! with the file's present lines. So a session of any program that keeps such transcripts can be gone on with, and
-//! nothing had to be recorded for it. Looked up for one file when that file is about to change, never before.
+//! The transcript records what the model was shown and what it wrote; comparing that with the file's present lines
+//! shows if it still holds. So a session of any program that keeps such transcripts can be resumed without further
+//! records. Evaluated for one file when that file is about to change, never before.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ use super::read_state::{ReadState, covers};
 /// Commands that print a file whole.
 const PRINTERS: [&str; 4] = ["cat ", "nl ", "bat ", "batcat "];
 
-/// Which past calls were about which file; made once in a session.
+/// Index of past calls by file; built once in a session.
 #[derive(Default)]
 pub(crate) struct ResumedReads(OnceLock<HashMap<PathBuf, Vec<String>>>);
 
 impl ResumedReads {
-    /// How far the model knows the present content of a file by what it saw of it and did to it in earlier runs.
+    /// Returns the extent of the model's knowledge of a file's present content, from its calls in earlier runs.
     pub(crate) fn read_state(&self, past: &PastCalls, paths: &PathContext, target: &Path, text: &str) -> ReadState {
         let calls = self.0.get_or_init(|| index(past, paths));
         let mut knowledge = ReplayedContent::default();
@@ -37,7 +37,7 @@ impl ResumedReads {
     }
 }
 
-/// The ids of the calls about each file, oldest first.
+/// Returns the ids of the calls about each file, oldest first.
 fn index(past: &PastCalls, paths: &PathContext) -> HashMap<PathBuf, Vec<String>> {
     let mut calls: Vec<(PathBuf, String)> =
         past.latest_first().filter_map(|call| Some((file_of(&call, paths)?, call.id.into_owned()))).collect();
@@ -53,7 +53,7 @@ fn index(past: &PastCalls, paths: &PathContext) -> HashMap<PathBuf, Vec<String>>
     index
 }
 
-/// The file that a call is about, by the names that tools have in transcripts.
+/// Returns the file that a call is about, by the tools' names in transcripts.
 fn file_of(call: &ToolUseParts<'_>, paths: &PathContext) -> Option<PathBuf> {
     #[derive(Deserialize)]
     struct PastCallInput {
@@ -76,7 +76,7 @@ fn file_of(call: &ToolUseParts<'_>, paths: &PathContext) -> Option<PathBuf> {
     }
 }
 
-/// What a call gave back, as far as it tells a file's content. Told apart by their members; the order matters.
+/// Output of a past call, as far as it shows a file's content. Distinguished by members; the order matters.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum PastOutput {
@@ -104,7 +104,7 @@ struct PastEdit {
     structured_patch: Vec<DiffHunk>,
 }
 
-/// What follows from a file's calls, one after the other.
+/// State derived from replaying a file's calls in order.
 #[derive(Debug, Default)]
 struct ReplayedContent {
     /// All lines, when they are known.
@@ -141,7 +141,7 @@ fn owned_lines(text: &str) -> Vec<String> {
 impl ReplayedContent {
     fn learn(&mut self, output: PastOutput) {
         match output {
-            // Only the first page of something larger: the model was told to read on.
+            // Only the first page of a larger file: the notice asked the model to read on.
             PastOutput::Page { file } if file.truncated_by_token_cap => self.has_first_page = true,
             PastOutput::Page { file } => self.learn_page(&file),
             PastOutput::Written { content } => self.learn_all(owned_lines(&content)),
@@ -207,13 +207,13 @@ impl ReplayedContent {
     }
 }
 
-/// The lines that a hunk leaves, and where.
+/// Returns the lines that a hunk leaves, and their position.
 fn lines_after_hunk(hunk: &DiffHunk) -> SeenLines {
     let left = hunk.lines.iter().filter(|line| line.starts_with([' ', '+'])).map(|line| line[1..].to_owned());
     SeenLines { first: hunk.new_start.saturating_sub(1), lines: left.collect() }
 }
 
-/// `lines` with the hunks applied; `None` when they do not fit.
+/// Returns `lines` with the hunks applied; `None` when they do not fit.
 fn patched(mut lines: Vec<String>, hunks: &[DiffHunk]) -> Option<Vec<String>> {
     for hunk in hunks.iter().rev() {
         let from = hunk.old_start.saturating_sub(1);
@@ -227,7 +227,7 @@ fn patched(mut lines: Vec<String>, hunks: &[DiffHunk]) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// The text of `cat -n` and `nl -ba`; `None` when a line has no number.
+/// Returns the text of `cat -n` and `nl -ba`; `None` when a line has no number.
 fn strip_line_numbers(printed: &str) -> Option<String> {
     let line = |line: &str| {
         let (number, rest) = line.split_once('\t')?;

@@ -1,4 +1,4 @@
-//! What an edit may and may not change, on real and on arbitrary bytes.
+//! Tests of what an edit may and may not change, on real and on arbitrary bytes.
 
 use proptest::prelude::*;
 

@@ -11,10 +11,10 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::open::open_regular;
 
-/// Between two looks at a lock that another process holds.
+/// Pause between two attempts at a lock that another process holds.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How often: a writer of ours holds it for milliseconds, and what others lock files for is none of our business. The
-/// check just before the rename protects the content in any case.
+/// Maximum attempts: a gimlet writer holds the lock for milliseconds, and other programs' locks are ignored. The check
+/// just before the rename protects the content in any case.
 const LOOKS: u32 = 200;
 
 /// Held while a file is read, changed and written.
@@ -24,7 +24,7 @@ pub(crate) struct WriteLock {
     _processes: Option<File>,
 }
 
-/// Waits until nobody else changes the file at this link-free path.
+/// Waits for the write lock of the file at this symlink-free path.
 pub(crate) async fn acquire(services: &SessionServices, path: &Path) -> WriteLock {
     let calls = services.path_lock(path).lock_owned().await;
     WriteLock { _calls: calls, _processes: lock_against_processes(path).await }

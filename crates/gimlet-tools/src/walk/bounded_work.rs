@@ -1,7 +1,7 @@
-//! Blocking work under a time limit and a cancellation token.
+//! Blocking work under a timeout and a cancellation token.
 //!
-//! The work is told to stop by a flag that it looks at between files and between reads. The caller never waits for it
-//! longer than a moment: a thread stuck in a dead network mount must not hold up an interrupt.
+//! The work is stopped by a flag that it checks between files and between reads. The caller waits for it only briefly
+//! after that: a thread stuck in a dead network mount must not hold up an interrupt.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-/// How long a stopped search gets to wind down.
+/// Time that a stopped search gets to finish.
 const GRACE: Duration = Duration::from_millis(50);
 
 /// A flag that asks work to end early.
@@ -35,7 +35,7 @@ impl Drop for RaiseOnDrop {
     }
 }
 
-/// How bounded work came to its end.
+/// Outcome of bounded work.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BoundedOutcome<T> {
     Finished(T),
@@ -64,7 +64,7 @@ pub(crate) async fn run_bounded<T: Send + 'static>(
         () = tokio::time::sleep(limit) => BoundedOutcome::TimedOut,
     };
     drop(raise);
-    // What the work still returns is not wanted; the moment only lets it write down what it has.
+    // The late result is dropped; the grace period only lets the work record what it has.
     let _late = tokio::time::timeout(GRACE, running).await;
     ending
 }

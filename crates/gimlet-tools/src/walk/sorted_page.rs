@@ -1,15 +1,15 @@
 //! The first part of a sorted list that arrives in any order.
 //!
-//! A parallel walk finds things in no particular order, and which of them belong on the page is only known at the end.
-//! A page keeps what can still belong on it and forgets the rest, so that memory is bounded by the page and not by the
-//! number of matches; everything is counted all the same.
+//! A parallel walk finds entries in no particular order, and which of them belong on the page is only known at the end.
+//! A page keeps the candidates and drops the rest, so that memory is bounded by the page and not by the number of
+//! matches; all entries are counted.
 
 use std::collections::BTreeMap;
 
-/// What is kept for one key.
+/// Value kept for one key.
 struct PageEntry<V> {
     value: V,
-    /// How many entries of the list this value stands for.
+    /// Number of list entries that this value represents.
     entries: usize,
     bytes: usize,
 }
@@ -39,7 +39,7 @@ impl<K: Ord, V> SortedPage<K, V> {
         }
     }
 
-    /// Whether a value under this key would be kept now.
+    /// Returns true if a value under this key would be kept now.
     pub(crate) fn admits(&self, key: &K) -> bool {
         let is_full = self.kept_entries >= self.wanted || self.kept_bytes >= self.most_bytes;
         !is_full || self.kept.last_key_value().is_some_and(|(last, _)| key < last)
@@ -66,17 +66,17 @@ impl<K: Ord, V> SortedPage<K, V> {
         }
     }
 
-    /// How many values were added.
+    /// Returns the number of values added.
     pub(crate) fn total_values(&self) -> usize {
         self.total_values
     }
 
-    /// How many entries all added values stand for.
+    /// Returns the number of entries that all added values represent.
     pub(crate) fn total_entries(&self) -> usize {
         self.total_entries
     }
 
-    /// What was kept, in order.
+    /// Returns the kept values, in order.
     pub(crate) fn into_kept(self) -> impl Iterator<Item = (K, V)> {
         self.kept.into_iter().map(|(key, kept)| (key, kept.value))
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 /// Comments are short; a longer line is prose or code.
 const MOST_WORDS: usize = 14;
 
-/// The first placeholder line of `new`, if `old` had content that `new` leaves out.
+/// Returns the first placeholder line of `new`, if `old` had content that `new` leaves out.
 pub(super) fn find_placeholder<'a>(old: &str, new: &'a str) -> Option<&'a str> {
     let placeholder = new.lines().map(str::trim).find(|line| is_placeholder(line))?;
     let in_old: HashSet<&str> = old.lines().map(str::trim).collect();

@@ -167,7 +167,7 @@ async fn under_perforce_a_file_that_is_not_opened_is_refused_with_the_command_th
     let mut bench = ToolBench::new();
     for (name, word) in [("a.txt", "a.txt"), ("it's here.txt", r"it'\''s here.txt'")] {
         let path = bench.file(name, "old\n");
-        // The group may write it; Perforce looks at the owner.
+        // The group may write it; Perforce checks the owner.
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o460)).unwrap();
         read(&mut bench, name).await;
         bench.env = Env::default().with("CLAUDE_CODE_PERFORCE_MODE", "1");

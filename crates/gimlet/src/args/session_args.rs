@@ -184,7 +184,7 @@ pub(crate) fn separate_search_words(args: &[String]) -> Vec<String> {
     let (mut kept, mut words) = (vec![sessions.clone(), search.clone()], Vec::new());
     let mut rest = rest.iter().cloned();
     while let Some(arg) = rest.next().filter(|arg| arg != "--") {
-        // Flags of one letter are left to those who know them.
+        // One-letter flags are left to the parser.
         if arg.len() > 2 && arg.starts_with('-') && !arg.starts_with("--") {
             words.push(arg);
             continue;

@@ -5,7 +5,7 @@ use gimlet_proto::Env;
 
 use super::CliArgs;
 
-/// What follows a flag.
+/// Number of values that follow a flag.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FlagArity {
     Nothing,
@@ -14,8 +14,8 @@ enum FlagArity {
     Optional,
 }
 
-/// Flags of the reference CLI whose features gimlet does not have yet. People get them refused by name; programs that
-/// drive a session pass whatever their own callers gave them, and go on without.
+/// Flags of the reference CLI whose features gimlet does not have yet. Users get an error that names the flag; for
+/// programs that drive a session, which pass on their own callers' flags, they are ignored.
 const NOT_YET: &[(&str, FlagArity)] = &[
     ("--plugin-dir", FlagArity::One),
     ("--plugin-dir-no-mcp", FlagArity::One),
@@ -76,7 +76,7 @@ const NEVER: &[(&str, FlagArity)] = &[
     ("--advisor", FlagArity::One),
 ];
 
-/// Flags that an empty value says nothing with. Programs pass on what they were given, also when that was nothing.
+/// Flags that have no effect with an empty value. Programs pass them on even when their own value is empty.
 const NOTHING_WHEN_EMPTY: &[&str] = &[
     "--model",
     "--fallback-model",
@@ -101,10 +101,10 @@ const NOTHING_WHEN_EMPTY: &[&str] = &[
     "--debug-file",
 ];
 
-/// Flags whose next argument is text of somebody's own, whatever it looks like.
+/// Flags whose next argument is free text, even if it has the form of a flag.
 const TEXTS: &[&str] = &["--system-prompt", "--append-system-prompt"];
 
-/// Flags that cannot be set aside: whoever gives one counts on rules that would not be there.
+/// Flags that cannot be ignored: their callers rely on rules that would be missing.
 const NEVER_WITHOUT: &[&str] = &["--project-config-root", "--managed-settings-in-initialize"];
 
 /// Commands of the reference CLI that gimlet does not have yet.
@@ -133,7 +133,7 @@ const COMMANDS_NOT_YET: &[&str] = &[
 /// Commands that belong to services of another vendor.
 const COMMANDS_NEVER: &[&str] = &["remote-control", "self-hosted-runner", "gateway", "ultrareview"];
 
-/// Says what is wrong with the arguments before they are parsed: flags and commands that are known by name only.
+/// Checks the arguments before they are parsed; returns an error message for flags and commands known by name only.
 pub(crate) fn refuse_unavailable(args: &[String]) -> Option<String> {
     // Commands have flags of their own, which the parser knows.
     if args.first().is_some_and(|first| CliArgs::command().get_subcommands().any(|known| known.get_name() == first)) {
@@ -173,12 +173,12 @@ pub(crate) fn flags_from_environment(env: &Env) -> Vec<(&'static str, &'static s
     BY_ENVIRONMENT.iter().filter(|(variable, _)| env.flag(variable)).copied().collect()
 }
 
-/// Whether a program drives the session.
+/// Returns true if a program drives the session.
 pub(crate) fn is_driven(args: &[String]) -> bool {
     flag_value(args, "--input-format") == Some("stream-json")
 }
 
-/// Whether a program reads the output, and if so whether it expects all messages as one list.
+/// Returns `Some` if a program reads the output, with true if it expects all messages as one list.
 pub(crate) fn program_expects_list(args: &[String]) -> Option<bool> {
     match flag_value(args, "--output-format")? {
         "stream-json" => Some(false),
@@ -218,7 +218,7 @@ pub(crate) fn remove_unavailable(args: Vec<String>) -> (Vec<String>, Vec<String>
         aside.push((*flag).to_owned());
         let has_value = match (glued, takes) {
             (Some(_), _) | (None, FlagArity::Nothing) => false,
-            // Whatever it looks like.
+            // The next argument is the value, in any form.
             (None, FlagArity::One) => true,
             (None, FlagArity::Optional) => args.peek().is_some_and(|next| !next.starts_with('-')),
         };
@@ -244,7 +244,7 @@ fn find_flags(args: &[String]) -> Vec<(usize, &str)> {
     found
 }
 
-/// What a flag says; of several, the last is meant.
+/// Returns the value of a flag; the last one if it is repeated.
 fn flag_value<'a>(args: &'a [String], flag: &str) -> Option<&'a str> {
     let mut said = find_flags(args).into_iter().filter_map(|(at, arg)| match arg.strip_prefix(flag) {
         Some("") => args.get(at + 1).map(String::as_str),

@@ -1,4 +1,4 @@
-//! Changing one setting, and saying what came of it: which file, whether it does anything, and what stands in its way.
+//! Changing one setting, and reporting the result: the file, the effect, and what prevents it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use crate::process_env::ProcessEnv;
 use crate::report::Report;
 use crate::settings_mapping::{self, find_locations};
 
-/// A change that is wanted.
+/// A requested change.
 pub(super) struct SettingEdit<'a> {
     around: &'a ProcessEnv,
     locations: SettingsLocations,
@@ -21,10 +21,10 @@ pub(super) struct SettingEdit<'a> {
     key: &'a str,
 }
 
-/// A change that was made.
+/// A saved change.
 struct SavedEdit {
     file: PathBuf,
-    /// What about the key waited for trust before it.
+    /// Items about the key that awaited trust before the edit.
     withheld_before: Vec<ProjectItem>,
 }
 
@@ -79,7 +79,7 @@ impl<'a> SettingEdit<'a> {
         }
     }
 
-    /// What the key's rules do, if it is one of rules.
+    /// Returns the behavior of the key's rules; `None` if the key does not hold rules.
     fn rule_behavior(&self) -> Option<Behavior> {
         match self.key {
             "permissions.allow" => Some(Behavior::Allow),
@@ -89,7 +89,7 @@ impl<'a> SettingEdit<'a> {
         }
     }
 
-    /// A rule that nobody can honour is refused here as it is on the command line.
+    /// Refuses a rule that cannot be honoured, as on the command line.
     fn check_rules(&self, text: &str) -> Result<(), Report> {
         let Some(behavior) = self.rule_behavior() else { return Ok(()) };
         let rules = parse_rules(text);
@@ -97,7 +97,7 @@ impl<'a> SettingEdit<'a> {
         rules.iter().try_for_each(|rule| crate::start::check_rule(rule, behavior, &source, self.key))
     }
 
-    /// Rules that were written just now and decide nothing, or that keep others from deciding.
+    /// Reports newly written rules that have no effect or that override others.
     fn report_rule_problems(&self, text: &str) {
         let Some(behavior) = self.rule_behavior() else { return };
         let found = find(self.around);
@@ -132,7 +132,7 @@ impl<'a> SettingEdit<'a> {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Writes a value that was given as JSON or as plain text: 5 may be a number or a name, and the setting knows.
+    /// Saves a value given as JSON or as plain text: 5 may be a number or a name, depending on the setting.
     fn save(&self, text: &str, edit: fn(Value) -> JsonEdit) -> Result<SavedEdit, SaveError> {
         let save = |value: Value| gimlet_config::save_setting(&self.locations, self.scope, self.key, &edit(value));
         let waited_before = self.withheld_items(&find(self.around));
@@ -152,7 +152,7 @@ impl<'a> SettingEdit<'a> {
         ExitCode::SUCCESS
     }
 
-    /// What a person should know who expects that the setting acts from now on.
+    /// Reports reasons why the setting may not take effect at once.
     fn report_consequences(&self, file: &Path, waited_before: &[ProjectItem]) {
         match gimlet_config::find_key(self.key).map(|row| row.effect) {
             Some(KeyEffect::NotYet) => crate::print_error_line("note: this version of gimlet does not use it yet"),
@@ -166,7 +166,7 @@ impl<'a> SettingEdit<'a> {
         if waiting.is_empty() {
             return self.report_override(&found, file);
         }
-        // Whoever has just written it has also read it, unless it was the model. What was there before is another matter.
+        // The writer knows the new value, unless it was the model. Earlier untrusted items still need to be reviewed.
         let is_new = waited_before.is_empty() && found.effective.withheld.len() == waiting.len();
         if is_new && !gimlet_exec::is_started_by_session() {
             if let Err(error) = found.store.accept_items(&waiting) {
@@ -179,7 +179,7 @@ impl<'a> SettingEdit<'a> {
 
     fn report_override(&self, found: &SettingsSnapshot, file: &Path) {
         let value = found.effective.merged.get(self.key);
-        // Lists are joined, and one that says the same stands in nobody's way.
+        // Lists are merged, and an equal value does not override this one.
         let is_other = value.as_ref().is_some_and(|value| !value.is_array()) && value != self.value_in_file();
         let origin = found.effective.merged.sources(self.key).pop().map(|sourced| sourced.origin);
         if let Some(origin) = origin.filter(|origin| origin.file != file && is_other) {
@@ -188,7 +188,7 @@ impl<'a> SettingEdit<'a> {
         }
     }
 
-    /// The items about this key that wait for trust.
+    /// Returns the items about this key that await trust.
     fn withheld_items(&self, found: &SettingsSnapshot) -> Vec<ProjectItem> {
         let is_about = |item: &&ProjectItem| {
             let about = item.setting().unwrap_or_default();
@@ -205,7 +205,7 @@ impl<'a> SettingEdit<'a> {
         }
     }
 
-    /// What the file itself says about the key.
+    /// Returns the file's own value for the key.
     fn value_in_file(&self) -> Option<Value> {
         let file = self.target_file();
         let loaded = gimlet_config::load_settings(&self.locations, &gimlet_config::SettingsLoadOptions::default());
@@ -218,7 +218,7 @@ impl<'a> SettingEdit<'a> {
     }
 }
 
-/// The rules in a value that was given as a JSON list or as plain text.
+/// Parses the rules in a value given as a JSON list or as plain text.
 fn parse_rules(text: &str) -> Vec<String> {
     serde_json::from_str::<Vec<String>>(text).unwrap_or_else(|_| vec![text.to_owned()])
 }

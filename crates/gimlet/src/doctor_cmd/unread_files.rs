@@ -1,16 +1,16 @@
-//! Files that people write for a coding agent and that this version does not read yet. Nobody should wait for an effect
-//! of theirs. Only names are looked at.
+//! Files written for coding agents that this version does not read yet, so that users do not expect an effect. Only
+//! names are checked.
 
 use std::path::{Path, PathBuf};
 
 use gimlet_config::{ProblemSeverity, SettingsLocations, SettingsProblem};
 
-/// The most files of one kind that are named.
+/// Maximum number of files named for one kind.
 const MOST_NAMED: usize = 5;
-/// How far above the working directory is looked for texts that would be read from there.
+/// Maximum number of parent directories searched for memory files.
 const MOST_ABOVE: usize = 64;
 
-/// One remark for each kind of file that is there and not read.
+/// Returns one remark for each kind of file that exists and is not read.
 pub(super) fn find_unread_files(locations: &SettingsLocations) -> Vec<SettingsProblem> {
     let folders = [locations.cwd.join(".claude"), locations.config_dir.clone()];
     let mut kinds = vec![("instructions", memory_files(locations))];
@@ -44,7 +44,7 @@ fn unread_problem(what: &str, files: &[PathBuf]) -> Option<SettingsProblem> {
     })
 }
 
-/// Texts for the model: of the person, and from the working directory upwards.
+/// Returns memory files: the user's, and those from the working directory upwards.
 fn memory_files(locations: &SettingsLocations) -> Vec<PathBuf> {
     let mut files = vec![locations.managed_dir.join("CLAUDE.md"), locations.config_dir.join("CLAUDE.md")];
     for folder in locations.cwd.ancestors().take(MOST_ABOVE) {
@@ -52,7 +52,7 @@ fn memory_files(locations: &SettingsLocations) -> Vec<PathBuf> {
         files.extend(names.iter().map(|name| folder.join(name)));
     }
     files.retain(|file| file.is_file());
-    // The home directory's own may be the person's.
+    // The home directory's file may also be the user's.
     files.dedup();
     files
 }

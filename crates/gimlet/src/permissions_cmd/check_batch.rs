@@ -1,5 +1,5 @@
-//! Many questions on standard input, one JSON object a line, answered in order. Each row brings its own world along: its
-//! rules, its folders, its links and files. Nothing of the real file system is read.
+//! Batch of questions on standard input, one JSON object a line, answered in order. Each row has its own rules,
+//! folders, symlinks and files. Nothing of the real file system is read.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
@@ -19,7 +19,7 @@ use super::parsed_call::find_builtin_tool;
 use super::{describe_reasons, path_context};
 use crate::report::Report;
 
-/// Where rows that do not say it are at home.
+/// Home directory of rows that name none.
 const DEFAULT_HOME: &str = "/home/dev";
 
 /// One question: about a `command`, or about the `path` of a file tool. Rows of a test may carry its answer along.
@@ -34,7 +34,7 @@ struct BatchRow {
     _expect: IgnoredAny,
     #[serde(default, rename = "why")]
     _why: IgnoredAny,
-    /// Targets of links that lead nowhere; which of them exist decides nothing.
+    /// Targets of dangling symlinks; they do not affect the decision.
     #[serde(default, rename = "missing")]
     _missing: IgnoredAny,
     #[serde(default)]
@@ -42,7 +42,7 @@ struct BatchRow {
     #[serde(default)]
     mode: PermissionMode,
     cwd: PathBuf,
-    /// The project's root; the working directory unless it is said.
+    /// The project's root; by default the working directory.
     root: Option<PathBuf>,
     home: Option<PathBuf>,
     command: Option<String>,
@@ -50,7 +50,7 @@ struct BatchRow {
     path: Option<PathBuf>,
     #[serde(default)]
     symlinks: HashMap<PathBuf, PathBuf>,
-    /// Further files, for patterns and folders to find.
+    /// Further files, for patterns and folders to match.
     #[serde(default)]
     files: Vec<PathBuf>,
 }
@@ -63,7 +63,7 @@ struct BatchRules {
     allow: Vec<String>,
 }
 
-/// Answers every row; one that cannot be understood gets an error in its place, and the exit code says so.
+/// Answers every row; one that cannot be parsed gets an error in its place and sets the exit code.
 pub(super) fn run(rows: impl BufRead, mut answers: impl Write) -> Result<ExitCode, Report> {
     let mut understood = true;
     for (at, line) in rows.split(b'\n').enumerate() {
@@ -76,7 +76,7 @@ pub(super) fn run(rows: impl BufRead, mut answers: impl Write) -> Result<ExitCod
             json!({"id": id, "line": at + 1, "error": error})
         });
         if !crate::record_write_result(writeln!(answers, "{answer}")) {
-            // Whoever asked has gone.
+            // The reader has closed the pipe.
             break;
         }
     }
@@ -131,7 +131,7 @@ impl BatchRow {
                     find_builtin_tool("Bash").map(|bash| bash.prepare(json!({ "command": command }), &paths));
                 match prepared {
                     Some(Ok(prepared)) => Ok(judging.verdict((&prepared).into())),
-                    // What the tool would not take is judged for what it is: the rules hold for it, too.
+                    // Input that the tool would reject is still judged by the rules.
                     _ => Ok(judging.verdict(policy_call("Bash", &[AccessNeed::Run(command.clone())]))),
                 }
             }
@@ -149,7 +149,7 @@ impl BatchRow {
         }
     }
 
-    /// No folder of this machine counts, so there is none that another could be seen from.
+    /// Checks that paths are absolute: no folder of this machine is a base for relative ones.
     fn check_absolute_paths(&self) -> Result<(), String> {
         let places = [("cwd", Some(&self.cwd)), ("root", self.root.as_ref()), ("home", self.home.as_ref())];
         let relative = places.into_iter().find(|(_, place)| place.is_some_and(|place| !place.is_absolute()));
@@ -175,11 +175,11 @@ impl BatchRow {
 
     fn row_path_context(&self) -> PathContext {
         let home = self.home.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_HOME));
-        // A row says nothing of variables, and what is set here is not what is asked about.
+        // Rows carry no variables, and this process's variables do not apply to them.
         path_context(self.cwd.clone(), Some(home), Env::default(), Some(Arc::default()))
     }
 
-    /// The links and files of the row; everything else is taken to be there and to lead nowhere else.
+    /// Returns the symlinks and files of the row; all other paths count as existing and not being symlinks.
     fn file_table(&self) -> FileTable {
         let mut table = FileTable::default();
         self.symlinks.iter().for_each(|(link, target)| table.add_link(link, target));

@@ -1,12 +1,12 @@
-//! A call, read by the tool that would run it. Tools that only a server or another version has cannot be asked; what such
-//! a call would touch is known from its name, or nobody knows it.
+//! A call, parsed by the tool that would run it. For tools that only a server or another version has, the effects are
+//! derived from the name, or unknown.
 
 use gimlet_core::PolicyCall;
 use gimlet_core::tool::{AnyTool, PathContext, PermissionVerdict, PreparedCall};
 use gimlet_proto::AccessNeed;
 use serde_json::{Map, Value};
 
-/// What a call would touch.
+/// Effects of a call.
 pub(super) enum ParsedCall {
     BuiltIn(Box<PreparedCall>, &'static str),
     /// A tool that only another program, a server or another version has.
@@ -19,7 +19,7 @@ pub(super) enum ParsedCall {
 }
 
 impl ParsedCall {
-    /// The error is the tool's word on an input that it does not take.
+    /// Parses a call. The error is the tool's message about an invalid input.
     pub(super) fn new(name: &str, input: Value, paths: &PathContext) -> Result<Self, String> {
         if let Some(tool) = find_builtin_tool(name) {
             let prepared = tool.prepare(input, paths).map_err(|error| error.model_text)?;
@@ -39,7 +39,7 @@ impl ParsedCall {
         Ok(Self::Other { tool: name.to_owned(), input, needs, needs_person })
     }
 
-    /// In the form that is decided on.
+    /// Returns the call in the form that the policy decides on.
     pub(super) fn to_policy_call(&self) -> PolicyCall<'_> {
         match self {
             Self::BuiltIn(prepared, _) => PolicyCall::from(prepared.as_ref()),
@@ -54,7 +54,7 @@ impl ParsedCall {
         }
     }
 
-    /// The tool by its present name, and the command, path or address that it is about.
+    /// Returns the tool's present name, and the command, path or address of the call.
     pub(super) fn tool_and_subject(&self) -> (String, String) {
         let (tool, needs) = match self {
             Self::BuiltIn(prepared, tool) => ((*tool).to_owned(), &prepared.needs),
@@ -74,7 +74,7 @@ impl ParsedCall {
     }
 }
 
-/// A built-in tool by one of its names.
+/// Finds a built-in tool by one of its names.
 pub(super) fn find_builtin_tool(name: &str) -> Option<&'static dyn AnyTool> {
     gimlet_tools::builtin().into_iter().find(|tool| tool.name() == name || tool.aliases().contains(&name))
 }

@@ -1,4 +1,4 @@
-//! The rules of a settings file, each with the line that it stands on.
+//! The rules of a settings file, each with its line number.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,8 +24,7 @@ struct RulesFileLists<'a> {
     allow: Vec<&'a RawValue>,
 }
 
-/// Adds the rules of a file and says which could not be used, and which keys nobody knows; other settings are none of our
-/// business here.
+/// Adds the rules of a file and reports unusable rules and unknown keys; other settings are ignored here.
 pub(super) fn load_rules(
     rules: &mut RuleSet,
     file: &Path,
@@ -52,7 +51,7 @@ pub(super) fn load_rules(
     Ok(problems)
 }
 
-/// Rules under a name that is not read do not count, and their writer should know.
+/// Returns warnings about rules under unknown keys, which have no effect.
 fn find_unknown_keys(file: &Path, text: &str) -> Result<Vec<String>, serde_json::Error> {
     let top: BTreeMap<String, &RawValue> = serde_json::from_str(text)?;
     let below = top.get("permissions").map(|value| value.get());
@@ -77,7 +76,7 @@ fn find_unknown_keys(file: &Path, text: &str) -> Result<Vec<String>, serde_json:
     Ok(named.filter_map(problem).collect())
 }
 
-/// The line on which a part of the text begins.
+/// Returns the line on which a part of the text begins.
 fn line_number(text: &str, part: &str) -> Option<u32> {
     let at = (part.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
     let before = text.get(..at)?;

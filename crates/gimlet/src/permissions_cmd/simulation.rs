@@ -1,5 +1,5 @@
-//! `gimlet permissions simulate`: what changed rules would have decided about the calls of past sessions. Transcripts,
-//! ledgers and settings are read, links are looked at as they are now; nothing runs and nothing is written.
+//! `gimlet permissions simulate`: decisions of changed rules about the calls of past sessions. Reads transcripts,
+//! ledgers and settings, and resolves symlinks as they are now; runs and writes nothing.
 
 mod folder_rules;
 mod past_call;
@@ -24,7 +24,7 @@ use folder_rules::FolderRules;
 use past_call::PastCallContext;
 use simulation_tally::{ComparedDecision, SimulationTally, SkipReason};
 
-/// Judges every call of the sessions again and shows what comes out differently.
+/// Judges every call of the sessions again and shows the differences.
 pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Report> {
     let around = ProcessEnv::read()?;
     if args.against == ComparisonBase::Now && args.rules.is_empty() && args.only_rules.is_empty() && args.mode.is_none()
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Report> {
     let mut tally = SimulationTally::new(unreadable);
     // A file that cannot be used is an error also when there is no call to judge.
     simulation.folder_rules(&around.cwd)?;
-    // A fork has the calls of its original without what was decided about them, and may have been worked in less lately.
+    // A fork has the calls of its original without their decisions, and may be less recently used.
     let mut others = Vec::new();
     for files in &sessions {
         if simulation.simulate_session(files, &mut tally, CallSelection::Recorded)? > 0 {
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Report> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The sessions that were asked for, the oldest first, and those that cannot be read.
+/// Returns the requested sessions, the oldest first, and those that cannot be read.
 fn select_sessions(args: &SimulateArgs, around: &ProcessEnv) -> Result<(Vec<SessionFiles>, Vec<String>), Report> {
     let known = ProjectSessions::new(&StoreLocations::new(&around.config_home), &around.cwd, &[]);
     if !args.sessions.is_empty() {
@@ -100,20 +100,20 @@ struct Simulation<'a> {
     folders: BTreeMap<PathBuf, FolderRules>,
     /// Forks share their calls; each counts once.
     seen: HashSet<(String, String)>,
-    /// Takes credentials out of a text.
+    /// Redacts credentials in a text.
     masked: &'a dyn Fn(&str) -> String,
 }
 
-/// Which calls of a session are judged.
+/// Selection of a session's calls to judge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CallSelection {
-    /// Those whose decision its ledger has.
+    /// Calls with a decision in the ledger.
     Recorded,
-    /// Those that no session has a decision on.
+    /// Calls without a decision in any session.
     Others,
 }
 
-/// What is decided with for one session.
+/// Rules compared for one session.
 struct ComparedRules {
     now: RuleSet,
     changed: RuleSet,
@@ -128,11 +128,11 @@ impl Simulation<'_> {
             let folder = FolderRules::read(self.args, self.around, start)?;
             self.folders.insert(start.to_owned(), folder);
         }
-        // Just put there.
+        // Inserted just above.
         self.folders.get(start).ok_or_else(|| Report::new("the settings of a folder were lost"))
     }
 
-    /// Judges these calls of a session; says how many others it has.
+    /// Judges the selected calls of a session; returns the number of its other calls.
     fn simulate_session(
         &mut self,
         files: &SessionFiles,
@@ -176,7 +176,7 @@ impl Simulation<'_> {
         if !only {
             add_session_rules(&decisions, &mut sides.changed);
         }
-        // Asked about twice, a call was decided on twice; the last word counts.
+        // A call may have several decisions; the last one counts.
         let by_call: HashMap<&str, &DecisionLine> = decisions.iter().map(|line| (line.call.as_str(), line)).collect();
         let (mut in_transcript, mut others) = (HashSet::new(), 0);
         for call in &past.calls {
@@ -206,11 +206,11 @@ impl Simulation<'_> {
         let place = PastCallContext::for_call(call, line, sides, self.around);
         let input = serde_json::from_str(call.input.get()).ok();
         let Some(again) = input.and_then(|input| ParsedCall::new(&call.tool, input, &place.paths).ok()) else {
-            // Its tool turned the input down before anything was decided, and would again.
+            // The tool rejected the input before anything was decided, and would again.
             return tally.add_skipped(SkipReason::BadInput, 1);
         };
         let judge = |rules: &RuleSet, mode| past_call::decide_call(&again, rules, mode, &place);
-        // People answered it with another input, which is what the ledger has a verdict on.
+        // The user answered it with another input, and the ledger's verdict is on that one.
         let was_answered = again.to_policy_call().needs_person;
         let recorded = line
             .filter(|_| self.args.against == ComparisonBase::Then && !was_answered)
@@ -218,7 +218,7 @@ impl Simulation<'_> {
         let then = recorded.unwrap_or_else(|| ComparedDecision::from_verdict(judge(&sides.now, place.mode)));
         let now = judge(&sides.changed, self.args.mode.unwrap_or(place.mode));
         let (tool, about) = again.tool_and_subject();
-        // Before it is cut: half of a token looks like none.
+        // Redact before cutting: half of a token would not be recognised.
         tally.add_call(
             files.id().as_str(),
             call,
@@ -229,7 +229,7 @@ impl Simulation<'_> {
     }
 }
 
-/// Rules that only that session had, by a flag or an answer. The ledger knows those that decided something.
+/// Adds the rules that only that session had, by a flag or an answer. The ledger has those that decided something.
 fn add_session_rules(decisions: &[DecisionLine], rules: &mut RuleSet) {
     let mut kept: Vec<(String, String)> = Vec::new();
     for line in decisions {
@@ -243,7 +243,7 @@ fn add_session_rules(decisions: &[DecisionLine], rules: &mut RuleSet) {
             let name = (behavior.to_string(), text.clone());
             if own && !kept.contains(&name) {
                 kept.push(name);
-                // It was a rule then. Should it be none any more, it cannot count now either.
+                // It was a valid rule then. If it no longer is, it cannot apply now either.
                 drop(rules.add(behavior, &text, &source));
             }
         }

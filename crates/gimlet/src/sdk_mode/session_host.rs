@@ -1,4 +1,4 @@
-//! What a driven session needs from behind the stage: a new session in place of the old, settings, titles.
+//! Host services of a driven session: replacing the session, settings, titles.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -19,14 +19,14 @@ use crate::start::{
     self, LaunchOptions, PreviousMode, SessionCleanup, SessionSettings, SessionTitleTarget, StartedSession,
 };
 
-/// The levels that a file keeps; the highest is for single sessions.
+/// Effort levels that a file can store; the highest is for single sessions.
 const EFFORTS: [&str; 4] = ["low", "medium", "high", "xhigh"];
-/// Of the files that fit best, rules may close many; whoever asks judges them until there are enough.
+/// Maximum suggestions found; rules may hide many of the best matches, so the caller filters until it has enough.
 const SUGGESTIONS: usize = 10_000;
 
 type SessionFuture = BoxFuture<'static, ()>;
 
-/// The sessions of this run, one after the other, and what has to be cleared away behind them.
+/// Sessions of this run, one after the other, and what must be cleaned up after them.
 #[derive(Clone)]
 pub(super) struct HostedSessions {
     new_sessions: mpsc::UnboundedSender<SessionFuture>,
@@ -43,18 +43,18 @@ struct HostState {
     /// The agent that it keeps when its conversation is cleared; an empty name for none.
     agent_when_cleared: Option<String>,
     bypass_reachable: bool,
-    /// Remarks that people have read.
+    /// Remarks that were already shown.
     shown_remarks: HashSet<String>,
 }
 
 impl HostedSessions {
-    /// The lives that have to be run come out of the receiver.
+    /// Creates the list; the receiver yields the session futures to run.
     pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<SessionFuture>) {
         let (arrivals, receiver) = mpsc::unbounded_channel();
         (Self { new_sessions: arrivals, state: Arc::default() }, receiver)
     }
 
-    /// Takes a session in; gives its handle.
+    /// Adds a session; returns its handle.
     pub(super) fn add_session(
         &self,
         started: StartedSession<impl Future<Output = ()> + Send + 'static>,
@@ -71,20 +71,20 @@ impl HostedSessions {
         started.handle
     }
 
-    /// The remarks about a session that were not made about one before it.
+    /// Returns the remarks that were not shown for an earlier session.
     pub(super) fn take_new_remarks(&self, remarks: &[String]) -> Vec<String> {
         let mut props = self.lock_state();
         remarks.iter().filter(|remark| props.shown_remarks.insert((*remark).clone())).cloned().collect()
     }
 
-    /// gimlet has to go: the session that runs ends where it is.
+    /// Asks the running session to end at once, because gimlet exits.
     pub(super) fn request_exit(&self) {
         if let Some(session) = &self.lock_state().session {
             session.request_exit();
         }
     }
 
-    /// Ends what runs for any of them, and clears away what they left.
+    /// Ends everything that runs for any of them, and cleans up.
     pub(super) async fn shut_down(&self) {
         let behind = std::mem::take(&mut self.lock_state().cleanups);
         for left in behind {
@@ -97,9 +97,9 @@ impl HostedSessions {
     }
 }
 
-/// The stage with everything that a session was opened with.
+/// Host of a session, with the parameters it was opened with.
 pub(super) struct SessionHost {
-    /// With what the host wished for later.
+    /// Includes the host's later changes.
     run: Mutex<RunArgs>,
     around: ProcessEnv,
     options: LaunchOptions,
@@ -121,7 +121,7 @@ impl SessionHost {
         SessionSettings::read(&run, &self.around).map_err(|report| report.text())
     }
 
-    /// The settings of the command line as they are now.
+    /// Returns the present settings of the command line.
     fn flag_layer(&self) -> Result<Map<String, Value>, String> {
         let Some(flag) = self.options.flag_settings.text().or_else(|| self.run_args().settings) else {
             return Ok(Map::new());
@@ -137,14 +137,14 @@ impl SessionHost {
 }
 
 impl SessionHost {
-    /// What the session is called in its file, whoever gave it that name.
+    /// Returns the title in the session's file, from any source.
     fn current_title(&self) -> Option<String> {
         let path = self.sessions.lock_state().title_target.as_ref()?.files.transcript();
         read_summary(&path).ok().flatten()?.labels.title.filter(|title| !title.is_empty())
     }
 
-    /// A copy that was made for the session is the one to go on with; it is not made twice. Where nothing is kept there
-    /// is only its id to go on with.
+    /// Returns the flags that continue the conversation. A fork is continued, not forked again. If nothing is stored,
+    /// only the id is kept.
     fn keep_conversation(&self, mut run: RunArgs) -> RunArgs {
         if run.fork_session {
             let copy = self.sessions.lock_state().title_target.as_ref().map(|plate| plate.files.id().to_string());
@@ -159,7 +159,7 @@ impl SessionHost {
     }
 }
 
-/// The flags for a session that begins with nothing.
+/// Returns the flags for a session with an empty conversation.
 fn reset_conversation(mut run: RunArgs) -> RunArgs {
     (run.resume, run.session_id) = (None, None);
     (run.resume_session_at, run.resume_drops_turn) = (None, None);
@@ -167,7 +167,7 @@ fn reset_conversation(mut run: RunArgs) -> RunArgs {
     run
 }
 
-/// Whether every hook that a program wants is one that can be called.
+/// Checks that every hook that a program registers can be called.
 pub(super) fn check_hooks(wishes: &InitializeRequest) -> Result<(), String> {
     if let Some(problem) = &wishes.hooks_problem {
         return Err(problem.clone());
@@ -175,7 +175,7 @@ pub(super) fn check_hooks(wishes: &InitializeRequest) -> Result<(), String> {
     gimlet_core::check_driver_hooks(wishes.hooks.as_deref().unwrap_or_default()).map_err(|error| error.to_string())
 }
 
-/// What is wrong with settings, in the form that programs know.
+/// Returns a settings problem in the form that programs expect.
 fn settings_error_json(problem: &gimlet_config::SettingsProblem) -> Value {
     json!({"file": problem.file.to_string_lossy(), "path": problem.key, "message": problem.message})
 }
@@ -186,7 +186,7 @@ impl SessionBackend for SessionHost {
         let (run, mode, mode_chosen) = match why {
             ReopenReason::Cleared { mode } => {
                 let mut run = reset_conversation(self.run_args());
-                // One that came back with the conversation stays when that goes.
+                // An agent restored with the conversation stays when that is cleared.
                 run.agent = run.agent.or_else(|| self.sessions.lock_state().agent_when_cleared.clone());
                 if let Some(title) = self.current_title() {
                     (run.name, run.default_title) = (Some(title), None);
@@ -240,7 +240,7 @@ impl SessionBackend for SessionHost {
         let configured = self.read_settings()?;
         let layer = |layer: &gimlet_config::SettingsLayer| json!({"source": layer.scope.as_str(), "settings": layer.to_value()});
         let mut effective = configured.effective.merged.to_value();
-        // The name of a style holds without trust, which everything else of a project's waits for.
+        // The name of a style needs no trust, unlike a project's other settings.
         if let Some(style) = configured.named_output_style() {
             effective["outputStyle"] = json!(style);
         }
@@ -303,10 +303,10 @@ impl SessionBackend for SessionHost {
         }
         let title = clean_title(title).map_err(|error| error.to_string())?;
         let troupe = self.sessions.lock_state();
-        // A session that goes on with one of another folder stays there.
+        // A session resumed from another folder stays there.
         let plate = troupe.title_target.as_ref().filter(|plate| plate.files.id() == session);
         let plate = plate.ok_or_else(|| format!("session {session} is over"))?;
-        // Whatever session takes its place keeps the name.
+        // A session that replaces this one keeps the title.
         self.run.lock().unwrap_or_else(PoisonError::into_inner).name = Some(title.clone());
         if plate.early.try_set(&title) {
             return Ok(());

@@ -27,13 +27,13 @@ pub(super) fn run(args: &ExportArgs, desk: &SessionsContext<'_>) -> Result<ExitC
     let files = desk.find_session(&args.session)?;
     let session = ExportSession::open(&files)?;
     let redactor = env_redactor(&desk.around.env);
-    // By custom a dash is standard output.
+    // By convention a dash is standard output.
     let output = args.output.as_ref().filter(|path| path.as_os_str() != "-").map(|path| desk.around.cwd.join(path));
     let format = args.format.map_or_else(|| format_from_extension(output.as_deref()), Ok)?;
     let Some(path) = output else {
         let mut out = MaskedWriter { out: BufWriter::new(io::stdout()), redactor };
         return match session.write_as(format, &mut out) {
-            // Nobody reading any more is no failure of what was asked.
+            // A closed pipe is not a failure.
             Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
             done => {
                 done.map(|()| ExitCode::SUCCESS).map_err(|trouble| trouble.into_report(Path::new("standard output")))
@@ -57,7 +57,7 @@ pub(super) fn run(args: &ExportArgs, desk: &SessionsContext<'_>) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the name of the file promises.
+/// Returns the format for the file's extension.
 fn format_from_extension(path: Option<&Path>) -> Result<ExportFormat, Report> {
     match path.and_then(Path::extension).and_then(|extension| extension.to_str()) {
         Some("json") => Ok(ExportFormat::Json),
@@ -68,16 +68,17 @@ fn format_from_extension(path: Option<&Path>) -> Result<ExportFormat, Report> {
     }
 }
 
-/// Where a document with a name goes.
+/// Destination of a named document.
 enum ExportTarget {
-    /// A plain file, there or not.
+    /// A regular file, existing or not.
     Name(PathBuf),
-    /// A device or a pipe: it is written to, and stays what it is.
+    /// A device or a pipe: it is written to, never replaced.
     Stream(File),
 }
 
 impl ExportTarget {
-    /// What `--force` may replace is a plain file alone; a link to one stays, and so does whatever is no file.
+    /// Chooses the destination. `--force` replaces only a regular file; a symlink to one is kept, and devices and pipes
+    /// are written to.
     fn for_path(path: &Path, force: bool) -> io::Result<Self> {
         match path.metadata() {
             Ok(found) if force && found.is_file() => path.canonicalize().map(Self::Name),
@@ -88,8 +89,8 @@ impl ExportTarget {
     }
 }
 
-/// A document on its way to its place. Until it is whole it has another name in the same folder, and goes away when it is
-/// not finished: a full disk leaves neither an empty file nor half of one.
+/// A document being written. Until it is complete it has a temporary name in its folder, and is removed when it is not
+/// finished: a full disk leaves neither an empty nor a partial file.
 struct ExportFile<'a> {
     file: File,
     path: &'a Path,
@@ -97,7 +98,7 @@ struct ExportFile<'a> {
 }
 
 impl<'a> ExportFile<'a> {
-    /// Begins a file that only its owner may read.
+    /// Creates a temporary file that only its owner may read.
     fn create_beside(path: &'a Path, force: bool) -> Result<Self, Report> {
         if !force && path.symlink_metadata().is_ok() {
             return Err(exists_report(path));
@@ -110,7 +111,7 @@ impl<'a> ExportFile<'a> {
         Ok(Self { file, path, unfinished })
     }
 
-    /// One that is there is replaced only when that was asked for.
+    /// Moves the file to its place; an existing file is replaced only with `force`.
     fn commit(self, force: bool) -> Result<(), Report> {
         let name = || match force {
             true => std::fs::rename(&self.unfinished, self.path),
@@ -125,7 +126,7 @@ impl<'a> ExportFile<'a> {
 
 impl Drop for ExportFile<'_> {
     fn drop(&mut self) {
-        // A file that was renamed is not there any more.
+        // After a rename there is nothing to remove.
         drop(std::fs::remove_file(&self.unfinished));
     }
 }
@@ -141,7 +142,7 @@ fn write_error_report(path: &Path, error: &io::Error) -> Report {
     Report::new(format!("{} cannot be written: {error}", path.display()))
 }
 
-/// The credentials of this environment, in every spelling that a format gives them.
+/// Returns a redactor for the credentials of this environment, in every encoding that a format uses.
 pub(super) fn env_redactor(env: &Env) -> Redactor {
     let redactor = Redactor::default();
     register_secrets(&redactor, env);
@@ -149,7 +150,7 @@ pub(super) fn env_redactor(env: &Env) -> Redactor {
     redactor
 }
 
-/// Why a document was not finished.
+/// Reason why a document was not finished.
 enum ExportError {
     Read(gimlet_store::LoadError),
     Write(io::Error),
@@ -170,7 +171,7 @@ impl ExportError {
     }
 }
 
-/// A session, open for being written down.
+/// A session opened for export.
 struct ExportSession {
     summary: SessionSummary,
     view: TranscriptView,
@@ -204,7 +205,7 @@ impl ExportSession {
     }
 }
 
-/// Where a document goes; nothing gets there without being searched for credentials.
+/// Writer that redacts credentials in everything written to it.
 struct MaskedWriter<W> {
     out: W,
     redactor: Redactor,

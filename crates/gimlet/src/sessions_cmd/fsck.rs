@@ -1,4 +1,4 @@
-//! `gimlet sessions fsck`: what is wrong with transcripts, and on request a repaired copy beside them.
+//! `gimlet sessions fsck`: reports damage in transcripts, and on request writes a repaired copy.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::args::FsckArgs;
 use crate::report::Report;
 use crate::session_lookup;
 
-/// Findings of one kind that are shown of a transcript; a program gets all of them.
+/// Maximum findings of one kind shown for a transcript; JSON output has all of them.
 const SHOWN_OF_A_KIND: usize = 5;
 
 pub(super) fn run(args: &FsckArgs, desk: &SessionsContext<'_>) -> Result<ExitCode, Report> {
@@ -69,7 +69,7 @@ pub(super) fn run(args: &FsckArgs, desk: &SessionsContext<'_>) -> Result<ExitCod
     Ok(ExitCode::from(u8::from(damaged > 0 || failed)))
 }
 
-/// The sessions to check; and whether some cannot even be looked at.
+/// Returns the sessions to check, and true if some cannot be read at all.
 fn select_sessions(args: &FsckArgs, desk: &SessionsContext<'_>) -> Result<(Vec<SessionFiles>, bool), Report> {
     if !args.sessions.is_empty() {
         let named: Result<Vec<_>, _> = args.sessions.iter().map(|name| desk.find_session(name)).collect();
@@ -89,7 +89,7 @@ fn select_sessions(args: &FsckArgs, desk: &SessionsContext<'_>) -> Result<(Vec<S
     Ok((chosen, failed))
 }
 
-/// The new file: under the session's own name when a folder is given.
+/// Returns the path of the new file: under the session's own name when a folder is given.
 fn repair_path(out: &Path, files: &SessionFiles) -> PathBuf {
     let is_folder = out.is_dir() || out.as_os_str().to_string_lossy().ends_with('/');
     if is_folder { out.join(format!("{}.jsonl", files.id())) } else { out.to_owned() }
@@ -125,7 +125,7 @@ fn render_text(args: &FsckArgs, files: &SessionFiles, agent: Option<&str>, check
     page.trim_end().to_owned()
 }
 
-/// The first few of each kind, by line; a broken disk breaks thousands of lines in the same way.
+/// Renders the first few findings of each kind, by line; a broken disk damages thousands of lines in one way.
 fn render_findings(findings: &[CheckFinding]) -> String {
     let mut of_kind: BTreeMap<&str, usize> = BTreeMap::new();
     let mut page = String::new();

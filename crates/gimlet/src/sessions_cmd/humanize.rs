@@ -1,4 +1,4 @@
-//! Ages, sizes and times as people say them.
+//! Human-readable ages, sizes and times.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 
 use crate::report::Report;
 
-/// How long ago, in one unit.
+/// Formats an age in one unit.
 pub(super) fn format_age(then: SystemTime, now: SystemTime) -> String {
     let seconds = now.duration_since(then).unwrap_or_default().as_secs();
     match seconds {
@@ -34,8 +34,8 @@ pub(super) fn pluralize(number: usize, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }
 
-/// A recorded time in this machine's time zone, or in UTC where that is not known, and said to be; as it was recorded when
-/// it is no time.
+/// Formats a recorded time in the local time zone, or in UTC, marked as such, where that is unknown. Returns the text
+/// unchanged when it is not a time.
 pub(super) fn format_local_time(recorded: &str) -> String {
     let Ok(time) = recorded.parse::<Timestamp>() else { return recorded.to_owned() };
     let zone = TimeZone::system();
@@ -48,7 +48,7 @@ pub(super) fn format_local_ms(milliseconds: i64) -> String {
         .map_or_else(|_| String::new(), |time| format_local_time(&time.to_string()))
 }
 
-/// In UTC, as programs read it.
+/// Formats a time in UTC, for programs.
 pub(super) fn format_iso(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     format_iso_ms(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
@@ -59,7 +59,7 @@ pub(super) fn format_iso_ms(milliseconds: i64) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
-/// A point in time: so long ago (`14d`, `12h`, `30m`), a day, or a full time.
+/// Parses a point in time: an age (`14d`, `12h`, `30m`), a day, or a full time.
 pub(super) fn parse_time(text: &str, flag: &str, now: SystemTime) -> Result<SystemTime, Report> {
     let unclear = || {
         Report::new(format!("{flag}: '{text}' is no time"))

@@ -22,7 +22,7 @@ pub(super) fn rename_session(args: &RenameArgs, desk: &SessionsContext<'_>) -> R
     Ok(ExitCode::SUCCESS)
 }
 
-/// A title from what was said first.
+/// Generates a title from the first prompt.
 fn generate_title(files: &SessionFiles) -> Result<String, Report> {
     let seen = gimlet_store::read_summary(&files.transcript()).map_err(|error| Report::new(error.to_string()))?;
     let prompt = seen.and_then(|session| session.first_prompt.or(session.last_prompt));

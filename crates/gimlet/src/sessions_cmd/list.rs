@@ -12,14 +12,14 @@ use crate::report::Report;
 use crate::session_lookup;
 use crate::terminal_text::{page_width, truncate_to_line};
 
-/// Columns of a page that nobody watches in a terminal.
+/// Page width when standard output is not a terminal.
 const PAGE_WIDTH: usize = 120;
 /// Characters of an id that are shown; they are enough to name a session.
 const SHORT_ID: usize = 8;
 /// Columns of a folder, and of one on a narrow page.
 const PROJECT_WIDTH: usize = 28;
 const NARROW_PROJECT: usize = 16;
-/// What stands before a title, and the least that is shown of one.
+/// Columns before a title, and the minimum width of one.
 const BESIDE_TITLE: usize = 38;
 const LEAST_TITLE: usize = 20;
 
@@ -60,7 +60,7 @@ pub(super) fn run(args: &ListArgs, desk: &SessionsContext<'_>) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what there is none of: the option that leaves nothing may be mistyped.
+/// Returns the message for an empty list, with its filters: one of them may be mistyped.
 fn nothing_found_message(args: &ListArgs, desk: &SessionsContext<'_>) -> String {
     let tagged = args.tag.as_ref().map(|tag| format!(" with the tag '{tag}'")).unwrap_or_default();
     match &args.project {
@@ -73,7 +73,7 @@ fn nothing_found_message(args: &ListArgs, desk: &SessionsContext<'_>) -> String 
     }
 }
 
-/// What programs get of a session.
+/// Returns the summary of a session as JSON for programs.
 pub(super) fn summary_json(session: &SessionSummary) -> Value {
     json!({
         "id": session.id.as_str(),
@@ -122,7 +122,7 @@ fn render_table(sessions: &[SessionSummary], found: usize, args: &ListArgs, desk
     page
 }
 
-/// What stands for a session wherever several are named.
+/// Returns the display title of a session in lists.
 pub(super) fn session_title(session: &SessionSummary) -> String {
     let line = session.headline().unwrap_or_default();
     match session.labels.tag.as_deref().filter(|tag| !tag.is_empty()) {
@@ -131,7 +131,7 @@ pub(super) fn session_title(session: &SessionSummary) -> String {
     }
 }
 
-/// The end of a path says more than its beginning.
+/// Truncates a path at its start, because its end is more informative.
 fn truncate_start(text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width {

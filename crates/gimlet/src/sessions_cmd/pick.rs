@@ -1,4 +1,4 @@
-//! `--resume` without a name: the person says which session, in the terminal.
+//! `--resume` without a name: the user picks the session in the terminal.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -17,15 +17,15 @@ const MOST_SHOWN: usize = 20;
 /// Characters of a branch, and of all that stands before a title.
 const BRANCH_WIDTH: usize = 16;
 const BESIDE_TITLE: usize = 24 + BRANCH_WIDTH;
-/// Columns of a page when standard output is no terminal.
+/// Page width when standard output is not a terminal.
 const UNWATCHED: usize = 80;
 
-/// The id of the session that the person picks among those of this folder.
+/// Returns the id of the session that the user picks among those of this folder.
 pub(crate) fn pick_session(around: &ProcessEnv) -> Result<String, Report> {
     let hint = "'gimlet sessions ls' shows what there is; then --resume ID";
     let untold =
         || Report::new("--resume does not say which session, and there is no terminal to ask in").with_hint(hint);
-    // Standard input may be what the prompt is about.
+    // Standard input may carry the prompt's data.
     let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(|_| untold())?;
     let here = super::sessions_for_dir(&StoreLocations::new(&around.config_home), &around.cwd);
     let sessions = here.list(SessionFilter::All);
@@ -45,7 +45,7 @@ pub(crate) fn pick_session(around: &ProcessEnv) -> Result<String, Report> {
     }
 }
 
-/// Shows sessions and reads answers until one of them picks one; `None` for an empty one.
+/// Shows sessions and reads answers until one is picked; returns `None` for an empty answer.
 fn prompt_for_session<'a>(
     sessions: &'a [SessionSummary],
     input: &mut impl BufRead,
@@ -58,7 +58,7 @@ fn prompt_for_session<'a>(
         output.write_all(b"A number goes on with it, words look for others, Enter leaves: ")?;
         output.flush()?;
         let mut answer = String::new();
-        // The end of the input is an empty answer, too, on a line that nobody ended.
+        // The end of the input is an empty answer, too, without a line end.
         if input.read_line(&mut answer)? == 0 {
             output.write_all(b"\n")?;
         }
@@ -70,7 +70,7 @@ fn prompt_for_session<'a>(
         if let Some(session) = number.and_then(|number| shown.get(number.checked_sub(1)?)) {
             return Ok(Some(session));
         }
-        // As many digits as an id begins with may be meant as one.
+        // Enough digits for an id prefix may be meant as one.
         if number.is_some() && !is_id_prefix(answer) {
             output.write_all(format!("There is no {answer}.\n").as_bytes())?;
             continue;
@@ -101,7 +101,7 @@ fn render_page(sessions: &[&SessionSummary]) -> String {
     page
 }
 
-/// Whether every word is in what a session is known by.
+/// Returns true if the session's title, prompts, tag, branch or id contain every word.
 fn has_all_words(session: &SessionSummary, answer: &str) -> bool {
     let known = [session.labels.display_title(), session.first_prompt.as_deref(), session.last_prompt.as_deref()];
     let known = known.into_iter().chain([session.labels.tag.as_deref(), session.git_branch.as_deref()]);
@@ -149,7 +149,7 @@ mod tests {
         let first = pick_with_input(&sessions, "1\n").0;
         assert_eq!(first, sessions[0].first_prompt);
         assert_eq!(pick_with_input(&sessions, "parser\n1\n").0.as_deref(), Some("mend the parser"));
-        // What is not there changes nothing, and neither does a number beyond the end.
+        // A word without matches changes nothing, and neither does a number out of range.
         let (picked, page) = pick_with_input(&sessions, "nowhere\n9\nMEND parser\n1\n");
         assert_eq!(picked.as_deref(), Some("mend the parser"));
         assert!(page.contains("No session has \"nowhere\" in it.") && page.contains("There is no 9."));

@@ -1,4 +1,4 @@
-//! `gimlet sessions rm`: asks first, or is told not to.
+//! `gimlet sessions rm`: asks for confirmation unless a flag skips it.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
@@ -112,7 +112,7 @@ fn confirm_removal(list: &[String], sessions: &str) -> Result<bool, Report> {
         crate::print_error_line(&format!("… and {} more", list.len() - SHOWN));
     }
     let mut out = std::io::stderr();
-    // Nobody reading the question is nobody who says yes.
+    // If the question cannot be written, the answer will not be yes.
     drop(write!(out, "Delete {sessions} for good? [y/N] ").and_then(|()| out.flush()));
     let mut answer = String::new();
     std::io::stdin()

@@ -13,7 +13,7 @@ use crate::report::Report;
 use crate::session_lookup;
 use crate::terminal_text::may_use_colour;
 
-/// Taking in new transcripts is not mentioned before it takes this long.
+/// Delay before the progress of indexing is shown.
 const PATIENCE: Duration = Duration::from_millis(700);
 
 pub(super) fn run(args: &SearchArgs, desk: &SessionsContext<'_>) -> Result<ExitCode, Report> {
@@ -50,11 +50,11 @@ pub(super) fn run(args: &SearchArgs, desk: &SessionsContext<'_>) -> Result<ExitC
             crate::print_error_line("there may be more: raise --limit, or add words");
         }
     }
-    // As with other tools that search: scripts can tell nothing from something.
+    // As with other search tools, scripts can detect an empty result.
     Ok(ExitCode::from(u8::from(hits.is_empty())))
 }
 
-/// One argument is what was typed; several are words, each as it was given.
+/// Returns the query: one argument is used as typed; several are single words.
 fn query_text(words: &[String]) -> String {
     match words {
         [one] => one.clone(),
@@ -81,7 +81,7 @@ fn hit_text(hit: &SearchHit, desk: &SessionsContext<'_>, bold: bool) -> String {
     format!("{head}\n    {}", highlight_snippet(hit, bold))
 }
 
-/// The snippet, made harmless piece by piece, with the words that were found in bold.
+/// Returns the snippet, sanitized piece by piece, with the matched words in bold.
 fn highlight_snippet(hit: &SearchHit, bold: bool) -> String {
     let (start, end) = if bold { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
     let snippet = &hit.snippet;
@@ -109,7 +109,7 @@ fn hit_json(hit: &SearchHit) -> String {
     .to_string()
 }
 
-/// Says on a terminal how far taking in has come, if that takes long.
+/// Progress of indexing, shown on a terminal if it takes long.
 struct IndexProgress {
     begun: Instant,
     shown: Option<Instant>,
@@ -132,7 +132,7 @@ impl IndexProgress {
             humanize::format_size(progress.done),
             humanize::format_size(progress.total)
         );
-        // Only a courtesy.
+        // Progress is optional, so errors are ignored.
         drop(std::io::stderr().write_all(text.as_bytes()));
     }
 

@@ -1,4 +1,4 @@
-//! `gimlet sessions show`: what a session is, and what was said in it.
+//! `gimlet sessions show`: a session's metadata and its messages.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -15,7 +15,7 @@ use crate::report::Report;
 use crate::session_lookup;
 use crate::terminal_text::truncate_to_line;
 
-/// Lines of a result that are shown unless all are asked for.
+/// Default number of lines shown of a result.
 const FEW_LINES: usize = 3;
 const LINE_WIDTH: usize = 160;
 
@@ -79,7 +79,7 @@ fn header_table(session: &SessionSummary, desk: &SessionsContext<'_>) -> String 
     rows.iter().map(|(name, value)| format!("{name:<10}{value}")).collect::<Vec<_>>().join("\n")
 }
 
-/// The moment with which the last turns begin.
+/// Returns the index of the entry with which the last turns begin.
 fn first_item_index(args: &ShowArgs, story: &gimlet_store::TranscriptView) -> Result<usize, Report> {
     let Some(last) = args.last else { return Ok(0) };
     let mut prompts = Vec::new();
@@ -95,11 +95,11 @@ fn first_item_index(args: &ShowArgs, story: &gimlet_store::TranscriptView) -> Re
     }))
 }
 
-/// One entry as text; empty for what only programs read.
+/// Returns one entry as text; empty for entries that only programs read.
 fn item_text(moment: &TranscriptItem, names: &ToolNames, full: bool) -> String {
     let time = moment.at.as_deref().map(humanize::format_local_time).unwrap_or_default();
     let heading = match moment.kind {
-        // Written for the model in the person's name.
+        // Written for the model in the user's name.
         TranscriptItemKind::Prompt if is_interruption(moment) => format!("\n── interrupted · {time}"),
         TranscriptItemKind::Prompt => format!("\n── you · {time}"),
         TranscriptItemKind::Summary => format!("\n── summary of what was before · {time}"),
@@ -147,7 +147,7 @@ fn block_text(moment: &TranscriptItem, block: &Block, names: &ToolNames, full: b
     }
 }
 
-/// What was called, by the ids of the calls: results come in the order in which they were ready.
+/// Tool names by call id: results come in the order in which they were ready.
 #[derive(Default)]
 pub(super) struct ToolNames(HashMap<String, String>);
 
@@ -158,20 +158,20 @@ impl ToolNames {
         }
     }
 
-    /// The tool whose result this is.
+    /// Returns the tool of a result.
     pub(super) fn tool_for_result(&self, result: &Block) -> &str {
         result.id().and_then(|id| self.0.get(id)).map_or("a call", String::as_str)
     }
 }
 
-/// What a call is about: the first text of its input, or all of it.
+/// Summarizes a call: the first text of its input, or all of it.
 pub(super) fn summarize_input(input: &str) -> String {
     let value: serde_json::Value = serde_json::from_str(input).unwrap_or_default();
     let first = value.as_object().and_then(|members| members.values().find_map(|member| member.as_str()));
     first.map_or_else(|| input.to_owned(), str::to_owned)
 }
 
-/// The text of a result; images are named.
+/// Returns the text of a result; images are named.
 pub(super) fn tool_result_text(block: &Block) -> String {
     let Some(content) = block.as_tool_result().and_then(|parts| parts.content.map(|content| content.get().to_owned()))
     else {
@@ -186,7 +186,7 @@ pub(super) fn tool_result_text(block: &Block) -> String {
             });
             texts.collect::<Vec<_>>().join("\n")
         }
-        // Half a character stands in it: what cannot be decoded is shown as it is written.
+        // Text that cannot be decoded, such as half a character, is shown as it is written.
         _ => content,
     }
 }

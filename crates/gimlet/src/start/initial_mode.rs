@@ -11,13 +11,13 @@ use crate::args::RunArgs;
 use crate::report::Report;
 use crate::settings_mapping;
 
-/// The mode of the session that another one takes the place of. It counts in place of what settings name: they may have
-/// changed since, and a mode that the old session could not have chosen is not opened by that.
+/// Mode of the session that this one replaces. It overrides the settings: they may have changed since, and must not
+/// enable a mode that the old session could not have chosen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PreviousMode {
     pub(crate) mode: PermissionMode,
     pub(crate) bypass_reachable: bool,
-    /// Somebody wanted this one, so that no agent's counts more.
+    /// True if the mode was chosen explicitly, so that an agent's mode does not override it.
     pub(crate) mode_chosen: bool,
 }
 
@@ -25,18 +25,18 @@ pub(crate) struct PreviousMode {
 pub(super) struct InitialMode {
     pub(super) mode: PermissionMode,
     pub(super) bypass_reachable: bool,
-    /// By a flag or an agent: that of a resumed session does not count then.
+    /// True if set by a flag or an agent, which overrides the mode of a resumed session.
     pub(super) chosen: bool,
     pub(super) warnings: Vec<String>,
 }
 
 impl InitialMode {
-    /// Whether somebody or something could answer what a sandboxed command wants to know.
+    /// Returns true if a user or a program can answer questions about hosts from sandboxed commands.
     pub(super) fn can_answer_host_asks(&self, manner: &LaunchOptions) -> bool {
         manner.attended || self.bypass_reachable || self.mode == PermissionMode::Auto
     }
 
-    /// Goes on as the session before, as far as that is still allowed.
+    /// Continues the previous session's mode, as far as it is still allowed.
     fn from_previous(before: PreviousMode, bypass_disabled: bool, auto_available: bool) -> Self {
         let bypass_reachable = before.bypass_reachable && !bypass_disabled;
         let mode = match before.mode {
@@ -47,7 +47,7 @@ impl InitialMode {
         Self { mode, bypass_reachable, chosen: true, warnings: Vec::new() }
     }
 
-    /// Takes up the mode that an agent asks for. A definition alone opens no way past the rules.
+    /// Applies the mode that an agent asks for. A definition alone cannot bypass the rules.
     fn apply_agent_mode(&mut self, agent: &str, wanted: PermissionMode, auto_available: bool) {
         match wanted {
             PermissionMode::BypassPermissions if !self.bypass_reachable => self.warnings.push(format!(
@@ -59,7 +59,7 @@ impl InitialMode {
     }
 }
 
-/// The mode to start in; bypass is refused to root outside a sandbox.
+/// Returns the initial mode; bypass is refused to root outside a sandbox.
 pub(super) fn choose_mode(
     role: &MainAgentChoice,
     manner: &LaunchOptions,
@@ -82,7 +82,7 @@ pub(super) fn choose_mode(
     Ok(start)
 }
 
-/// The mode that flags and settings name.
+/// Returns the mode that flags and settings name.
 fn mode_from_flags(
     run: &RunArgs,
     configured: &SessionSettings,

@@ -1,7 +1,7 @@
 //! The setting `apiKeyHelper`: a command that prints the key.
 //!
-//! It is run when a request needs a key and none is known that is fresh, never before. Requests that need one at the
-//! same time wait for one run. What it prints is shown to nobody: not on success, and in no error.
+//! It runs only when a request needs a key and no fresh one is known. Concurrent requests share one run. Its output is
+//! never shown: not on success, and not in errors.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,12 +14,12 @@ use gimlet_proto::{BoxFuture, CredentialError, CredentialSource, Env, Secret};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-/// How long a key is used before the command is asked again.
+/// Default time that a key is used before the command runs again.
 const DEFAULT_TTL_MS: u64 = 5 * 60 * 1000;
-/// How long the command may take; long enough for a log-in in a browser.
+/// Default timeout of the command; long enough for a log-in in a browser.
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 const LONGEST_KEY: usize = 64 << 10;
-/// Variables that hold the credentials of the model. A command that a project's file names does not get them.
+/// Variables that hold the model's credentials. A command that a project's file names does not get them.
 const MODEL_CREDENTIALS: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -31,22 +31,23 @@ const MODEL_CREDENTIALS: &[&str] = &[
     "GIMLET_OAUTH_TOKEN",
 ];
 
-/// The command of this session, and the key that it printed last.
+/// The command of this session, and its last key.
 pub(crate) struct KeyHelper {
     cwd: PathBuf,
     env: Env,
     ttl: Duration,
     timeout: Duration,
     redactor: Redactor,
-    /// Processes are started by the session, which is opened after its provider.
+    /// Executor of the session, which is opened after its provider.
     exec: OnceLock<Exec>,
     state: Mutex<HelperState>,
 }
 
-/// Says why a command must not be run after all. It reads files, so it is asked where waiting is no harm.
+/// Check that returns the reason why a command must not run after all. It reads files, so it runs where blocking is
+/// harmless.
 pub(crate) type TrustObjection = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// What changes while the session runs.
+/// State that changes while the session runs.
 #[derive(Default)]
 struct HelperState {
     command: Option<String>,
@@ -54,8 +55,8 @@ struct HelperState {
     latest: Arc<KeyFetch>,
 }
 
-/// One run of the command: to come, under way, or over. Whoever needs its outcome waits for the same one, and if the
-/// one that drives it is cancelled, another goes on in its place.
+/// One run of the command: pending, under way, or over. All callers wait for one run; if the caller that drives it is
+/// cancelled, another takes over.
 type KeyFetch = OnceCell<Result<FetchedKey, CredentialError>>;
 
 #[derive(Clone)]
@@ -78,13 +79,14 @@ impl KeyHelper {
         }
     }
 
-    /// Starts the command with this from now on. To be called once, before the first request.
+    /// Sets the executor. To be called once, before the first request.
     pub(crate) fn set_exec(&self, exec: Exec) {
-        // A second call would name the same session's processes.
+        // A second call would carry an equal value.
         drop(self.exec.set(exec));
     }
 
-    /// What the settings say now. Another command's key is not used any more. The objection is heard before each run.
+    /// Sets the command from settings. A key from another command is dropped. The objection is evaluated before each
+    /// run.
     pub(crate) fn set_command(&self, command: Option<&str>, objection: Option<TrustObjection>) {
         let mut now = self.lock_state();
         if now.command.as_deref() != command {
@@ -93,7 +95,7 @@ impl KeyHelper {
         now.objection = objection;
     }
 
-    /// Whether the command is still the one that was trusted: scripts change without anybody's settings.
+    /// Checks that the command is still the trusted one: scripts can change without a change of settings.
     async fn check_objection(&self) -> Result<(), CredentialError> {
         let Some(objection) = self.lock_state().objection.clone() else { return Ok(()) };
         let heard = tokio::task::spawn_blocking(move || objection()).await;
@@ -107,11 +109,11 @@ impl KeyHelper {
     }
 
     fn lock_state(&self) -> std::sync::MutexGuard<'_, HelperState> {
-        // A command and a key are whole at any moment.
+        // The state is consistent even if a holder of the lock panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The command and the run whose key is to be used.
+    /// Returns the command and the run whose key is to be used.
     fn current_fetch(&self, refused: Option<&Secret>) -> Result<(String, Arc<KeyFetch>), CredentialError> {
         let mut now = self.lock_state();
         let command = now.command.clone().ok_or_else(|| CredentialError {
@@ -134,7 +136,7 @@ impl KeyHelper {
             return Err(no_key_error("the session is not open yet", "Please report this"));
         };
         self.check_objection().await?;
-        // Only what a project's file names has to be trusted first.
+        // Only a command from a project's file needs trust.
         let is_of_project = self.lock_state().objection.is_some();
         let env = if is_of_project { self.env.clone().without_vars(MODEL_CREDENTIALS) } else { self.env.clone() };
         let errand =
@@ -142,7 +144,7 @@ impl KeyHelper {
         let printed = errand.run(exec).await.map_err(|error| self.helper_error(&error))?;
         let key = Secret::new(parse_key(&printed)?);
         self.redactor.add_secret(key.clone());
-        // Like a key from the environment: commands must not find it in this process.
+        // As for a key from the environment: commands must not read it from this process.
         gimlet_exec::forbid_inspection();
         Ok(FetchedKey { key, at: Instant::now() })
     }
@@ -155,14 +157,14 @@ impl KeyHelper {
                 "Run the command yourself to see what is wrong"
             }
         };
-        // Its complaint may repeat a key that it printed before.
+        // The error may repeat a key that was printed before.
         no_key_error(&self.redactor.mask(&error.to_string()), hint)
     }
 }
 
 impl fmt::Debug for KeyHelper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The command may have a key written into it.
+        // The command may contain a key.
         f.write_str("KeyHelper(***)")
     }
 }
@@ -181,7 +183,7 @@ fn no_key_error(what: &str, hint: &str) -> CredentialError {
     CredentialError { message: format!("the command in apiKeyHelper gave no key: {what}"), hint: hint.to_owned() }
 }
 
-/// The key, if what was printed is one: a single word that fits into a header, with nothing but white space around it.
+/// Parses the key: a single word that fits into a header, with only whitespace around it.
 fn parse_key(printed: &[u8]) -> Result<&str, CredentialError> {
     let printed = printed.trim_ascii();
     let what = match std::str::from_utf8(printed) {

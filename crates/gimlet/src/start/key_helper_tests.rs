@@ -9,7 +9,7 @@ struct HelperFixture {
 }
 
 impl HelperFixture {
-    /// A helper that writes a line to `runs` each time before it does `command`.
+    /// Creates a helper that appends a line to `runs` each time before it runs `command`.
     fn new(command: &str) -> Self {
         Self::with_env(command, Env::default())
     }
@@ -66,7 +66,7 @@ async fn concurrent_requests_share_one_run_also_when_it_fails_or_the_first_is_ca
     let stage = HelperFixture::new("sleep 0.1; echo key-$(wc -l <runs)");
     let (one, two) = tokio::join!(stage.fetch_key(None), stage.fetch_key(None));
     assert_eq!((one.unwrap().as_str(), two.unwrap().as_str(), stage.count_runs()), ("key-1", "key-1", 1));
-    // Two requests were refused with the same key; the second finds the fresh one.
+    // Two requests were refused with one key; the second finds the fresh one.
     let (one, two) = tokio::join!(stage.fetch_key(Some("key-1")), stage.fetch_key(Some("key-1")));
     assert_eq!((one.unwrap().as_str(), two.unwrap().as_str(), stage.count_runs()), ("key-2", "key-2", 2));
     assert_eq!((stage.fetch_key(Some("key-1")).await.unwrap().as_str(), stage.count_runs()), ("key-2", 2));

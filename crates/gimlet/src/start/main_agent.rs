@@ -1,4 +1,4 @@
-//! The kinds of subagents that a caller defines, what is odd about them, and the one that the main conversation runs as.
+//! Subagent types that a caller defines, warnings about them, and the agent of the main conversation.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::session_tools::{NOT_A_FILE, is_file_name};
 use crate::args::RunArgs;
 use crate::report::Report;
 
-/// The tool that sends subagents.
+/// The tool that starts subagents.
 const LAUNCHER: &str = "Agent";
 
-/// The kinds of subagents that `--agents` or the driving program defines.
+/// Parses the subagent types that `--agents` or the driving program defines.
 pub(super) fn parse_agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> {
     let Some(json) = &run.agents else { return Ok(Vec::new()) };
     let wrong = |error: String| {
@@ -39,19 +39,20 @@ pub(super) fn parse_agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Re
     given.into_iter().map(read).collect()
 }
 
-/// What the main conversation runs as, and the flags with what that means for them.
+/// Agent of the main conversation, and the flags with its values applied.
 pub(super) struct MainAgentChoice {
     pub(super) run: RunArgs,
     agent: Option<(String, AgentSpec)>,
-    /// It is what the session that is taken up ran as, be it no agent: nobody chose it just now.
+    /// True if it comes from the resumed session (possibly no agent) instead of a choice made now.
     restored: bool,
     pub(super) remark: Option<String>,
 }
 
 impl MainAgentChoice {
-    /// The agent that `--agent` names, or else that of the session that is taken up, or else that of the settings. A
-    /// program may name one that it defines in a moment, so it goes on without; settings are for all sessions, also for
-    /// those that have no such agent. One that a session had may be gone, and is not left off unasked.
+    /// Chooses the agent that `--agent` names, else that of the resumed session, else that of the settings. A driving
+    /// program may define the named agent later, so a missing one only causes a remark there; so does a missing one
+    /// from settings, because they apply to all sessions. A missing agent of the resumed session is an error unless a
+    /// program drives the session.
     pub(super) fn choose(run: &RunArgs, env: &Env, rules: &RuleSet, named: &AgentNames<'_>) -> Result<Self, Report> {
         let plain = |remark| Self { run: run.clone(), agent: None, restored: false, remark };
         let before = named.of_session.filter(|_| run.agent.is_none());
@@ -66,7 +67,8 @@ impl MainAgentChoice {
                 let (agent, restored) = (Some((name.to_owned(), spec.clone())), before.is_some());
                 Ok(Self { run: apply_agent(run, spec, restored), agent, restored, remark: None })
             }
-            // Its tools may have been few: whoever is there has to say that all of them are meant.
+            // The agent's tools may have been restricted: the user must confirm that the session runs without its
+            // limits.
             Err(problem) if before.is_some() && !run.is_driven() => {
                 let report = Report::new(format!("this session ran as the agent '{name}': {problem}"));
                 Err(report
@@ -82,13 +84,13 @@ impl MainAgentChoice {
         }
     }
 
-    /// Whether it may have this tool.
+    /// Returns true if the agent may have this tool.
     pub(super) fn has_tool(&self, name: &str, also_named: &[String], aliases: &[&str]) -> bool {
         let Some((_, spec)) = &self.agent else { return true };
         is_tool_granted(spec, name, also_named, aliases)
     }
 
-    /// The guests that it may have.
+    /// Filters external tools by what the agent may have.
     pub(super) fn filter_guests(&self, source: Arc<dyn ToolSource>) -> Arc<dyn ToolSource> {
         match &self.agent {
             Some((_, spec)) => Arc::new(AgentToolSource { source, spec: spec.clone() }),
@@ -96,7 +98,7 @@ impl MainAgentChoice {
         }
     }
 
-    /// Whether the session that is taken up ran as it, and so has a model and a mode of its own already.
+    /// Returns true if the resumed session ran as this agent, and so already has its own model and mode.
     pub(super) fn is_restored(&self) -> bool {
         self.restored
     }
@@ -105,25 +107,25 @@ impl MainAgentChoice {
         self.agent.as_ref().map(|(name, _)| name.as_str())
     }
 
-    /// What goes on as the session's when its conversation is cleared; an empty name for no agent. One that settings name is
-    /// not: they are read again.
+    /// Returns the agent that the session keeps when its conversation is cleared; an empty name for no agent. One from
+    /// settings is not kept: settings are read again.
     pub(super) fn agent_after_clear(&self) -> Option<String> {
         let restored = || self.restored.then(|| self.name().unwrap_or_default().to_owned());
         self.run.agent.clone().or_else(restored)
     }
 
-    /// The model that the agent is defined with.
+    /// Returns the model of the agent's definition.
     pub(super) fn model(&self) -> Option<&str> {
         own_model(&self.agent.as_ref()?.1)
     }
 
-    /// The mode that the agent asks for, with the agent's name.
+    /// Returns the mode that the agent asks for, with the agent's name.
     pub(super) fn mode(&self) -> Option<(&str, PermissionMode)> {
         let (name, spec) = self.agent.as_ref()?;
         Some((name, spec.permission_mode?))
     }
 
-    /// The only kinds of agents that it may send; `None` for all.
+    /// Returns the only agent types that it may start; `None` for all.
     pub(super) fn launchable_kinds(&self) -> Option<Vec<String>> {
         parse_launchable(&self.agent.as_ref()?.1)
     }
@@ -136,27 +138,28 @@ impl MainAgentChoice {
     }
 }
 
-/// What names the main agent besides the flag.
+/// Sources for the main agent's name besides the flag.
 pub(super) struct AgentNames<'a> {
-    /// What the session that is taken up ran as.
+    /// Agent of the resumed session.
     pub(super) of_session: Option<&'a str>,
     pub(super) by_settings: Option<&'a str>,
 }
 
-/// The model that an agent is defined with, if it has one of its own.
+/// Returns the model of an agent's definition, if it has its own.
 fn own_model(spec: &AgentSpec) -> Option<&str> {
     spec.model.as_deref().filter(|model| *model != "inherit")
 }
 
-/// The flags of a session that runs as this agent. What was said on the command line counts more, but for a system prompt
-/// that is empty: programs that have none say so. Its mode is no flag: it opens nothing that a flag would.
+/// Returns the flags of a session that runs as this agent. The command line takes precedence, except for an empty
+/// system prompt: programs without one pass that. The agent's mode is not set as a flag: it must not grant what a flag
+/// would.
 fn apply_agent(run: &RunArgs, spec: &AgentSpec, restored: bool) -> RunArgs {
     let mut run = run.clone();
     let own_prompt = run.system_prompt.as_deref().is_some_and(|text| !text.is_empty());
     if !own_prompt && run.system_prompt_file.is_none() {
         run.system_prompt = Some(spec.prompt.clone());
     }
-    // The model of a session that is taken up may be another by now.
+    // The model of a resumed session may have changed since.
     let model = own_model(spec).filter(|_| !restored).map(str::to_owned);
     run.model = run.model.or(model);
     run.effort = run.effort.or_else(|| spec.effort.clone());
@@ -164,8 +167,8 @@ fn apply_agent(run: &RunArgs, spec: &AgentSpec, restored: bool) -> RunArgs {
     run
 }
 
-/// The kinds that `Agent(one, other)` in a list of tools names. An entry that has the tool without naming any has it for
-/// all of them.
+/// Returns the types that `Agent(one, other)` in a list of tools names. An entry with the tool alone allows all of
+/// them.
 fn parse_launchable(spec: &AgentSpec) -> Option<Vec<String>> {
     let mut kinds = Vec::new();
     for entry in spec.tools.iter().flatten().filter(|entry| entry_allows(entry, LAUNCHER, &[])) {
@@ -186,7 +189,7 @@ fn is_tool_granted(spec: &AgentSpec, name: &str, also_named: &[String], aliases:
     spec.tools.as_ref().is_none_or(|wanted| wanted.iter().any(gives)) && !spec.disallowed_tools.iter().any(takes)
 }
 
-/// Guests as far as an agent may have them.
+/// External tools that an agent may have.
 struct AgentToolSource {
     source: Arc<dyn ToolSource>,
     spec: AgentSpec,
@@ -214,8 +217,8 @@ impl ToolSource for AgentToolSource {
     }
 }
 
-/// Names of tools that nobody knows: one that was to be taken away would stay, under its right name. Tools of servers are
-/// not known yet. Efforts that no model has are not sent.
+/// Returns warnings about unknown tool names (a mistyped tool would not be removed) and about efforts that no model
+/// has, which are not sent. Tools of servers are not known yet.
 pub(super) fn agent_remarks(agents: &[(String, AgentSpec)]) -> Vec<String> {
     let mut remarks = Vec::new();
     for (kind, spec) in agents {

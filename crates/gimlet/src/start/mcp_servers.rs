@@ -11,7 +11,7 @@ use crate::args::RunArgs;
 use crate::process_env::ProcessEnv;
 use crate::report::Report;
 
-/// Those of the session that was cleared, or those that flags and driver name; `None` when there can be none.
+/// Returns the servers of the cleared session, or those that flags and driver name; `None` when there can be none.
 pub(super) fn build_servers(
     run: &RunArgs,
     around: &ProcessEnv,
@@ -38,7 +38,7 @@ pub(super) fn build_servers(
     Ok(Some(Arc::new(servers)))
 }
 
-/// Which servers settings leave. What forbids counts from every file.
+/// Returns the admission rules for servers. Denials count from every file.
 fn server_admission(configured: &SessionSettings) -> ServerAdmission {
     let effective = &configured.effective;
     let matches = |entry: &SourcedValue| -> Option<ServerMatch> {
@@ -60,12 +60,12 @@ fn server_admission(configured: &SessionSettings) -> ServerAdmission {
     }
 }
 
-/// Flags that name plugins. There are none yet, so they were set aside.
+/// Returns the flags that name plugins. Plugins do not exist yet, so they were ignored.
 pub(super) fn plugin_flags(run: &RunArgs) -> impl Iterator<Item = &str> {
     run.ignored_flags.iter().map(String::as_str).filter(|flag| flag.starts_with("--plugin-"))
 }
 
-/// Flags that bring in what an administrator has not seen.
+/// Refuses flags that load content an administrator has not approved.
 pub(super) fn check_sideloading(run: &RunArgs, configured: &SessionSettings) -> Result<(), Report> {
     if configured.effective.settings.disable_sideload_flags != Some(true) {
         return Ok(());

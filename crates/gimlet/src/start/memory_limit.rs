@@ -1,22 +1,22 @@
-//! The limit for the memory of a session's commands that the environment asks for.
+//! Memory limit for a session's commands, from the environment.
 
 use std::error::Error;
 
 use gimlet_exec::{MemoryGroup, parse_memory_limit};
 use gimlet_proto::Env;
 
-/// What came of the wish for a limit.
+/// Outcome of a requested memory limit.
 #[derive(Default)]
 pub(super) struct MemoryLimit {
-    /// All commands together.
+    /// Limit for all commands together.
     pub(super) group: Option<MemoryGroup>,
-    /// Each process of a sandboxed command, where there is no group.
+    /// Limit for each process of a sandboxed command, where there is no group.
     pub(super) per_process: Option<u64>,
     pub(super) remark: Option<String>,
 }
 
 impl MemoryLimit {
-    /// Makes the group that is wished for, or says why there is none.
+    /// Creates the requested group, or records why there is none.
     pub(super) fn from_env(env: &Env) -> Self {
         const NAME: &str = "CLAUDE_CODE_TOOL_MEMORY_LIMIT";
         let limit = match env.get(NAME).map_or(Ok(None), parse_memory_limit) {

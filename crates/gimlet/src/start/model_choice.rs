@@ -1,4 +1,4 @@
-//! Which models a session uses: what flags, environment and settings wish for, within what settings allow.
+//! Models of a session: requested by flags, environment and settings, within what settings allow.
 
 use gimlet_model::{AnthropicConfig, ModelChoices};
 
@@ -6,7 +6,7 @@ use super::session_settings::SessionSettings;
 use crate::args::RunArgs;
 use crate::report::Report;
 
-/// What people chose about models.
+/// Returns the user's model choices.
 pub(super) fn model_choices(run: &RunArgs, configured: &SessionSettings) -> ModelChoices {
     let settings = &configured.effective.settings;
     let of_settings = || settings.fallback_model.clone().unwrap_or_default();
@@ -21,13 +21,13 @@ pub(super) fn model_choices(run: &RunArgs, configured: &SessionSettings) -> Mode
 /// The models of a session.
 pub(super) struct SessionModels {
     pub(super) model: String,
-    /// The one that reviews in auto mode: the small one, where it may be used.
+    /// Reviewer in auto mode: the small model, where it may be used.
     pub(super) reviewer: String,
     pub(super) remark: Option<String>,
 }
 
-/// The model that was wished for; one that may not be used is refused by name. A resumed session goes on with the
-/// default one instead: nobody chose its model just now.
+/// Returns the requested model; one that is not allowed is an error that names it. A resumed session falls back to the
+/// default instead, because its model was not chosen now.
 pub(super) fn choose_models(
     run: &RunArgs,
     configured: &SessionSettings,

@@ -1,4 +1,4 @@
-//! Where the plan of a session is kept.
+//! Location of a session's plan file.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -12,8 +12,8 @@ use super::session_settings::SessionSettings;
 use crate::args::RunArgs;
 use crate::process_env::ProcessEnv;
 
-/// The plan file of this session: one per session, found again when it is resumed; and what of it is the session's own
-/// beside the folder of all plans.
+/// Returns the plan file of this session, which a resumed session finds again, and the session's own paths outside the
+/// folder of all plans.
 pub(super) fn plan_location(
     run: &RunArgs,
     around: &ProcessEnv,
@@ -24,7 +24,7 @@ pub(super) fn plan_location(
     let default = around.config_home.join("plans");
     let moved = configured.effective.settings.plans_directory.as_deref();
     let (file, own) = match moved.and_then(|folder| resolve_inside(&around.cwd, Path::new(folder))) {
-        // A folder that a setting names may hold anything, so only the plan itself is the session's own there.
+        // A folder from a setting may hold other files, so only the plan itself is the session's own there.
         Some(folder) => {
             let file = folder.join(&name);
             (file.clone(), (!is_protected_target(&file)).then_some(file))
@@ -35,12 +35,12 @@ pub(super) fn plan_location(
     (PlanConfig { file: Some(file), was_planning, instructions: run.plan_instructions.clone() }, own)
 }
 
-/// A setting cannot make a protected place the session's own, nor can a link do so.
+/// Returns true if the file is protected: neither a setting nor a symlink can make such a path the session's own.
 fn is_protected_target(file: &Path) -> bool {
     is_protected(file) || DiskFileView.follow(file).is_none_or(|followed| is_protected(&followed.real))
 }
 
-/// A folder of the project, by its spelling; `None` for one outside of it.
+/// Returns a folder inside the project, judged by its spelling; `None` for one outside of it.
 fn resolve_inside(project: &Path, folder: &Path) -> Option<PathBuf> {
     let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     let relative = folder.strip_prefix(project).unwrap_or(folder);

@@ -1,5 +1,5 @@
-//! What an administrator demands before a session starts: a version within bounds, and the settings that a program of
-//! theirs prints. Where the program fails there is no session: its settings may forbid what would happen in it.
+//! An administrator's requirements before a session starts: a version range, and the settings that a policy program
+//! prints. If the program fails there is no session: its settings may forbid what would happen in it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::report::Report;
 const DEFAULT_TIMEOUT_MS: u64 = 10_000;
 const LONGEST_POLICY: usize = 1 << 20;
 
-/// Runs the program and gives what it says; nothing when it has nothing to say.
+/// Runs the program and returns its settings; `None` when it prints none.
 pub(super) async fn run_policy_helper(
     helper: &PolicyHelper,
     around: &ProcessEnv,
@@ -24,7 +24,7 @@ pub(super) async fn run_policy_helper(
             .with_hint("Ask whoever manages this machine; gimlet does not start without them")
             .with_reason("managed_settings_not_delivered")
     };
-    // Its own folder is the one place that no project can have prepared.
+    // The root is the one folder that no project can have prepared.
     let cwd = std::path::Path::new("/");
     let env = around.env.clone().with("CLAUDE_CODE_VERSION", COMPAT_VERSION);
     let limit = Duration::from_millis(helper.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS));
@@ -54,7 +54,7 @@ pub(super) async fn run_policy_helper(
     }
 }
 
-/// Whether this version may start. A bound that is no version binds nobody.
+/// Checks that this version may start. A bound that is not a version is ignored.
 pub(super) fn check_version(settings: &Settings) -> Result<(), Report> {
     let own = parse_version(COMPAT_VERSION);
     let least =
@@ -78,7 +78,7 @@ fn is_version(text: &str) -> bool {
     parse_version(text).is_some()
 }
 
-/// The three numbers of a version, without what may follow them.
+/// Parses the three numbers of a version, ignoring any suffix.
 fn parse_version(text: &str) -> Option<[u64; 3]> {
     let plain = text.trim().split(['-', '+']).next()?;
     let mut numbers = plain.split('.').map(|number| number.parse::<u64>().ok());

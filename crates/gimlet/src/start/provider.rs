@@ -1,4 +1,4 @@
-//! The provider of the model: who it is told is asking, with which credentials, and how hard the model thinks.
+//! The model provider: client identification, credentials, and thinking effort.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{SessionSettings, model_choice};
 use crate::args::{OutputFormat, RunArgs, ThinkingDisplayFlag, ThinkingFlag};
 use crate::report::Report;
 
-/// The provider that environment, settings and flags describe, and what is missing for it to answer.
+/// Builds the provider from environment, settings and flags; also returns what is missing for it to answer.
 pub(super) fn build_provider(
     run: &RunArgs,
     configured: &SessionSettings,
@@ -18,11 +18,11 @@ pub(super) fn build_provider(
 ) -> Result<(AnthropicConfig, Option<String>), Report> {
     let mut missing = None;
     let found = match AnthropicConfig::from_env_or(&configured.env, helper) {
-        // A program can let its person log in; it only has to hear of it in the way that it knows: as a result.
+        // A driving program can let its user log in; it needs the error in the form that it knows: as a result.
         Err(error @ ProviderConfigError::MissingCredential)
             if run.is_driven() || run.output_format != OutputFormat::Text =>
         {
-            // Whoever called a program that drives gimlet is told by that program.
+            // The driving program reports the error to its user.
             missing = (!run.is_driven()).then(|| provider_error(error, configured).text());
             AnthropicConfig::not_logged_in(&configured.env)
         }
@@ -35,20 +35,20 @@ pub(super) fn build_provider(
     Ok((provider, missing))
 }
 
-/// The values that must not end up in a transcript, a log or an answer.
+/// Returns the values that must not appear in a transcript, a log or an answer.
 fn env_credentials(env: &Env) -> impl Iterator<Item = Secret> {
-    // Both spellings of each: the one that is not used is no less secret.
+    // Both variables of each: the unused one is just as secret.
     let (key, token) = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN");
     [env.get(key), env.exact(key), env.get(token), env.exact(token)].into_iter().flatten().map(Secret::new)
 }
 
-/// Has the credentials of an environment masked: gimlet's own, whatever they look like, and those of everything else.
+/// Registers the credentials of an environment for masking: gimlet's own in any form, and those of other programs.
 pub(crate) fn register_secrets(redactor: &Redactor, env: &Env) {
     redactor.add_environment(env);
     env_credentials(env).for_each(|secret| redactor.add_secret(secret));
 }
 
-/// What the flags and the caller add to every request.
+/// Adds the values from flags and the caller to every request.
 fn apply_flags(provider: &mut AnthropicConfig, run: &RunArgs, env: &Env) {
     provider.add_betas(run.betas.iter().map(String::as_str));
     provider.task_budget = run.task_budget;
@@ -87,7 +87,7 @@ fn provider_error(error: ProviderConfigError, configured: &SessionSettings) -> R
     }
 }
 
-/// How hard the model thinks: the environment, the flag, the settings.
+/// Returns the thinking effort from the environment, the flag, or the settings, in this order.
 pub(super) fn choose_effort(run: &RunArgs, configured: &SessionSettings) -> Option<String> {
     let setting = configured.initial_model_and_effort().1.map(|level| level.as_str());
     // The level of that name adds plans for many agents, which gimlet does not make, to this one.
@@ -95,7 +95,7 @@ pub(super) fn choose_effort(run: &RunArgs, configured: &SessionSettings) -> Opti
     effort_from_env(&configured.env).or(flag).or(setting).map(str::to_owned)
 }
 
-/// How the model thinks: the flags, the environment, then the settings.
+/// Returns the thinking mode from the flags, the environment, then the settings.
 pub(super) fn choose_thinking(run: &RunArgs, configured: &SessionSettings) -> ThinkingMode {
     match run.thinking {
         Some(ThinkingFlag::Adaptive) => return ThinkingMode::ModelDefault,

@@ -31,22 +31,22 @@ const TOOLS_TO_COME: &[&str] = &[
     "ReadMcpResourceTool",
 ];
 
-/// The names that a rule can be about.
+/// Returns the tool names that a rule can have.
 pub(crate) fn known_tools() -> impl Iterator<Item = &'static str> {
     let built_in =
         gimlet_tools::builtin().into_iter().flat_map(|tool| tool.aliases().iter().copied().chain([tool.name()]));
     built_in.chain(TOOLS_TO_COME.iter().copied()).chain(["StructuredOutput"])
 }
 
-/// The name of the tool in a rule, if nobody knows such a tool, and the one that may have been meant.
+/// Returns the tool name in a rule if the tool is unknown, and the closest known name.
 pub(crate) fn find_unknown_tool(rule: &str) -> Option<(&str, Option<&'static str>)> {
     let name = rule.split('(').next().unwrap_or(rule).trim();
     let known = name.contains('*') || name.starts_with("mcp__") || known_tools().any(|known| known == name);
     (!known).then(|| (name, nearest_name(name, known_tools())))
 }
 
-/// What there is to say of rules of `--allowedTools` about tools that nobody knows. What a program passes on may be meant for
-/// another version; there is nobody who could correct it.
+/// Returns warnings about `--allowedTools` rules for unknown tools. None for driven sessions: the rules may be meant
+/// for another version, and there is no user to correct them.
 pub(super) fn unknown_tool_remarks(run: &RunArgs) -> Vec<String> {
     let rules = run.allowed_tools.iter().flat_map(|text| split_rules(text)).filter(|_| !run.is_driven());
     let unknown = rules.filter_map(find_unknown_tool).filter(|(name, _)| !name.contains('_'));
@@ -54,7 +54,7 @@ pub(super) fn unknown_tool_remarks(run: &RunArgs) -> Vec<String> {
     unknown.map(|(name, near)| format!("--allowedTools: there is no tool named '{name}'{}", close(near))).collect()
 }
 
-/// A rule about a tool that nobody knows is a slip, and a deny rule with a slip would deny nothing.
+/// Returns an error for a rule about an unknown tool: a mistyped deny rule would deny nothing.
 pub(crate) fn check_tool_name(rule: &str, label: &str) -> Result<(), Report> {
     let Some((name, close)) = find_unknown_tool(rule) else { return Ok(()) };
     let report = Report::new(format!("{label}: there is no tool named '{name}'"));
@@ -64,7 +64,7 @@ pub(crate) fn check_tool_name(rule: &str, label: &str) -> Result<(), Report> {
     })
 }
 
-/// Whether a rule that somebody wrote just now can be honoured.
+/// Checks that a newly written rule can be honoured.
 pub(crate) fn check_rule(rule: &str, behavior: Behavior, source: &RuleSource, label: &str) -> Result<(), Report> {
     check_tool_name(rule, label)?;
     Rule::parse(rule, behavior, source).map(drop).map_err(|error| rule_error_report(label, &error))

@@ -1,4 +1,4 @@
-//! From settings and rules to the sandbox of a session's commands.
+//! Building the sandbox of a session's commands from settings and rules.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -24,31 +24,31 @@ use super::session_settings::SessionSettings;
 use crate::process_env::ProcessEnv;
 use crate::report::Report;
 
-/// The walls of a session as it starts.
+/// Sandbox of a session as it starts.
 pub(super) struct SandboxSetup {
     pub(super) sandbox: Option<Arc<SessionSandbox>>,
-    /// What people should know about it.
+    /// Remarks for the user.
     pub(super) remarks: Vec<String>,
-    /// What of it is asked for and cannot be had.
+    /// Requested part that is not available.
     pub(super) missing: Option<String>,
-    /// Holds the commands' own temporary files.
+    /// Folder for the commands' temporary files.
     pub(super) scratch: SessionScratchDir,
-    /// Builds them again when settings change.
+    /// Builder that rebuilds the sandbox when settings change.
     pub(super) builder: SandboxBuilder,
-    /// What is known of the commands behind all of them.
+    /// State of the sandboxed commands, shared by all builds.
     pub(super) watched: Arc<Mutex<CommandGuardState>>,
 }
 
-/// What is wanted besides what settings say.
+/// Options besides settings.
 #[derive(Clone, Copy, Default)]
 pub(super) struct SandboxOptions {
-    /// There is somebody or something that decides about hosts on no list.
+    /// True if a user or a program can decide about unlisted hosts.
     pub(super) can_ask_about_hosts: bool,
-    /// The most memory for each process.
+    /// Memory limit of each process.
     pub(super) max_memory: Option<u64>,
 }
 
-/// The sandbox that settings want; an error when they want none of the session without it.
+/// Builds the sandbox from settings; an error when they require one and it is not available.
 pub(super) async fn set_up_sandbox(
     configured: &SessionSettings,
     now: &EffectivePermissions,
@@ -88,7 +88,7 @@ pub(super) async fn set_up_sandbox(
     })
 }
 
-/// What commands are held to that nobody was asked about; `None` when the user does not want that.
+/// Builds the confinement for commands that run without a question; `None` when the user turned it off.
 pub(super) fn build_confinement(
     configured: &SessionSettings,
     now: &EffectivePermissions,
@@ -118,22 +118,22 @@ fn choose_bubblewrap(configured: &SessionSettings) -> BubblewrapChoice {
     )
 }
 
-/// The walls of settings, for whoever looks at them without a session.
+/// Sandbox from settings, for commands without a session.
 pub(crate) struct FolderSandbox {
     settings: SessionSettings,
 }
 
-/// What settings want of the sandbox.
+/// Sandbox that settings request.
 pub(crate) struct FolderSandboxSpec {
     pub(crate) spec: SandboxSpec,
     pub(crate) upstream: UpstreamProxies,
     pub(crate) enabled: bool,
-    /// The files that they are written in.
+    /// Files that the settings come from.
     pub(crate) settings_files: Vec<PathBuf>,
 }
 
 impl FolderSandbox {
-    /// The settings that a session in this folder would begin with.
+    /// Reads the settings that a session in this folder would start with.
     pub(crate) fn read(around: &ProcessEnv) -> Result<Self, Report> {
         Ok(Self { settings: SessionSettings::for_folder(around)? })
     }
@@ -142,7 +142,7 @@ impl FolderSandbox {
         choose_bubblewrap(&self.settings)
     }
 
-    /// With further places that may be written. Hosts on no list are refused: nobody is asked here.
+    /// Builds the spec with further writable paths. Unlisted hosts are refused: no questions are asked here.
     pub(crate) fn build_spec(&self, temp_dir: &Path, opened: Vec<PathBuf>) -> FolderSandboxSpec {
         let settings = &self.settings.effective.settings.sandbox;
         let now = self.settings.now();
@@ -158,25 +158,25 @@ impl FolderSandbox {
     }
 }
 
-/// Builds the walls of a session, at its start and whenever settings want others.
+/// Builder of a session's sandbox, at its start and when settings change.
 pub(super) struct SandboxBuilder {
-    /// What this machine can do, once somebody looked.
+    /// Support of this machine, once probed.
     available: Option<SandboxSupport>,
     /// A folder of the session's own.
     scratch: PathBuf,
     options: SandboxOptions,
     state: Arc<Mutex<CommandGuardState>>,
-    /// Deny rules that hold for this session alone.
+    /// Deny rules of this session alone.
     session_denials: Vec<Rule>,
-    /// What the walls that stand were built from.
+    /// Plan of the current sandbox.
     plan: Option<SessionSandboxPlan>,
-    /// How often they were built.
+    /// Number of builds so far.
     builds: u32,
-    /// Settings that changed demand walls that cannot be had.
+    /// True if changed settings demand a sandbox that is not available.
     is_missing: bool,
 }
 
-/// Everything that walls are built from; other walls are needed only for another plan.
+/// Inputs of a sandbox build; the sandbox is rebuilt only when they change.
 #[derive(Clone, PartialEq)]
 struct SessionSandboxPlan {
     spec: SandboxSpec,
@@ -186,12 +186,12 @@ struct SessionSandboxPlan {
     may_leave: bool,
     excluded: Vec<String>,
     expected: Vec<(String, Vec<String>)>,
-    /// Rules that close files by patterns.
+    /// Rules that deny files by patterns.
     closing: Vec<(String, PathBuf)>,
 }
 
 impl SandboxBuilder {
-    /// No walls yet.
+    /// Returns a builder without a sandbox.
     pub(super) fn inactive(scratch: PathBuf) -> Self {
         let state = Arc::default();
         Self {
@@ -206,7 +206,7 @@ impl SandboxBuilder {
         }
     }
 
-    /// Keeps in mind what was forbidden for this session alone; says whether that is news to walls that stand.
+    /// Stores the deny rules of this session; returns true if the current sandbox must be rebuilt for them.
     pub(super) fn set_session_denials(&mut self, said: Vec<Rule>) -> bool {
         let texts = |rules: &[Rule]| rules.iter().map(|rule| rule.text.clone()).collect::<Vec<_>>();
         let is_news = texts(&said) != texts(&self.session_denials);
@@ -214,12 +214,12 @@ impl SandboxBuilder {
         is_news && self.plan.is_some()
     }
 
-    /// Whether no command may run, for want of walls that settings demand.
+    /// Returns true if no command may run because the sandbox that settings demand is not available.
     pub(super) fn is_missing(&self) -> bool {
         self.is_missing
     }
 
-    /// What settings that changed make of the walls, and what people should know about it.
+    /// Applies changed settings to the sandbox; returns the update and remarks for the user.
     pub(super) fn update(
         &mut self,
         configured: &SessionSettings,
@@ -252,7 +252,7 @@ impl SandboxBuilder {
         }
     }
 
-    /// New walls with what is to be said about them; none when those that stand are the ones that are wanted.
+    /// Builds a new sandbox with remarks; returns none when the current one already fits.
     fn build(
         &mut self,
         configured: &SessionSettings,
@@ -270,13 +270,13 @@ impl SandboxBuilder {
             return Ok((None, Vec::new()));
         }
         self.builds += 1;
-        // Commands behind earlier walls still use the earlier proxy.
+        // Commands in an earlier sandbox still use the earlier proxy.
         let folder = self.scratch.join(format!("walls-{}", self.builds));
         create_private_dirs(&folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
         let mut spec = plan.spec.clone();
         let mut remarks = invalid_host_remarks(configured, now, &self.session_denials);
         let proxy = crate::sandbox_cmd::start_proxy(&spec, plan.upstream, &folder).unwrap_or_else(|report| {
-            // Walls without a way out are better than none.
+            // A sandbox without network is better than none.
             spec.network = NetworkAccess::Off;
             remarks.push(format!(
                 "the network of the sandbox is closed, since its proxy did not start: {}",
@@ -326,7 +326,7 @@ impl SandboxBuilder {
     ) -> SessionSandboxPlan {
         let settings = &configured.effective.settings.sandbox;
         let mut spec = sandbox_spec(configured, now, &self.session_denials, temp_dir, Vec::new());
-        // What was taken away from one command is not for the next.
+        // Quarantined files of one command must not be readable by the next.
         spec.deny_read.push(quarantine_dir(&configured.around));
         spec.max_memory = self.options.max_memory;
         let asks_about_hosts = !is_allowlist_strict(settings);
@@ -356,7 +356,7 @@ pub(super) fn quarantine_dir(around: &ProcessEnv) -> PathBuf {
     around.config_home.join("gimlet/quarantine")
 }
 
-/// Finds out what this machine can do, with processes that end before the session has any of its own.
+/// Probes this machine's support, with processes that end before the session starts its own.
 async fn probe_machine(bubblewrap: BubblewrapChoice) -> SandboxSupport {
     let exec = crate::sandbox_cmd::new_exec();
     let available = probe_sandbox(&exec, &ProbeOptions { bubblewrap, ..ProbeOptions::default() }).await;
@@ -364,7 +364,8 @@ async fn probe_machine(bubblewrap: BubblewrapChoice) -> SandboxSupport {
     available
 }
 
-/// The same for a session that runs already, once. Whoever takes up settings may wait; the session's own threads do not.
+/// Probes once for a session that already runs, on a separate thread: the settings reload may block, the session's
+/// threads must not.
 fn probe_on_thread(bubblewrap: BubblewrapChoice) -> Option<SandboxSupport> {
     let looking = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
@@ -373,14 +374,14 @@ fn probe_on_thread(bubblewrap: BubblewrapChoice) -> Option<SandboxSupport> {
     looking.join().ok().flatten()
 }
 
-/// Says which walls are missing: without them nothing is allowed for being inside.
+/// Returns a line about missing sandbox layers: without them no command is allowed for being sandboxed.
 fn missing_layers_line(available: &SandboxSupport) -> Option<String> {
     let missing: Vec<String> = available.missing_layers().iter().map(|layer| layer.name().to_owned()).collect();
     let text = format!("the sandbox lacks {}, so commands in it ask as usual", missing.join(", "));
     (!missing.is_empty()).then_some(text)
 }
 
-/// What settings ask for and cannot have, or have in another form.
+/// Returns remarks on settings that cannot be met, or only in another form.
 fn unmet_setting_remarks(settings: &Settings, sandboxing: &SessionSandbox) -> Vec<String> {
     let mut remarks = Vec::new();
     let wants_hosts = settings.network.allowed_domains.as_ref().is_some_and(|hosts| !hosts.is_empty());
@@ -397,7 +398,7 @@ fn unmet_setting_remarks(settings: &Settings, sandboxing: &SessionSandbox) -> Ve
     remarks
 }
 
-/// Hosts on no list are refused: by wish, or because only the administrator may name hosts.
+/// Returns true if unlisted hosts are refused: by a setting, or because only the administrator may name hosts.
 fn is_allowlist_strict(settings: &Settings) -> bool {
     let network = &settings.network;
     network.strict_allowlist == Some(true) || network.allow_managed_domains_only == Some(true)
@@ -407,8 +408,8 @@ fn upstream_proxy(settings: &Settings) -> UpstreamProxies {
     UpstreamProxies { http: settings.network.http_proxy_port, socks: settings.network.socks_proxy_port }
 }
 
-/// How far commands reach: through the proxy where it has anybody to let through or to ask about. What is no host lets
-/// nobody through, and where it is to be kept out, all are.
+/// Returns the network access of commands: through the proxy if hosts are allowed or can be asked about. An invalid
+/// allowed entry allows nothing; an invalid denied entry denies all hosts.
 fn network_access(
     configured: &SessionSettings,
     now: &EffectivePermissions,
@@ -426,7 +427,7 @@ fn network_access(
     NetworkAccess::Proxy { allow, deny }
 }
 
-/// The hosts that may be reached, and those that may not.
+/// Returns the allowed hosts and the denied hosts.
 fn host_lists(configured: &SessionSettings, now: &EffectivePermissions, said: &[Rule]) -> (Vec<String>, Vec<String>) {
     let effective = &configured.effective;
     let settings = &effective.settings.sandbox.network;
@@ -435,7 +436,7 @@ fn host_lists(configured: &SessionSettings, now: &EffectivePermissions, said: &[
     (allow, collect_domains(settings.denied_domains.as_ref(), deny_rules(now, said).map(|rule| &*rule.text)))
 }
 
-/// What people should know about entries that are no hosts.
+/// Returns remarks on entries that are not valid hosts.
 fn invalid_host_remarks(configured: &SessionSettings, now: &EffectivePermissions, said: &[Rule]) -> Vec<String> {
     let (allow, deny) = host_lists(configured, now, said);
     let mut remarks = Vec::new();
@@ -448,8 +449,8 @@ fn invalid_host_remarks(configured: &SessionSettings, now: &EffectivePermissions
     remarks
 }
 
-/// Whether being inside may answer questions: only if the person turned the sandbox on or accepted that a project did, and
-/// if all that the person's files close is known.
+/// Returns true if the sandbox may replace questions: only if the user turned it on or accepted that a project did, and
+/// if all denials in the user's files are known.
 fn may_auto_allow(configured: &SessionSettings) -> bool {
     if configured.loaded.has_damaged_file() {
         return false;
@@ -461,7 +462,7 @@ fn may_auto_allow(configured: &SessionSettings) -> bool {
     configured.loaded.has_user_enabled_sandbox() || accepted()
 }
 
-/// The walls that settings and rules want, around these places besides that are `opened` by somebody else.
+/// Builds the spec from settings and rules, with further writable paths in `opened`.
 fn sandbox_spec(
     configured: &SessionSettings,
     now: &EffectivePermissions,
@@ -486,7 +487,7 @@ fn sandbox_spec(
     });
     spec.deny_write.extend(listed("sandbox.filesystem.denyWrite"));
     spec.deny_write.extend(configured.flag_file());
-    // They run outside.
+    // Trusted scripts run outside the sandbox.
     spec.deny_write.extend(configured.trusted_scripts().cloned());
     spec.deny_read.extend(listed("sandbox.filesystem.denyRead"));
     spec.allow_read.extend(listed("sandbox.filesystem.allowRead"));
@@ -513,7 +514,8 @@ fn sandbox_spec(
     spec
 }
 
-/// What `Read(…)` and `Edit(…)` deny rules and lists in settings close by patterns, which walls do not know.
+/// Returns the patterns that `Read(…)` and `Edit(…)` deny rules and settings lists close; the sandbox itself has no
+/// patterns.
 fn denied_pattern_rules(configured: &SessionSettings, now: &EffectivePermissions, said: &[Rule]) -> RuleSet {
     let SessionSettings { around, effective, .. } = configured;
     let mut closing = RuleSet::default();
@@ -522,7 +524,7 @@ fn denied_pattern_rules(configured: &SessionSettings, now: &EffectivePermissions
         let inside = inside("Read").or_else(|| inside("Edit"));
         // A name without a folder is meant at any depth.
         if inside.is_some_and(|inside| has_pattern(inside) || !inside.contains('/')) {
-            // It was understood once already.
+            // The rule was parsed once already.
             drop(closing.add(Behavior::Deny, &rule.text, &rule.source));
         }
     }
@@ -536,24 +538,24 @@ fn denied_pattern_rules(configured: &SessionSettings, now: &EffectivePermissions
             (false, None) => format!("/{}", text.strip_prefix("./").unwrap_or(text)),
         };
         let source = RuleSource::new(RuleScope::User, base_dir(entry, around));
-        // A pattern that is none closes nothing; settings say so where they are checked.
+        // An invalid pattern denies nothing; the check of settings reports it.
         drop(closing.add(Behavior::Deny, &format!("{tool}({pattern})"), &source));
     }
     closing
 }
 
-/// The world in which these patterns are looked for.
+/// Returns the context in which these patterns are evaluated.
 fn pattern_context(configured: &SessionSettings, roots: &[PathBuf]) -> DecisionContext {
     let (cwd, home) = (configured.around.cwd.clone(), configured.around.home.clone());
     DecisionContext { cwd, home, roots: roots.to_vec(), ..DecisionContext::default() }
 }
 
-/// Everything that is denied: by files and flags, and by somebody while the session runs.
+/// Returns all deny rules: from files and flags, and those added while the session runs.
 fn deny_rules<'a>(now: &'a EffectivePermissions, said: &'a [Rule]) -> impl Iterator<Item = &'a Rule> {
     now.rules.rules(Behavior::Deny).iter().chain(said)
 }
 
-/// Hosts of a list in settings, and of rules.
+/// Returns the hosts of a list in settings, and of rules.
 fn collect_domains<'a>(listed: Option<&Vec<String>>, rules: impl Iterator<Item = &'a str>) -> Vec<String> {
     let of_rule = |rule: &str| {
         let inside = rule.trim().strip_prefix("WebFetch(domain:")?.strip_suffix(')')?;

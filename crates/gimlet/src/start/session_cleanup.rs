@@ -1,4 +1,4 @@
-//! What is left of a session when it is over, in good order or not.
+//! Cleanup after a session, whether it ended normally or not.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -10,24 +10,24 @@ use gimlet_proto::SandboxViolation;
 
 use super::session_history::SessionScratchDir;
 
-/// How long a look that is under way may still take before everything is looked at without it.
+/// Timeout for a scan under way, before everything is scanned without it.
 const OTHERS: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(20);
-/// How long the last look may take. On the slowest disk it takes seconds.
+/// Timeout for the last scan. It takes seconds on the slowest disks.
 const LAST_LOOK: Duration = Duration::from_secs(60);
 
-/// What has to be cleared away behind a session.
+/// Resources to clean up after a session.
 pub(crate) struct SessionCleanup {
     pub(super) exec: Exec,
     pub(super) watched: Arc<Mutex<CommandGuardState>>,
-    /// Where changes of protected files are moved to.
+    /// Folder that changes of protected files are moved to.
     pub(super) quarantine: PathBuf,
     pub(super) _scratch: [SessionScratchDir; 2],
 }
 
 impl SessionCleanup {
-    /// Ends all commands and looks after those that nobody looked after. A session that ended in good order has done so
-    /// itself; one that was cut short has not.
+    /// Ends all commands and checks those that were not checked yet. A session that ended normally has done so itself;
+    /// an aborted one has not.
     pub(crate) async fn clean_up(self) {
         self.exec.shutdown(gimlet_exec::KILL_GRACE).await;
         let waits = self.wait_for_scans().await;
@@ -43,7 +43,7 @@ impl SessionCleanup {
         crate::print_error_line(&format!("gimlet: sandbox: traces of commands could not be looked for: {why}"));
     }
 
-    /// Gives a look that is under way some time to end; says whether it did.
+    /// Waits for a scan under way; returns true if it ended in time.
     async fn wait_for_scans(&self) -> bool {
         for _ in 0..OTHERS.as_millis() / STEP.as_millis() {
             if !CommandGuardState::is_scanning(&self.watched) {

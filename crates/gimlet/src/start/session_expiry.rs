@@ -1,5 +1,5 @@
-//! The setting `cleanupPeriodDays`: sessions that were not touched for so long are removed when another one starts. Without
-//! the setting nothing is ever removed for its age.
+//! The setting `cleanupPeriodDays`: sessions unused for longer are removed when another one starts. Without the setting
+//! nothing is removed for its age.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,27 +14,27 @@ use super::session_settings::SessionSettings;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What the setting says about the sessions there are.
+/// Expiry of sessions by the setting.
 pub(super) struct SessionExpiry {
     places: StoreLocations,
     folders: ExpiryScope,
     limit: SystemTime,
     days: u64,
-    /// The file that says so.
+    /// File that has the setting.
     asked_in: PathBuf,
     current: SessionId,
 }
 
 enum ExpiryScope {
     These(Vec<PathBuf>),
-    /// Every project's, once a day; the file remembers when.
+    /// Sessions of every project, once a day; the file records the time.
     All {
         mark: PathBuf,
     },
 }
 
 impl SessionExpiry {
-    /// `None` when nobody asked for it. `current` is about to be used, however old it is.
+    /// Returns the expiry from settings; `None` when it is not set. `current` is never removed, however old it is.
     pub(super) fn from_settings(configured: &SessionSettings, current: &SessionId) -> Option<Self> {
         let days = configured.effective.settings.cleanup_period_days?.get();
         let origin = configured.effective.merged.sources("cleanupPeriodDays").pop()?.origin;
@@ -42,7 +42,7 @@ impl SessionExpiry {
         let home = &configured.around.config_home;
         let places = StoreLocations::new(home);
         let folders = match origin.scope {
-            // A project has no say about the sessions of others.
+            // A project cannot expire the sessions of others.
             Scope::Project | Scope::Local => ExpiryScope::These(places.project(&configured.around.cwd).existing_dirs()),
             Scope::User | Scope::Flag | Scope::Managed => ExpiryScope::All { mark: home.join("gimlet/cleaned-up") },
         };
@@ -56,7 +56,7 @@ impl SessionExpiry {
         })
     }
 
-    /// Removes what is too old and says how much that was. Takes as long as there is to remove.
+    /// Removes expired sessions and returns a line with their number. Blocks until all are removed.
     pub(super) fn remove_expired(self) -> Option<String> {
         let folders = match self.folders {
             ExpiryScope::These(folders) => folders,
@@ -74,19 +74,19 @@ impl SessionExpiry {
     }
 }
 
-/// Leaves a mark with the time of now, which is nobody else's to read.
+/// Writes the mark file with the present time, readable only by the user.
 fn touch_mark(mark: &Path) -> std::io::Result<()> {
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(mark)?;
     file.set_modified(SystemTime::now())
 }
 
-/// Whether the last time is a day ago; if so, now is the last time.
+/// Returns true if the last run was a day ago, and records this run.
 fn is_due(mark: &Path) -> bool {
     let last = mark.metadata().and_then(|metadata| metadata.modified()).ok();
     if last.is_some_and(|last| last.elapsed().is_ok_and(|since| since < DAY)) {
         return false;
     }
-    // Where no mark can be left, looking once more at the next start does no harm.
+    // If no mark can be written, another check at the next start does no harm.
     if let Some(folder) = mark.parent() {
         drop(create_private_dirs(folder));
     }

@@ -1,4 +1,4 @@
-//! New, continued, resumed or forked: where the session's history and record come from.
+//! History and record of a new, continued, resumed or forked session.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,49 +20,49 @@ use crate::report::Report;
 use crate::session_lookup::{self, is_id_prefix};
 use crate::terminal_text::truncate_to_line;
 
-/// Columns of a prompt that are shown where several are named.
+/// Maximum width of a prompt in lists.
 const SHOWN_PROMPT: usize = 60;
-/// How many sessions of one name are told apart.
+/// Maximum number of sessions with one name that get distinct titles.
 const MOST_NAMESAKES: usize = 100;
 
-/// What every request of a conversation segment begins with, byte for byte.
+/// Beginning of every request of a conversation segment, byte for byte.
 pub(crate) struct PromptSegment {
     pub(crate) system: Arc<[String]>,
     pub(crate) tools: Arc<[ToolDef]>,
 }
 
-/// What a session starts from.
+/// State that a session starts from.
 pub(crate) struct SessionHistory {
     pub(crate) id: SessionId,
-    /// How the session came to be.
+    /// Origin of the session.
     pub(crate) source: StartSource,
     pub(crate) record: ConversationRecord,
     pub(crate) messages: Vec<Message>,
-    /// What the calls in them gave back.
+    /// Outputs of the calls in them.
     pub(crate) outputs: ToolOutputs,
-    /// What the model said behind them, when that is a call which was left for later.
+    /// The model's message after them, when it is a deferred call.
     pub(crate) deferred: Option<Message>,
-    /// That of the resumed session where it still fits, else the one given.
+    /// Segment of the resumed session where it still fits, else the given one.
     pub(crate) segment: PromptSegment,
     pub(crate) model: Option<String>,
     pub(crate) mode: Option<PermissionMode>,
     pub(crate) result_files: ResultFiles,
-    /// Where decisions are written down, if anything is.
+    /// Ledger of decisions, if the session is stored.
     pub(crate) decisions: Option<DecisionLedger>,
     pub(crate) scratch: SessionScratchDir,
     pub(crate) title_target: SessionTitleTarget,
     pub(crate) remarks: Vec<String>,
 }
 
-/// Where the title of a session is written.
+/// Destination of a session's title.
 pub(crate) struct SessionTitleTarget {
     pub(crate) files: SessionFiles,
     pub(crate) early: EarlyTitle,
-    /// The session was resumed under a title that is its own.
+    /// True if the session was resumed with its own title.
     pub(crate) has_title: bool,
 }
 
-/// The session that the flags name to go on with, if they name one.
+/// The session to resume, if the flags name one.
 pub(crate) struct ResumeSource(Option<SessionFiles>);
 
 impl ResumeSource {
@@ -71,19 +71,19 @@ impl ResumeSource {
         find_resumed(run, around, &StoreLocations::new(&around.config_home)).map(Self)
     }
 
-    /// What it ran as, when that was recorded.
+    /// Returns the agent that it ran as, if recorded.
     pub(crate) fn agent(&self) -> Option<String> {
         read_summary(&self.0.as_ref()?.transcript()).ok().flatten()?.labels.agent
     }
 }
 
-/// What a session is opened with.
+/// Parameters for opening a session.
 pub(crate) struct SessionOpening<'a> {
     pub(crate) source: ResumeSource,
     pub(crate) segment: PromptSegment,
-    /// What the main conversation runs as.
+    /// Agent of the main conversation.
     pub(crate) agent: Option<&'a str>,
-    /// How eagerly it is forced to disk.
+    /// Mode of syncing to disk.
     pub(crate) fsync: FsyncMode,
 }
 
@@ -120,16 +120,16 @@ impl SessionHistory {
     }
 }
 
-/// Lets `--continue` find the session from the folders that it adds to its own.
+/// Records added folders, so that `--continue` finds the session from them.
 fn record_added_folders(run: &RunArgs, around: &ProcessEnv, files: &SessionFiles) {
     let places = StoreLocations::new(&around.config_home);
     for folder in run.add_dir.iter().filter_map(|dir| around.cwd.join(dir).canonicalize().ok()) {
-        // Where nothing can be written, the transcript says so.
+        // If nothing can be written, the transcript reports it.
         drop(record_added_dir(&places, &folder, files));
     }
 }
 
-/// What a session is to begin with.
+/// Request for a session's start.
 struct SessionRequest<'a> {
     run: &'a RunArgs,
     around: &'a ProcessEnv,
@@ -152,7 +152,7 @@ impl SessionRequest<'_> {
             Transcript::create(&files, stamp, options).map_err(|error| id_conflict_report(run, &error))?
         };
         mirror_new_lines(mirror, &mut transcript);
-        // Before what is long: it is looked for at both ends of the file.
+        // Written before long entries: it is searched for at both ends of the file.
         record_agent(&mut transcript, agent.or(declined_agent(run)));
         append_segment(&mut transcript, &segment);
         set_title(&mut transcript, run, &TitleCandidates::default(), &ProjectSessions::new(&places, &around.cwd, &[]));
@@ -181,10 +181,10 @@ impl SessionRequest<'_> {
         let up_to = run.resume_session_at.as_deref().map(EntryId::new);
         check_dropped_flags(run, source)?;
         let options = LoadOptions { up_to, max_bytes: Some(MAX_HISTORY), ..LoadOptions::default() };
-        // Before a copy is made, so that one that cannot be taken up leaves nothing behind.
+        // Before a copy is made, so that a session that cannot be loaded leaves nothing behind.
         let loaded = load_session(source, &options)?;
         let agent_before = loaded.labels.agent.clone();
-        // The original's is not the copy's: a title that two sessions have finds neither of them.
+        // A fork does not keep the original's title: a title shared by two sessions finds neither.
         let title_of_fork = loaded.labels.title.as_ref().filter(|_| run.fork_session);
         let title_of_fork =
             title_of_fork.map(|title| fork_title(title, &ProjectSessions::new(&places, &around.cwd, &[])));
@@ -199,7 +199,7 @@ impl SessionRequest<'_> {
                     drop(loaded);
                     let mut copy = fork_session(source, &options, &target)?;
                     mirror_existing_lines(mirror, &target.transcript());
-                    // A copy has the conversation alone; what the session was like goes with it.
+                    // A copy has the conversation alone; the session's mode is carried over here.
                     copy.permission_mode = copy.permission_mode.or(mode);
                     copy
                 };
@@ -214,7 +214,7 @@ impl SessionRequest<'_> {
             })?
         };
         mirror_new_lines(mirror, &mut transcript);
-        // An agent that is not there today may be back tomorrow; only a flag that names none takes it away.
+        // A missing agent may be back later; only a flag that names none removes it.
         record_agent(&mut transcript, agent.or(declined_agent(run)).or(agent_before.as_deref()));
         let same_agent = agent.unwrap_or_default() == agent_before.as_deref().unwrap_or_default();
         let segment = match reusable_segment(run, &loaded, &segment, same_agent) {
@@ -253,39 +253,39 @@ impl SessionRequest<'_> {
     }
 }
 
-/// A copy of a session's conversation on disk, as it loads.
+/// Copies a session's conversation on disk and loads the copy.
 fn fork_session(source: &SessionFiles, options: &LoadOptions, target: &SessionFiles) -> Result<LoadedSession, Report> {
     gimlet_store::fork(source, options, target).map_err(|error| Report::new(error.to_string()))?;
     load_session(target, &LoadOptions { up_to: None, ..options.clone() })
 }
 
-/// What a fork has in memory that is copied nowhere: what belongs to the source alone stays with it.
+/// Removes the labels and costs of the source, which a fork must not copy.
 fn clear_labels(mut loaded: LoadedSession) -> LoadedSession {
     loaded.labels = SessionLabels::default();
     loaded.cost = Vec::new();
     loaded
 }
 
-/// The empty name, when a flag says that the session is to run as no agent.
+/// Returns the empty name when a flag requests no agent.
 fn declined_agent(run: &RunArgs) -> Option<&str> {
     run.agent.as_deref().filter(|name| name.is_empty())
 }
 
-/// Notes what a session runs as, where its file does not say so yet.
+/// Records the session's agent, unless its file already has it.
 fn record_agent(transcript: &mut Transcript, agent: Option<&str>) {
     if let Some(agent) = agent.filter(|agent| transcript.labels().agent.as_deref() != Some(*agent)) {
         transcript.set_agent(agent);
     }
 }
 
-/// Sends a copy of whatever is written from here on.
+/// Sends a copy of all lines written from here on.
 fn mirror_new_lines(mirror: Option<&TranscriptMirror>, transcript: &mut Transcript) {
     if let Some(mirror) = mirror.cloned() {
         transcript.set_mirror_factory(Arc::new(move |path| Box::new(mirror.of(&path.to_string_lossy()))));
     }
 }
 
-/// Sends a copy of what a fork begins with.
+/// Sends a copy of the lines that a fork begins with.
 fn mirror_existing_lines(mirror: Option<&TranscriptMirror>, path: &Path) {
     let Some(mirror) = mirror else { return };
     let mut write = mirror.of(&path.to_string_lossy());
@@ -295,7 +295,7 @@ fn mirror_existing_lines(mirror: Option<&TranscriptMirror>, path: &Path) {
     }
 }
 
-/// What to say about a session that is there already.
+/// Returns the report for a session id that already exists.
 fn id_conflict_report(run: &RunArgs, error: &TranscriptError) -> Report {
     match (error, &run.session_id) {
         (TranscriptError::Exists { .. }, Some(id)) => id_in_use_report(id),
@@ -308,7 +308,7 @@ fn id_in_use_report(id: &str) -> Report {
         .with_hint("Choose another --session-id, or resume that session")
 }
 
-/// Flags about a session that need each other.
+/// Checks that session flags that need each other are given together.
 fn check_flags(run: &RunArgs) -> Result<(), Report> {
     let resumes = run.continue_session || run.resume.is_some();
     if resumes && run.session_id.is_some() && !run.fork_session {
@@ -331,15 +331,15 @@ fn check_flags(run: &RunArgs) -> Result<(), Report> {
     Ok(())
 }
 
-/// Whether the session that the flags name is there to go on with, before anything else is known.
+/// Checks that the session that the flags name exists, before anything else is known.
 pub(crate) fn check_session(run: &RunArgs, around: &ProcessEnv) -> Result<(), Report> {
     check_flags(run)?;
     let Some(files) = find_resumed(run, around, &StoreLocations::new(&around.config_home))? else { return Ok(()) };
     check_dropped_flags(run, &files)
 }
 
-/// Whether the session that the flags name ended in the middle of a turn: nothing answers what was last said in it. A turn
-/// that a person stopped has ended.
+/// Returns true if the session that the flags name ended in the middle of a turn: its last message has no reply. A turn
+/// that the user stopped has ended.
 pub(crate) fn is_mid_turn(run: &RunArgs, around: &ProcessEnv) -> Result<bool, Report> {
     let ResumeSource(Some(files)) = ResumeSource::from_flags(run, around)? else { return Ok(false) };
     let up_to = run.resume_session_at.as_deref().map(EntryId::new);
@@ -352,7 +352,7 @@ pub(crate) fn is_mid_turn(run: &RunArgs, around: &ProcessEnv) -> Result<bool, Re
     Ok(loaded.messages.last().is_some_and(|last| last.role == Role::User && !is_stopped(last)))
 }
 
-/// Refuses to leave more behind than the turn that the flags name.
+/// Refuses to drop more than the turn that the flags name.
 fn check_dropped_flags(run: &RunArgs, source: &SessionFiles) -> Result<(), Report> {
     let (Some(cut), Some(turn)) = (&run.resume_session_at, &run.resume_drops_turn) else { return Ok(()) };
     check_dropped_turn(&source.transcript(), &EntryId::new(cut.as_str()), turn)
@@ -360,23 +360,22 @@ fn check_dropped_flags(run: &RunArgs, source: &SessionFiles) -> Result<(), Repor
 }
 
 fn no_session_remark(run: &RunArgs) -> Option<String> {
-    // Programs ask to continue without knowing whether there is anything, and are not told more than the new id.
+    // Programs ask to continue without knowing if there is a session, and only get the new id.
     (run.continue_session && !run.is_driven())
         .then(|| "there is no session to continue in this folder; this is a new one".to_owned())
 }
 
-/// The session that the flags name, if they name one.
+/// Returns the session that the flags name, if they name one.
 fn find_resumed(run: &RunArgs, around: &ProcessEnv, places: &StoreLocations) -> Result<Option<SessionFiles>, Report> {
     if run.continue_session {
-        // Only this folder's, and those that added it: going on with the work of another tree is never what was meant
-        // without saying so.
+        // Only sessions of this folder, and those that added it: continuing the work of another tree must be explicit.
         let here = ProjectSessions::new(places, &around.cwd, &[]);
         let latest = here.latest_session(if run.print || run.is_driven() {
             SessionFilter::All
         } else {
             SessionFilter::Interactive
         });
-        // Programs ask to continue without knowing whether there is anything; the first time there is not.
+        // Programs ask to continue without knowing if there is a session; the first time there is none.
         return match latest {
             Some(summary) => session_lookup::session_for_summary(&summary).map(Some),
             None => session_lookup::unreadable_report(&here).map_or(Ok(None), Err),
@@ -411,7 +410,7 @@ fn find_resumed(run: &RunArgs, around: &ProcessEnv, places: &StoreLocations) -> 
     };
     match sessions.find_by_title(wanted) {
         Ok(summary) => session_lookup::session_for_summary(&summary).map(Some),
-        // 'sessions ls' shows no more of an id than its beginning.
+        // 'sessions ls' shows only the beginning of an id.
         Err(FindError::NoSuchTitle { .. }) if is_id_prefix(wanted) => {
             sessions.find_by_prefix(wanted).map(Some).map_err(unknown)
         }
@@ -430,7 +429,7 @@ fn load_session(files: &SessionFiles, options: &LoadOptions) -> Result<LoadedSes
     })
 }
 
-/// What to do with a conversation that is too large for any model.
+/// Returns the remedy for a conversation that is too large for any model.
 fn too_large_hint(files: &SessionFiles, fits_up_to: Option<&EntryId>) -> String {
     let export = format!("'gimlet sessions export {}' to read it and begin anew", files.id());
     match fits_up_to {
@@ -441,7 +440,7 @@ fn too_large_hint(files: &SessionFiles, fits_up_to: Option<&EntryId>) -> String 
     }
 }
 
-/// One line about what was wrong with a transcript and was repaired in memory.
+/// Returns one line about damage to a transcript that was repaired in memory.
 fn damage_remark(loaded: &LoadedSession) -> Option<String> {
     let first = loaded.damage.items.first()?;
     if is_cut_off(loaded) {
@@ -454,7 +453,7 @@ fn damage_remark(loaded: &LoadedSession) -> Option<String> {
     Some(format!("the session's record was damaged and was repaired for this run: {first}{more}"))
 }
 
-/// What was said to the session and never taken up, because it ended first.
+/// Returns a remark on prompts that the session never processed, because it ended first.
 fn unread_prompts_remark(loaded: &LoadedSession) -> Option<String> {
     let shown = |prompt: &String| match truncate_to_line(prompt, SHOWN_PROMPT) {
         words if words.is_empty() => "one without words".to_owned(),
@@ -469,7 +468,7 @@ fn unread_prompts_remark(loaded: &LoadedSession) -> Option<String> {
     Some(format!("when this session ended, {which}. Say it again if it still matters"))
 }
 
-/// Whether nothing is wrong but that the last reply's calls have no results: a run that was told to stop leaves that.
+/// Returns true if the only defect is that the last reply's calls have no results: a stopped run leaves that.
 fn is_cut_off(loaded: &LoadedSession) -> bool {
     let Some(last) = loaded.messages.iter().rfind(|message| message.role == Role::Assistant) else { return false };
     loaded.damage.total == loaded.damage.items.len()
@@ -488,7 +487,7 @@ fn parse_session_id(run: &RunArgs) -> Result<Option<SessionId>, Report> {
     }
 }
 
-/// The id of the session that is about to be made.
+/// Returns the id of the new session.
 fn choose_session_id(run: &RunArgs, around: &ProcessEnv, places: &StoreLocations) -> Result<SessionId, Report> {
     let Some(id) = parse_session_id(run)? else { return Ok(new_session_id()) };
     if ProjectSessions::new(places, &around.cwd, &[]).has_session(id.as_str()) {
@@ -498,19 +497,19 @@ fn choose_session_id(run: &RunArgs, around: &ProcessEnv, places: &StoreLocations
     }
 }
 
-/// What a session may be called where nobody says so.
+/// Candidates for a session's title without an explicit one.
 #[derive(Default)]
 struct TitleCandidates<'a> {
     own: Option<&'a str>,
-    /// For one that nobody names.
+    /// Title for a session without any other.
     fallback: Option<&'a str>,
 }
 
-/// Gives the session its title; while another one runs under it, one that tells them apart. A person's flag gives a
-/// session with a title of its own another; what a program would call it does not.
+/// Sets the session's title; a distinct one while another running session has it. A user's flag replaces an existing
+/// title; a program's default does not.
 fn set_title(transcript: &mut Transcript, run: &RunArgs, titles: &TitleCandidates<'_>, here: &ProjectSessions) {
     let wished = run.default_title.as_deref().filter(|_| titles.own.is_none());
-    // What is no title was refused with the flags; one that grew too long is none.
+    // Invalid titles were refused with the flags; one that grew too long is dropped.
     let Some(Ok(name)) = wished.or(run.name.as_deref()).or(titles.fallback).map(clean_title) else { return };
     let numbered = (2..).map(|number| format!("{name} ({number})"));
     let taken = here.list_running_titles();
@@ -518,7 +517,7 @@ fn set_title(transcript: &mut Transcript, run: &RunArgs, titles: &TitleCandidate
     transcript.set_title(&free.unwrap_or(name));
 }
 
-/// What a copy of a session with this title is called: like no other session here.
+/// Returns the title for a fork, unique among the sessions here.
 fn fork_title(title: &str, here: &ProjectSessions) -> String {
     let taken = here.list_titles();
     let first = format!("{title} (fork)");
@@ -531,8 +530,8 @@ fn append_segment(transcript: &mut Transcript, segment: &PromptSegment) {
     transcript.append_frozen_prefix(&segment.system, &gimlet_core::tools_to_json(&segment.tools));
 }
 
-/// The segment of the resumed session, unless the flags or another agent change it or the tools are others now. One that
-/// comes out the same is kept: an agent brings its prompt along each time, and need not be written down each time.
+/// Returns the segment of the resumed session, unless flags, another agent or different tools change it. An equal one
+/// is kept: an agent supplies its prompt each time, and it need not be recorded each time.
 fn reusable_segment(
     run: &RunArgs,
     loaded: &LoadedSession,
@@ -547,11 +546,11 @@ fn reusable_segment(
         || run.system_prompt_snapshot == Some(SnapshotFlag::Off);
     let frozen = loaded.frozen.as_ref().filter(|frozen| !changed || frozen.system[..] == fresh.system[..])?;
     let tools = gimlet_core::tools_from_json(&frozen.tools_json)?;
-    // A tool of the same name may be another one: a form to answer in, a list of agents, a sandbox that is off now.
+    // A tool with an equal name may differ: an answer schema, a list of agents, a sandbox that is off now.
     (tools == fresh.tools).then(|| PromptSegment { system: frozen.system.clone().into(), tools })
 }
 
-/// Where large results go: beside the transcript, or into a private folder when nothing is kept.
+/// Chooses the location of large results: beside the transcript, or in a private folder when nothing is stored.
 fn choose_result_files(run: &RunArgs, around: &ProcessEnv, files: &SessionFiles) -> (ResultFiles, SessionScratchDir) {
     if !run.no_session_persistence {
         return (ResultFiles::new(files), SessionScratchDir(None));
@@ -561,13 +560,13 @@ fn choose_result_files(run: &RunArgs, around: &ProcessEnv, files: &SessionFiles)
     (ResultFiles::new(&session), SessionScratchDir(Some(root)))
 }
 
-/// A folder that lasts as long as its session.
+/// Folder that lasts as long as its session.
 pub(crate) struct SessionScratchDir(pub(super) Option<PathBuf>);
 
 impl Drop for SessionScratchDir {
     fn drop(&mut self) {
         if let Some(root) = &self.0 {
-            // Mostly it was never needed and is not there.
+            // Usually it was never created.
             drop(std::fs::remove_dir_all(root));
         }
     }

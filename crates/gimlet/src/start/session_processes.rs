@@ -1,4 +1,4 @@
-//! Where a session's commands run, what earlier ones left, and the folders that are a session's own.
+//! Processes of a session's commands, leftovers of earlier sessions, and the session's own folders.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use gimlet_store::StoreLocations;
 
 use crate::process_env::ProcessEnv;
 
-/// Ends what an earlier run left when it and its custodian were both killed. Costs one look at a folder otherwise.
+/// Kills the processes of an earlier run whose custodian was killed, too. Otherwise costs one read of a folder.
 pub(super) fn kill_orphans(runtime_dir: &Path) -> Option<String> {
     if !runtime_dir.is_dir() {
         return None;
@@ -23,7 +23,8 @@ pub(super) fn kill_orphans(runtime_dir: &Path) -> Option<String> {
     }
 }
 
-/// The folders that a session writes plans and memories to. One that a setting moved elsewhere gets no leave by that.
+/// Returns the folders that a session writes plans and memories to. A folder moved by a setting gets no permission by
+/// that.
 pub(crate) fn session_folders(around: &ProcessEnv) -> Vec<PathBuf> {
     let memory = StoreLocations::new(&around.config_home).project(&around.cwd).dir().join("memory");
     let project = around.cwd.join(".claude");

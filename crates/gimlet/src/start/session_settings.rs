@@ -1,4 +1,4 @@
-//! What settings, flags and trust say about a session: read when it starts, and looked at again while it runs.
+//! Settings, flags and trust of a session: read when it starts, and again while it runs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::settings_mapping;
 
 /// The setting that names a command which prints the key.
 const KEY_HELPER: &str = "apiKeyHelper";
-/// So many keys are named in one line, each with so many characters.
+/// Maximum number of keys named in one line, and of characters of each.
 const MOST_KEYS: usize = 8;
 const MOST_CHARS: usize = 60;
 
@@ -33,19 +33,19 @@ pub(crate) struct SessionSettings {
     pub(super) around: ProcessEnv,
     pub(super) options: SettingsLoadOptions,
     pub(super) flag_settings: FlagSettings,
-    /// What settings chose before the driving program laid its own over them.
+    /// Model and effort from settings, before the driving program's overrides.
     first_choice: Option<(Option<String>, Option<EffortLevel>)>,
-    /// What is trusted for this run without a record: everything that was here when it began.
+    /// Items trusted for this run without a record: all that were present when it began.
     pinned: Option<Vec<ProjectItem>>,
     flag_rules: RuleSet,
-    /// What a person should hear of them.
+    /// Remarks on them for the user.
     flag_remarks: Vec<String>,
     flag_directories: Vec<PathBuf>,
     pub(crate) loaded: LoadedSettings,
     pub(super) inventory: TrustInventory,
     pub(super) trust: ProjectTrust,
     pub(crate) effective: EffectiveSettings,
-    /// The environment with what settings add to it.
+    /// Environment with the additions of settings.
     pub(crate) env: Env,
     key_helper: Option<Arc<KeyHelper>>,
     /// Masks the credentials of that environment.
@@ -63,7 +63,7 @@ impl SessionSettings {
         };
         let loaded = gimlet_config::load_settings(&settings_mapping::find_locations(around), &options);
         if let Some(problem) = loaded.errors().find(|problem| is_flag_problem(run, around, problem)) {
-            // What was asked for on this very command line is not passed over.
+            // A problem in a value from this command line is an error.
             let report = Report::new(problem.to_string())
                 .with_hint("Settings are given as a JSON object, or with --settings as a readable file");
             return Err(match problem.file.as_os_str().to_str() {
@@ -103,18 +103,18 @@ impl SessionSettings {
         Ok(configured)
     }
 
-    /// What settings say about a folder, without any flag.
+    /// Reads the settings of a folder, without any flag.
     pub(super) fn for_folder(around: &ProcessEnv) -> Result<Self, Report> {
         use clap::Parser as _;
         let cli = crate::args::CliArgs::try_parse_from(["gimlet"]).map_err(|error| Report::new(error.to_string()))?;
         Self::read(&cli.run, around)
     }
 
-    /// The settings of the command line may change by this while the session runs.
+    /// Lets the settings of the command line change through `flag_settings` while the session runs.
     pub(crate) fn with_flag_settings(mut self, flag_settings: &FlagSettings) -> Self {
         self.flag_settings = flag_settings.clone();
         if let Some(pinned) = self.pinned.take() {
-            // A session that takes the place of another trusts what that one did.
+            // A session that replaces another trusts what that one trusted.
             self.pinned = Some(flag_settings.pin_trust(pinned));
             self.evaluate_trust();
             self.env = self.overlay_env(&self.around.env);
@@ -129,8 +129,8 @@ impl SessionSettings {
         self
     }
 
-    /// The model and the effort that a session begins with as far as settings say so. A session that takes the place of
-    /// another is told of changes by that one; what it goes back to when they are taken away is this.
+    /// Returns the model and the effort that settings choose at the start. A session that replaces another gets later
+    /// changes from that one; these are the values to restore when the changes are removed.
     pub(super) fn initial_model_and_effort(&self) -> (Option<&str>, Option<EffortLevel>) {
         let settings = &self.effective.settings;
         match &self.first_choice {
@@ -139,7 +139,7 @@ impl SessionSettings {
         }
     }
 
-    /// What is wrong with settings that the command line carries itself.
+    /// Returns the problem with settings given on the command line, if there is one.
     pub(crate) fn flag_problem(&self) -> Option<String> {
         let wrong = |problem: &&SettingsProblem| {
             problem.severity != ProblemSeverity::Info && problem.file.as_os_str() == "--settings"
@@ -152,7 +152,7 @@ impl SessionSettings {
         })
     }
 
-    /// The same, once whoever manages the machine has had their say.
+    /// Opens the settings after the administrator's policy was applied.
     pub(crate) async fn open_with_policy(run: &RunArgs, around: &ProcessEnv) -> Result<Self, Report> {
         let mut configured = Self::read(run, around)?;
         if let Some(helper) = configured.loaded.policy_helper() {
@@ -165,8 +165,8 @@ impl SessionSettings {
         Ok(configured)
     }
 
-    /// The environment, when settings made another one of it. A variable that settings no longer have stays: whatever
-    /// was started with it counts on it.
+    /// Returns the environment if settings changed it. A variable that settings no longer have stays: processes started
+    /// with it rely on it.
     pub(super) fn refresh_env(&mut self) -> Option<Env> {
         if self.effective.env.iter().all(|line| self.env.raw(&line.name) == Some(line.value.as_ref())) {
             return None;
@@ -175,18 +175,18 @@ impl SessionSettings {
         Some(self.env.clone())
     }
 
-    /// An environment with the variables of settings in it.
+    /// Returns an environment with the variables of settings added.
     fn overlay_env(&self, env: &Env) -> Env {
         let env = self.effective.env.iter().fold(env.clone(), |env, line| env.with(&line.name, &line.value));
         provider::register_secrets(&self.redactor, &env);
         env
     }
 
-    /// Finds out what of the loaded settings holds.
+    /// Determines which of the loaded settings apply.
     pub(super) fn evaluate_trust(&mut self) {
         self.inventory = TrustInventory::collect(&self.loaded);
-        // Where nothing needs trust, nobody needs to look who gave it. A sandbox that a project wants is no item, but what it
-        // answers depends on who wants it.
+        // If nothing needs trust, the trust store is not read. A sandbox that a project requests is not an item, but
+        // its effect depends on its author.
         let is_persons = self.loaded.layers.iter().all(|layer| layer.author == FileAuthor::User);
         let is_free = self.inventory.items.is_empty() && is_persons;
         let recorded =
@@ -195,7 +195,7 @@ impl SessionSettings {
         self.recompute_effective();
     }
 
-    /// What was accepted, and what is trusted for this run.
+    /// Sets the recorded trust, and the trust for this run.
     pub(super) fn set_trust(&mut self, recorded: ProjectTrust) {
         self.trust = match &self.pinned {
             Some(items) => recorded.with(items),
@@ -203,7 +203,7 @@ impl SessionSettings {
         };
     }
 
-    /// Brings what holds in line with the trust that was given.
+    /// Recomputes the effective settings for the present trust.
     pub(super) fn recompute_effective(&mut self) {
         self.effective = self.loaded.effective_settings(&self.inventory, &self.trust);
         if let Some(helper) = &self.key_helper {
@@ -211,24 +211,25 @@ impl SessionSettings {
         }
     }
 
-    /// Says, whenever it is asked, whether a command that settings name has become another one than was trusted.
+    /// Returns a check for a change of a command from settings since it was trusted.
     fn helper_objection(&self, key: &'static str) -> Option<TrustObjection> {
         let file = self.effective.merged.sources(key).pop()?.origin.file;
         let is_it = |item: &&ProjectItem| item.kind == ProjectItemKind::Helper && item.name == key && item.file == file;
-        // The person's own settings wait for nothing.
+        // The user's own settings need no trust.
         let shown = gimlet_config::escape_invisible_line(&file.display().to_string()).into_owned();
         self.inventory.items.iter().find(is_it)?;
         let (loaded, trust) = (self.loaded.clone(), self.trust.clone());
         Some(Arc::new(move || {
             let now = TrustInventory::collect(&loaded);
             let covers = |trust: &ProjectTrust| now.covers(trust, ProjectItemKind::Helper, &file, key);
-            // Somebody may have accepted what changed.
+            // The change may have been accepted meanwhile.
             let is_trusted = covers(&trust) || covers(&TrustStore::new(&loaded.locations).load_trust());
             (!is_trusted).then(|| format!("{key} of {shown}, or a script that it names, changed since it was trusted"))
         }))
     }
 
-    /// The project's files that commands of its settings run, as far as this version runs them and they are trusted.
+    /// Returns the project's files that commands of its settings run, as far as this version runs them and they are
+    /// trusted.
     pub(super) fn trusted_scripts(&self) -> impl Iterator<Item = &PathBuf> {
         let is_run = |item: &&ProjectItem| {
             let acts = |key: &SettingKey| key.effect == KeyEffect::Acts;
@@ -238,7 +239,7 @@ impl SessionSettings {
         trusted.flat_map(ProjectItem::script_files)
     }
 
-    /// The command that prints the key, if settings name one; it follows them from here on.
+    /// Builds the key helper, if settings name a command; it follows later changes of settings.
     pub(super) fn build_key_helper(&mut self) -> Option<Arc<KeyHelper>> {
         let command = self.effective.settings.api_key_helper.as_deref()?;
         let helper = Arc::new(KeyHelper::new(self.around.cwd.clone(), self.env.clone(), self.redactor.clone()));
@@ -247,35 +248,35 @@ impl SessionSettings {
         Some(helper)
     }
 
-    /// The files that say what is allowed in this session.
+    /// Returns the files that define the permissions of this session.
     pub(super) fn governing_files(&self) -> Vec<PathBuf> {
         self.loaded.locations.permission_files().into_iter().chain(self.flag_file()).collect()
     }
 
-    /// The file that `--settings` names, if it names one.
+    /// Returns the file that `--settings` names, if it names one.
     pub(super) fn flag_file(&self) -> Option<PathBuf> {
         let flag = self.options.settings_flag.as_ref().filter(|flag| !flag.trim_start().starts_with('{'))?;
         Some(self.around.cwd.join(flag)).filter(|file| file.is_file())
     }
 
-    /// The settings files that a command could write.
+    /// Returns the settings files that a command could write.
     pub(super) fn settings_files(&self) -> Vec<PathBuf> {
         let locations = &self.loaded.locations;
         let files = [locations.user_file(), locations.project_file(), locations.local_file()];
         files.into_iter().chain(locations.legacy_local_file()).chain(self.flag_file()).collect()
     }
 
-    /// Whether a setting by this name is there but not trusted.
+    /// Returns true if a setting by this name exists but is not trusted.
     pub(super) fn is_withheld(&self, key: &str) -> bool {
         self.effective.withheld.iter().any(|item| item.name == key)
     }
 
-    /// Whether the person has trusted this folder, as it was then.
+    /// Returns true if the user has trusted this folder, in its state at that time.
     pub(super) fn has_recorded_trust(&self) -> bool {
         self.trust.has_accepted_folder() && !self.trust.is_accepted_elsewhere_only()
     }
 
-    /// Rules and folders as they are now, with one line for people about each thing that is wrong.
+    /// Returns the present rules and folders, with one line for the user about each problem.
     pub(crate) fn now(&self) -> EffectivePermissions {
         let managed_only = self.effective.settings.allow_managed_permission_rules_only == Some(true);
         let mut rules = self.flag_rules.clone();
@@ -306,19 +307,19 @@ impl SessionSettings {
         }
     }
 
-    /// The output style as settings name it. Its name alone changes nothing, so it is told without trust.
+    /// Returns the output style that settings name. The name alone changes nothing, so it needs no trust.
     pub(crate) fn output_style(&self) -> String {
         self.named_output_style().unwrap_or_else(|| "default".to_owned())
     }
 
-    /// The same if settings name one at all.
+    /// Returns the output style if settings name one.
     pub(crate) fn named_output_style(&self) -> Option<String> {
         let named = |layer: &SettingsLayer| layer.to_value()["outputStyle"].as_str().map(str::to_owned);
         self.loaded.layers.iter().rev().find_map(named)
     }
 
-    /// What is wrong with the files and people should know. A rule or a mode that is not used is missed at once,
-    /// whatever it was for, and so is a guard under a wrong name.
+    /// Returns the problems with the files that the user should know. A rule or a mode that is not used matters at
+    /// once, and so does a guard under a wrong name.
     pub(crate) fn urgent_problems(&self) -> impl Iterator<Item = &SettingsProblem> {
         let problems = self.loaded.problems.iter().chain(&self.effective.problems);
         problems.filter(|problem| {
@@ -332,12 +333,12 @@ impl SessionSettings {
         })
     }
 
-    /// Whether it is about a file that waits for a command to end.
+    /// Returns true if the problem is about a file that waits for a command to end.
     fn is_waiting_file(&self, problem: &SettingsProblem) -> bool {
         problem.key.is_empty() && self.loaded.pending_files.contains(&problem.file)
     }
 
-    /// How long questions of the model wait for an answer.
+    /// Returns the timeout for the model's questions.
     fn question_timeout(&self) -> Option<Duration> {
         match self.effective.settings.ask_user_question_timeout? {
             QuestionTimeout::OneMinute => Some(Duration::from_secs(60)),
@@ -347,7 +348,7 @@ impl SessionSettings {
         }
     }
 
-    /// What the model is told of settings that only it can keep to.
+    /// Returns the note to the model about settings that only the model can follow.
     pub(super) fn note_for_model(&self) -> Option<String> {
         let settings = &self.effective.settings;
         let mut lines: Vec<String> = Vec::new();
@@ -369,12 +370,12 @@ impl SessionSettings {
         (!lines.is_empty()).then(|| lines.join("\n\n"))
     }
 
-    /// One line that names what is not used for want of trust.
+    /// Returns one line about settings that are not used because they are not trusted.
     pub(crate) fn untrusted_line(&self) -> Option<String> {
         let acts = |item: &&ProjectItem| item.name != "outputStyle";
         let withheld: Vec<ProjectItem> = self.effective.withheld.iter().filter(acts).cloned().collect();
         let line = gimlet_config::describe_withheld(&withheld, &self.trust)?;
-        // Trust helps nothing that this version does not have.
+        // Trust has no effect on features that this version does not have.
         let runs = |item: &ProjectItem| {
             !matches!(item.kind, ProjectItemKind::Hook | ProjectItemKind::McpServer | ProjectItemKind::Plugin)
         };
@@ -391,7 +392,7 @@ impl SessionSettings {
         Some(format!("{line}. {hint}"))
     }
 
-    /// One line for each file in force that sets what it may not set, whoever trusts it.
+    /// Returns one line for each file in force that sets values it may not set, even if trusted.
     fn ignored_setting_lines(&self) -> Vec<String> {
         let in_force = |layer: &&SettingsLayer| layer.author == FileAuthor::User || self.trust.has_accepted_folder();
         let mut lines = Vec::new();
@@ -415,7 +416,7 @@ impl SessionSettings {
         lines
     }
 
-    /// A hook can be there to forbid something, so nobody may think that it runs.
+    /// Returns a warning about unsupported hooks: a hook may be there to forbid something.
     fn unsupported_hooks_line(&self) -> Option<String> {
         let mut events: Vec<&str> = self.effective.hooks.iter().map(|hook| hook.event.as_str()).collect();
         events.sort_unstable();
@@ -423,12 +424,12 @@ impl SessionSettings {
         (!events.is_empty()).then(|| format!("hooks are not run by this version of gimlet: {}", events.join(", ")))
     }
 
-    /// An administrator relies on what is written down, so nobody may think that it holds when it does not.
+    /// Returns a warning about managed settings that are not enforced: an administrator relies on them.
     fn unenforced_line(&self) -> Option<String> {
         let managed: Vec<&SettingsLayer> =
             self.loaded.layers.iter().filter(|layer| layer.scope == Scope::Managed).collect();
         let is_set = |key: &&SettingKey| managed.iter().any(|layer| layer.line_of_key(key.path).is_some());
-        // Hooks have a line of their own.
+        // Hooks have a separate line.
         let idle = KEYS.iter().filter(|key| key.effect == KeyEffect::NotYet && key.path != "hooks");
         let mut names: Vec<&str> = idle.filter(is_set).map(|key| key.path).collect();
         names.sort_unstable();
@@ -436,7 +437,7 @@ impl SessionSettings {
         (!names.is_empty()).then(line)
     }
 
-    /// How eagerly a session is forced to disk.
+    /// Returns the mode of syncing a session to disk.
     pub(super) fn fsync(&self) -> gimlet_store::FsyncMode {
         use gimlet_config::FsyncSetting;
         match self.effective.settings.fsync {
@@ -446,7 +447,7 @@ impl SessionSettings {
         }
     }
 
-    /// The modes that settings take away.
+    /// Returns the modes that settings disable.
     pub(super) fn disabled_modes(&self) -> Vec<PermissionMode> {
         let settings = &self.effective.settings;
         let auto = settings.disable_auto_mode.is_some() || settings.permissions.disable_auto_mode.is_some();
@@ -455,7 +456,7 @@ impl SessionSettings {
         modes.into_iter().filter_map(|(is_disabled, mode)| is_disabled.then_some(mode)).collect()
     }
 
-    /// How auto mode is to review; `None` where settings took the mode away.
+    /// Returns the review configuration of auto mode; `None` where settings disable the mode.
     pub(crate) fn review(&self) -> Option<ReviewConfig> {
         let settings = &self.effective.settings;
         if self.disabled_modes().contains(&PermissionMode::Auto) {
@@ -472,20 +473,20 @@ impl SessionSettings {
     }
 }
 
-/// Whether it is about a value that its file may not set. Rules and modes are told of one by one.
+/// Returns true if the problem is a value that its file may not set. Rules and modes are reported one by one.
 fn is_ignored_value(problem: &SettingsProblem) -> bool {
     let is_apart = |key: &str| key.is_empty() || key.starts_with("permissions.") || key.starts_with("hooks.");
     let is_apart = is_apart(&problem.key) || problem.is_wrong_notation() || is_parent_setting(problem);
     problem.severity == ProblemSeverity::Warning && !is_apart
 }
 
-/// A key as it is shown: names of variables are whatever somebody made of them.
+/// Returns a key for display: names of variables can hold any text.
 fn short_key(problem: &SettingsProblem) -> String {
     let key: String = problem.key.chars().take(MOST_CHARS).collect();
     gimlet_config::escape_invisible_line(&key).into_owned()
 }
 
-/// The beginning of a text, without anything that would make it more than a few words.
+/// Returns the beginning of a text as a short single line.
 fn condense_line(text: &str) -> String {
     const MAX_CHARS: usize = 80;
     let between = |mark: char| mark.is_whitespace() || mark.is_control();
@@ -493,7 +494,7 @@ fn condense_line(text: &str) -> String {
     words.join(" ").chars().take(MAX_CHARS).collect()
 }
 
-/// What is wrong with a rule; most often it is the name of the tool.
+/// Returns the problem with a rule; most often it is the name of the tool.
 fn with_nearest_tool(problem: &RuleProblem) -> String {
     let name = problem.error.rule().split('(').next().unwrap_or_default();
     let line = with_setting_key(&problem.source, problem.behavior, &problem.to_string());
@@ -505,7 +506,7 @@ fn with_nearest_tool(problem: &RuleProblem) -> String {
     }
 }
 
-/// A line about a rule, with the list that it stands in if that is one of a file.
+/// Returns a line about a rule, with its list's key if the rule is from a file.
 fn with_setting_key(source: &RuleSource, behavior: Behavior, line: &str) -> String {
     match line.strip_prefix(&format!("{source}: ")).filter(|_| source.file.is_some()) {
         Some(rest) => format!("{source}: permissions.{behavior}: {rest}"),
@@ -513,7 +514,7 @@ fn with_setting_key(source: &RuleSource, behavior: Behavior, line: &str) -> Stri
     }
 }
 
-/// Whether it is about what an embedding program gave.
+/// Returns true if the problem is in settings from an embedding program.
 fn is_parent_setting(problem: &SettingsProblem) -> bool {
     problem.file.as_os_str() == "--managed-settings"
 }
@@ -526,8 +527,8 @@ fn is_flag_problem(run: &RunArgs, around: &ProcessEnv, problem: &SettingsProblem
     problem.key.is_empty() && (problem.file.as_os_str() == "--settings" || problem.file == around.cwd.join(flag))
 }
 
-/// The rules of the command line. They are exact: one that cannot be read ends the start. One about a tool that is not
-/// there may be meant for another version, and is only remarked on.
+/// Parses the rules of the command line. An invalid rule is an error. One about a missing tool may be meant for another
+/// version, and only causes a remark.
 fn parse_flag_rules(run: &RunArgs, around: &ProcessEnv) -> Result<RuleSet, Report> {
     let mut rules = RuleSet::default();
     let lists = [

@@ -1,4 +1,4 @@
-//! The tools of a session, the form of its answer, and the kinds of subagents that its flags define.
+//! The tools of a session, its answer schema, and the subagent types that its flags define.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use super::main_agent::{self, MainAgentChoice};
 use crate::args::RunArgs;
 use crate::report::Report;
 
-/// What a session works with.
+/// Tools of a session.
 pub(super) struct SessionTools {
     pub(super) tools: ToolSet,
-    /// The form that the answer has to have.
+    /// Schema of the answer.
     pub(super) output: Option<Arc<OutputSchema>>,
     pub(super) agents: Vec<(String, AgentSpec)>,
-    /// The only kinds that the main conversation may send; `None` for all.
+    /// The only types that the main conversation may start; `None` for all.
     may_launch: Option<Vec<String>>,
 }
 
@@ -38,12 +38,12 @@ impl SessionTools {
         Ok(Self { tools, output, agents: main_agent::parse_agents(run)?, may_launch: role.launchable_kinds() })
     }
 
-    /// All kinds of subagents that there are.
+    /// Returns all subagent types.
     pub(super) fn agent_roster(&self, env: &Env) -> AgentRoster {
         AgentRoster::built_in(env).with(AgentSource::Caller, self.agents.clone())
     }
 
-    /// What the descriptions of tools depend on. `may_leave` is about the sandbox, where there is one.
+    /// Returns the context that tool descriptions depend on. `may_leave` is about the sandbox, where there is one.
     pub(super) fn prompt_context(&self, env: &Env, rules: &RuleSet, may_leave: Option<bool>) -> PromptContext {
         PromptContext {
             env: env.clone(),
@@ -55,7 +55,7 @@ impl SessionTools {
     }
 }
 
-/// What is wrong with the form of the answer or with the kinds of subagents that flags define.
+/// Checks the answer schema and the subagent types that flags define.
 pub(crate) fn check_schema_and_agents(run: &RunArgs, env: &Env) -> Result<(), Report> {
     parse_output_schema(run, env)?;
     main_agent::parse_agents(run).map(drop)
@@ -63,12 +63,12 @@ pub(crate) fn check_schema_and_agents(run: &RunArgs, env: &Env) -> Result<(), Re
 
 pub(super) const NOT_A_FILE: &str = "Give the JSON itself, not a file";
 
-/// Whether a file was given where JSON is wanted.
+/// Returns true if a file name was given where JSON is expected.
 pub(super) fn is_file_name(given: &str) -> bool {
     !given.trim_start().starts_with(['{', '[', '"'])
 }
 
-/// The form that the answer has to have.
+/// Parses the schema of the answer.
 fn parse_output_schema(run: &RunArgs, env: &Env) -> Result<Option<Arc<OutputSchema>>, Report> {
     let parsed = run.json_schema.as_deref().map(|text| OutputSchema::parse(text, env));
     parsed.transpose().map_err(|error| {
@@ -92,7 +92,7 @@ fn select_tools(role: &MainAgentChoice, env: &Env, rules: &RuleSet) -> Result<To
     Ok(ToolSet::new(kept))
 }
 
-/// The tools named by `--tools`; `None` for all.
+/// Parses the tools named by `--tools`; `None` for all.
 fn parse_tools_flag(run: &RunArgs, all: &[&'static dyn AnyTool]) -> Result<Option<Vec<String>>, Report> {
     let Some(lists) = &run.tools else { return Ok(None) };
     let names = lists.iter().flat_map(|list| list.split([',', ' '])).filter(|name| !name.is_empty());

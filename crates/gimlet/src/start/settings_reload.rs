@@ -1,5 +1,5 @@
-//! Settings files under a running session: taken up when they change, written when a person allows something for good,
-//! and opened to a project's own when the person trusts them.
+//! Settings files of a running session: reloaded when they change, written when the user grants something permanently,
+//! and extended by a project's own when the user trusts them.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::sandbox_setup::SandboxBuilder;
 use super::session_settings::SessionSettings;
 
-/// The settings of the command line, to be replaced while a session runs. Clones share them.
+/// Settings of the command line, replaceable while a session runs. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct FlagSettings {
     shared: Arc<Mutex<FlagOverride>>,
@@ -24,15 +24,15 @@ pub(crate) struct FlagSettings {
 
 #[derive(Default)]
 struct FlagOverride {
-    /// What is trusted for as long as this program drives sessions.
+    /// Items trusted for as long as this program drives sessions.
     pinned: Option<Vec<ProjectItem>>,
-    /// JSON; what holds now in place of what the flag said.
+    /// JSON that replaces the flag's value.
     text: Option<String>,
     is_new: bool,
 }
 
 impl FlagSettings {
-    /// What holds now; `None` while the flag itself does.
+    /// Returns the present value; `None` while the flag itself applies.
     pub(crate) fn text(&self) -> Option<String> {
         self.lock().text.clone()
     }
@@ -42,18 +42,18 @@ impl FlagSettings {
         (replaced.text, replaced.is_new) = (Some(text), true);
     }
 
-    /// What the first session trusted for the whole run; that is what this one found, if it is the first.
+    /// Returns the items that the first session trusted for the whole run; `found` if this is the first.
     pub(super) fn pin_trust(&self, found: Vec<ProjectItem>) -> Vec<ProjectItem> {
         self.lock().pinned.get_or_insert(found).clone()
     }
 
-    /// The newest text, once.
+    /// Takes the newest text; `None` if it was taken already.
     pub(super) fn take_change(&self) -> Option<String> {
         let mut replaced = self.lock();
         std::mem::take(&mut replaced.is_new).then(|| replaced.text.clone()).flatten()
     }
 
-    /// A session that starts now has to take everything up.
+    /// Marks the text as changed, so that a session that starts now applies all of it.
     pub(crate) fn mark_new(&self) {
         let mut replaced = self.lock();
         replaced.is_new = replaced.text.is_some();
@@ -67,12 +67,12 @@ impl FlagSettings {
 /// Settings that a driving program can change in a running session.
 const FOLLOWED: [&str; 3] = ["model", "effortLevel", "outputStyle"];
 
-/// What a person's answer can grant for good.
+/// Key of the rules that a user's answer can add permanently.
 const RULES: &str = "permissions.allow";
 const FOLDERS: &str = "permissions.additionalDirectories";
 const MODE: &str = "permissions.defaultMode";
 
-/// What a change says anew; nothing for one that only takes away.
+/// Returns the texts that a change adds; none for one that only removes.
 fn edit_texts(edit: &JsonEdit) -> Vec<&str> {
     match edit {
         JsonEdit::Append(Value::String(text)) | JsonEdit::Set(Value::String(text)) => vec![text],
@@ -81,17 +81,17 @@ fn edit_texts(edit: &JsonEdit) -> Vec<&str> {
     }
 }
 
-/// The settings of a session that runs.
+/// Settings of a running session.
 pub(crate) struct SettingsReloader {
     settings: SessionSettings,
     watch: SettingsWatcher,
     store: TrustStore,
     sandbox: SandboxBuilder,
-    /// Files that changed and that nobody was told of yet.
+    /// Changed files that were not reported yet.
     noticed: Vec<PathBuf>,
-    /// Those that somebody was told of and that were not read again yet.
+    /// Reported files that were not reloaded yet.
     changed: Vec<PathBuf>,
-    /// The settings of the command line changed; whoever changed them has made the session follow.
+    /// True if the command line's settings changed and the caller already updated the session.
     caller_follows: bool,
     /// Files whose change a hook stopped.
     held: Vec<PathBuf>,
@@ -113,14 +113,14 @@ impl SettingsReloader {
         }
     }
 
-    /// Reads files again, but not those that wait for somebody's word.
+    /// Reloads files, except those that await a decision.
     fn reload_files(&mut self) {
         let kept: Vec<PathBuf> = self.held.iter().chain(&self.changed).chain(&self.noticed).cloned().collect();
         self.settings.loaded = self.settings.loaded.reload_except(&kept, &self.settings.options);
         self.settings.evaluate_trust();
     }
 
-    /// What holds for the session from here on.
+    /// Returns the permissions that apply from here on.
     fn refresh_permissions(&mut self) -> EffectivePermissions {
         let mut now = self.settings.now();
         now.env = self.settings.refresh_env();
@@ -145,10 +145,10 @@ impl SettingsReloader {
         }
     }
 
-    /// Looks for what changed and keeps it in mind until it is taken up.
+    /// Detects changes and keeps them until they are applied.
     fn detect_changes(&mut self) {
         let files = self.watch.take_changed_files();
-        // What waited for a command to end counts now, also where it is as it was.
+        // Files that waited for a command to end count now, even if unchanged.
         for file in files.into_iter().chain(self.settings.loaded.released_files()) {
             if !self.noticed.contains(&file) {
                 self.noticed.push(file);
@@ -160,13 +160,13 @@ impl SettingsReloader {
         }
     }
 
-    /// Reads everything again and says what a person should know about the difference.
+    /// Reloads everything and adds remarks on the differences for the user.
     fn reload_and_compare(&mut self) -> EffectivePermissions {
         let (before, was_withheld) = (self.settings.effective.clone(), self.settings.untrusted_line());
         let waited = self.settings.loaded.pending_files.clone();
         self.reload_files();
         let mut now = self.refresh_permissions();
-        // It is said once.
+        // Each remark is shown once.
         let is_said = |remark: &String| waited.iter().any(|file| remark.starts_with(&*file.to_string_lossy()));
         if waited == self.settings.loaded.pending_files {
             now.remarks.retain(|remark| !is_said(remark));
@@ -190,14 +190,14 @@ impl SettingsReloader {
         stored.err().map(|error| format!("the trust holds for this session only: {error}"))
     }
 
-    /// Accepts what the person just said, and nothing else in the folder.
+    /// Accepts the items that the user just added, and nothing else in the folder.
     fn accept_only(&mut self, items: &[ProjectItem]) -> Result<(), String> {
         let stored = self.store.accept_items(items);
         self.settings.set_trust(self.store.load_trust().with_items(items));
         stored.map_err(|error| format!("the trust holds for this session only: {error}"))
     }
 
-    /// Writes one change and sees to it that what the person just said needs no further trust.
+    /// Writes one change and trusts it, since the user just made it.
     fn save_edit(&mut self, scope: Scope, key: &str, edit: &JsonEdit) -> Result<(), String> {
         let file =
             save_setting(&self.settings.loaded.locations, scope, key, edit).map_err(|error| error.to_string())?;
@@ -276,7 +276,7 @@ impl SettingsSource for SettingsReloader {
         }
         let now = self.settings.now();
         match self.sandbox.update(&self.settings, &now) {
-            // What is to be said about walls of this kind was said when the first ones were built.
+            // Remarks about such a sandbox were shown when the first one was built.
             (SandboxUpdate::On(sandboxing), _) => (SandboxUpdate::On(sandboxing), Vec::new()),
             unchanged => unchanged,
         }
@@ -338,7 +338,7 @@ mod tests {
         std::fs::write(path, text).unwrap();
     }
 
-    /// A home and a project in a repository, and the live settings of a session there.
+    /// Creates a home and a project in a repository, and the settings of a session there.
     fn new_reloader(root: &Path) -> SettingsReloader {
         let around = ProcessEnv {
             env: Env::default(),
@@ -351,7 +351,7 @@ mod tests {
         SettingsReloader::new(configured, SandboxBuilder::inactive(root.join("scratch")))
     }
 
-    /// What a session would take up now, if something changed.
+    /// Returns the permissions that a session would apply now, if something changed.
     fn refresh(live: &mut SettingsReloader) -> Option<EffectivePermissions> {
         (!live.poll_changes().is_empty()).then(|| live.reload_settings(&[]))
     }
@@ -395,7 +395,7 @@ mod tests {
             (r#"{"disableAutoMode":"disable"}"#, vec![Auto]),
             ("{}", vec![]),
         ] {
-            // Also where nobody trusts the project: it only forbids.
+            // This applies to an untrusted project, too: it only forbids.
             write_file(&root.join("project/.claude/settings.json"), text);
             let now = refresh(&mut live).unwrap();
             assert_eq!((now.disabled_modes, now.remarks), (gone, Vec::new()), "{text}");
@@ -473,7 +473,7 @@ mod tests {
             PermissionUpdate::ReplaceRules { rules: rules.clone(), behavior: Behavior::Allow, destination },
             PermissionUpdate::SetMode { mode: gimlet_proto::PermissionMode::Plan, destination },
             PermissionUpdate::AddDirectories { directories: vec![folder.clone()], destination },
-            // What is denied is no leave for what others would allow by the same words.
+            // A deny rule must not remove the need for trust of an allow rule with equal text.
             PermissionUpdate::ReplaceRules {
                 rules: vec![gimlet_policy::RuleValue::new("Bash", Some("theirs".to_owned()))],
                 behavior: Behavior::Deny,

@@ -1,8 +1,8 @@
-//! A hostile repository in a session with somebody who can be asked: what of it acts before the question of trust is
-//! answered, after a yes, and after a no.
+//! A hostile repository in an interactive session: what of it runs before the trust question is answered, after a yes,
+//! and after a no.
 //!
-//! The session runs in a process of its own, this test started once more under a tracer, so that every program and every
-//! connection shows.
+//! The session runs in a separate process, this test started again under a tracer, so that every program and every
+//! connection is recorded.
 
 #[path = "../../tests/it/hostile_repo/planted_repo.rs"]
 mod planted_repo;
@@ -22,9 +22,9 @@ use crate::args::CliArgs;
 use crate::process_env::ProcessEnv;
 use planted_repo::PlantedRepo;
 
-/// Names the file that says what the session of a traced run is to be.
+/// Variable that names the file with the parameters of a traced run's session.
 const STAGE: &str = "GIMLET_TRUST_STAGE";
-/// Opened at the moment at which the question is answered, so that the trace has a before and an after.
+/// File opened when the question is answered, so that the trace has a before and an after.
 const MARK: &str = "now-it-is-answered";
 
 #[test]
@@ -40,20 +40,20 @@ fn a_hostile_repository_does_nothing_before_the_question_of_trust_is_answered_an
     }
 }
 
-/// What this process is to perform, when it is the traced one.
+/// Returns the parameters of the session, when this is the traced process.
 #[allow(clippy::disallowed_methods, reason = "the test starts itself, and tells itself so")]
 fn read_stage() -> Option<Value> {
     let file = std::env::var_os(STAGE)?;
     Some(serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap())
 }
 
-/// Plants the repository, has a session opened there, and looks at what it did.
+/// Creates the repository, opens a session there, and checks what it did.
 async fn run_case(yes: bool) {
     let world = TestWorld::new("unused");
     let plant = PlantedRepo::new(&world);
     plant.remove_model_variables();
     let before = plant.file_tree();
-    // The project allows itself to write.
+    // The project's own settings allow the write.
     let write = json!({"file_path": world.path("granted"), "content": "1"});
     let model = Script::new().call("Write", write).then().say("done").serve().await.unwrap();
     let (report, trace) = run_traced(&world, &model, yes).await;
@@ -104,11 +104,11 @@ async fn run_case(yes: bool) {
     let mut after = plant.file_tree();
     let granted = after.remove(&world.project.join("granted")).is_some();
     assert_eq!(after, before, "nothing else of the project changed");
-    // What the person trusts allows at once; what they do not is asked about, which this one refuses.
+    // A trusted rule allows at once; otherwise a question is asked, which this session refuses.
     assert_eq!((granted, recorded, report["refused"] == 1), (yes, yes, !yes), "{report:#}");
 }
 
-/// Runs this very test under a tracer as the session's process; gives what it reports, and the trace.
+/// Runs this test under a tracer as the session's process; returns its report and the trace.
 async fn run_traced(world: &TestWorld, model: &ScriptServer, yes: bool) -> (Value, PathBuf) {
     let file = |name: &str| world.home.parent().unwrap().join(name);
     let stage = json!({"home": world.home, "project": world.project, "url": model.url(), "yes": yes,
@@ -128,7 +128,7 @@ async fn run_traced(world: &TestWorld, model: &ScriptServer, yes: bool) -> (Valu
     (serde_json::from_str(&report).unwrap(), trace)
 }
 
-/// Opens the session and answers its questions: that of trust as the stage says, every other one with no.
+/// Opens the session and answers its questions: the trust question as the stage demands, every other one with no.
 async fn run_session(stage: &Value) {
     let path = |name: &str| PathBuf::from(stage[name].as_str().unwrap());
     let home = path("home");

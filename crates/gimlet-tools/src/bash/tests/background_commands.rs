@@ -61,7 +61,7 @@ async fn a_command_that_outlives_its_timeout_goes_on_in_the_background() {
     wait_until("it ends with the session", || pids_with_argument(&sleep).is_empty()).await;
 }
 
-/// The sleep of a command that must be killed at its timeout, and what the call gave.
+/// Runs a command that must be killed at its timeout, and checks that its sleep is gone.
 async fn killed_at_timeout(bench: &mut CommandBench, before: &str, after: &str) {
     let sleep = unique_sleep_seconds();
     let command = format!("{before}{sleep}{after}");

@@ -1,4 +1,4 @@
-//! What a result shows of a command's output and exit.
+//! Tests of a command's output and exit code in the result.
 
 use std::time::{Duration, Instant};
 
@@ -83,7 +83,7 @@ async fn output_is_measured_in_characters_and_saved_only_when_there_are_too_many
     assert!(long.text.starts_with("<persisted-output>") && long.text.len() < 2_600, "{}", long.text);
     let path = long.output["persistedOutputPath"].as_str().unwrap();
     assert_eq!(std::fs::metadata(path).unwrap().len(), 90_003);
-    // What is in memory still goes to a file when it is too much for a result.
+    // Output in memory still goes to a file when it is too long for a result.
     let ascii = run(&mut bench, "seq 1 8000; exit 1").await.unwrap_err();
     assert!(ascii.model_text.contains("All 38893 bytes of the output are in "), "{}", ascii.model_text);
 }

@@ -1,4 +1,4 @@
-//! What the runtime and the model are told about the tool before anything runs.
+//! Tests of the tool's contract with the runtime and the model before anything runs.
 
 use gimlet_core::tool::{AnyTool, PromptContext, Tool};
 use gimlet_proto::{AccessNeed, Env};

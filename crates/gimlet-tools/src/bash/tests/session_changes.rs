@@ -1,4 +1,4 @@
-//! What a command leaves changed in the session: the working directory and what is known of files.
+//! Tests of a command's effects on the session: the working directory and the known files.
 
 use std::path::Path;
 

@@ -9,13 +9,13 @@ use crate::process_env::ProcessEnv;
 use crate::report::Report;
 use crate::{config_cmd, settings_mapping};
 
-/// What sessions that were started in one folder are judged by.
+/// Rules for the sessions started in one folder.
 pub(super) struct FolderRules {
     pub(super) now: RuleSet,
     pub(super) changed: RuleSet,
     /// Further working directories that settings name.
     pub(super) directories: Vec<PathBuf>,
-    /// What is to be said about the rules.
+    /// Warnings about the rules.
     pub(super) remarks: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ impl FolderRules {
         };
         let (changed, said) = super::super::load_rule_files(base, files, &around.cwd, start)?;
         remarks.extend(said);
-        // Folders that are gone cannot be worked in; that is no news here.
+        // Missing folders are skipped without a warning here.
         let (directories, _) = settings_mapping::additional_directories(&found.effective, &there);
         Ok(Self { now, changed, directories, remarks })
     }

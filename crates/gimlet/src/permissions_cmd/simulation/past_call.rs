@@ -1,4 +1,4 @@
-//! The place where a past call was made, and what is decided on it there.
+//! Context of a past call, and the decision on it there.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::ComparedRules;
 use crate::permissions_cmd::parsed_call::ParsedCall;
 use crate::process_env::ProcessEnv;
 
-/// Where a call was made, as far as it is known.
+/// Context of a past call, as far as it is known.
 pub(super) struct PastCallContext {
     pub(super) paths: PathContext,
     pub(super) mode: PermissionMode,
@@ -57,7 +57,7 @@ impl PastCallContext {
     }
 }
 
-/// The sandbox of then, as far as it decided something; without one the answer is the stricter one.
+/// Returns the recorded sandbox, as far as it decided something; without a record the stricter answer applies.
 fn recorded_sandbox(line: &DecisionLine) -> SandboxPlacement {
     let verdict = serde_json::from_str::<Verdict>(line.verdict.get());
     let reasons = verdict.map(|verdict| verdict.reasons).unwrap_or_default();
@@ -67,7 +67,7 @@ fn recorded_sandbox(line: &DecisionLine) -> SandboxPlacement {
     if reasons.contains(&VerdictReason::LeavesSandbox) { SandboxPlacement::Outside } else { SandboxPlacement::None }
 }
 
-/// Decides on a call as it would be decided on there.
+/// Decides on a call in its recorded context.
 pub(super) fn decide_call(
     call: &ParsedCall,
     rules: &RuleSet,
@@ -76,7 +76,7 @@ pub(super) fn decide_call(
 ) -> Verdict {
     let judging = PolicyInput {
         mode,
-        // No record says whether the session could have gone over to it; the stricter answer is the better one.
+        // No record shows if bypass mode was available; the stricter answer is used.
         bypass_reachable: false,
         rules,
         paths: &place.paths,

@@ -1,4 +1,4 @@
-//! The differences as a page for people and as lines for programs.
+//! Differences as a page for the user and as lines for programs.
 
 use gimlet_policy::Decision;
 use gimlet_store::{Decider, DecisionOutcome};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::simulation_tally::{ComparedDecision, DecisionDifference, SimulationTally, SkipReason};
 
-/// Longer commands are cut: the beginning tells them apart.
+/// Maximum width of a command; the beginning is enough to distinguish them.
 const ABOUT_WIDTH: usize = 100;
 
-/// The strictest first: what would stop working is what one wants to know.
+/// Groups of differences, the strictest first: calls that would stop working matter most.
 const GROUPS: [(Decision, &str, &str); 3] = [
     (Decision::Deny, "refused", "would now be refused"),
     (Decision::Ask, "ask", "would now ask"),
@@ -29,7 +29,7 @@ pub(super) fn render_text(tally: &SimulationTally) -> String {
         for difference in differences {
             let about = crate::terminal_text::truncate_to_line(&difference.about, ABOUT_WIDTH);
             page.push(format!("  {:>4}  {}  {about}", format!("{}x", difference.calls.len()), difference.tool));
-            // What was not recorded then is what the rules in force say today.
+            // Without a recorded decision, the comparison is with the rules in force today.
             let before = if difference.then.recorded.is_some() { "then:" } else { "today:" };
             page.push(format!("        {before:<7}{}", describe_decision(&difference.then)));
             page.push(format!("        {:<7}{}", "new:", describe_decision(&difference.now)));
@@ -102,7 +102,7 @@ fn pluralize(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// One JSON object a line: the differences, the sessions that were skipped, and the totals last.
+/// Renders one JSON object a line: the differences, the skipped sessions, and the totals last.
 pub(super) fn render_json(tally: &SimulationTally) -> String {
     let mut lines: Vec<Value> = Vec::new();
     for (decision, group, _) in GROUPS {

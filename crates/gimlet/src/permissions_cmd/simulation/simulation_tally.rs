@@ -1,5 +1,5 @@
-//! What was decided then and what would be decided now, added up. The order of everything here is that of its content,
-//! so the same files always give the same page.
+//! Totals of past and simulated decisions. Everything here is ordered by content, so equal files always produce equal
+//! pages.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use gimlet_store::{Decider, DecisionLine, DecisionOutcome, PastCall};
 /// A decision on one side of the comparison.
 pub(super) struct ComparedDecision {
     pub(super) verdict: Verdict,
-    /// What came of it, where the ledger has it: the outcome, and who had the last word.
+    /// Recorded outcome and decider, where the ledger has them.
     pub(super) recorded: Option<(DecisionOutcome, Decider)>,
 }
 
@@ -19,7 +19,7 @@ impl ComparedDecision {
         Self { verdict, recorded: None }
     }
 
-    /// What the ledger has; nothing when another version wrote it in another form.
+    /// Returns the ledger's decision; `None` when another version wrote it in another form.
     pub(super) fn from_ledger(line: &DecisionLine) -> Option<Self> {
         let verdict = serde_json::from_str(line.verdict.get()).ok()?;
         Some(Self { verdict, recorded: Some((line.outcome, line.by)) })
@@ -31,16 +31,16 @@ impl ComparedDecision {
     }
 }
 
-/// Why a call was left out.
+/// Reason why a call was left out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SkipReason {
-    /// The tool does not take such an input.
+    /// The tool rejects the input.
     BadInput,
     /// The ledger has a decision about it, and the transcript does not have the call.
     NotInTranscript,
 }
 
-/// What tells differences apart; equal ones are counted.
+/// Key that distinguishes differences; equal ones are counted.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct DifferenceKey {
     now: Decision,
@@ -60,7 +60,7 @@ pub(super) struct DecisionDifference {
     pub(super) calls: Vec<(String, String)>,
 }
 
-/// Everything that was found.
+/// Totals of a simulation.
 #[derive(Default)]
 pub(super) struct SimulationTally {
     pub(super) sessions: usize,
@@ -69,9 +69,9 @@ pub(super) struct SimulationTally {
     pub(super) damaged: Vec<(PathBuf, usize)>,
     pub(super) left_out: BTreeMap<SkipReason, usize>,
     differences: BTreeMap<DifferenceKey, DecisionDifference>,
-    /// Calls that would be decided as they were.
+    /// Calls with an unchanged decision.
     pub(super) same: BTreeMap<Decision, usize>,
-    /// Judged calls whose decision then the ledger has.
+    /// Number of judged calls with a decision in the ledger.
     pub(super) recorded: usize,
 }
 
@@ -117,7 +117,7 @@ impl SimulationTally {
         difference.calls.push((session.to_owned(), call.id.clone()));
     }
 
-    /// Those that would now come out like this, the most frequent first.
+    /// Returns the differences with this new decision, the most frequent first.
     pub(super) fn differences_to(&self, decision: Decision) -> Vec<&DecisionDifference> {
         let all = self.differences.iter().filter(|(same, _)| same.now == decision);
         let mut all: Vec<&DecisionDifference> = all.map(|(_, difference)| difference).collect();

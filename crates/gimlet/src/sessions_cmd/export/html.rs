@@ -1,7 +1,7 @@
-//! A session as one HTML page: no script, nothing loaded from anywhere, everything that was said escaped.
+//! A session as one HTML page: no script, no external resources, all content escaped.
 //!
-//! Texts become elements only here, by a handful of functions that escape what they are given; a policy in the page
-//! forbids whatever might have slipped through.
+//! Text becomes markup only here, in a few functions that escape their arguments; a content policy in the page forbids
+//! anything that might have slipped through.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::terminal_text::truncate_to_line;
 
 const STYLE: &str = include_str!("page.css");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
-/// Characters of a call that stand beside its name while it is folded.
+/// Maximum characters of a call shown beside its name while it is folded.
 const GIST: usize = 100;
 
 pub(super) fn write<W: Write>(session: &ExportSession, out: &mut MaskedWriter<W>) -> Result<(), ExportError> {
@@ -31,7 +31,7 @@ pub(super) fn write<W: Write>(session: &ExportSession, out: &mut MaskedWriter<W>
     out.write_masked("<footer>Written by gimlet.</footer>\n</body>\n</html>\n")
 }
 
-/// The text with everything that means something in HTML made harmless, and without what cannot be shown.
+/// Escapes HTML syntax in a text and removes characters that cannot be shown.
 pub(super) fn escape_html(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     for char in gimlet_serve::sanitise(text).chars() {
@@ -139,7 +139,7 @@ fn render_preformatted(text: &str) -> String {
     format!("<pre>{}</pre>", escape_html(text.trim_end()))
 }
 
-/// An image whose data is in the session; nothing is ever loaded.
+/// Renders an image whose data is in the session; nothing is ever loaded.
 fn render_image(json: &str) -> String {
     const KINDS: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
     let value: Value = serde_json::from_str(json).unwrap_or_default();
@@ -152,7 +152,7 @@ fn render_image(json: &str) -> String {
     format!("<img alt=\"an image of the session\" src=\"data:{kind};base64,{data}\">")
 }
 
-/// Paragraphs and code as people write them: fences and backquotes, nothing else of Markdown.
+/// Renders paragraphs and code: fences and backquotes, nothing else of Markdown.
 fn render_prose(text: &str) -> String {
     let (mut page, mut paragraph) = (String::new(), String::new());
     let mut code: Option<(String, String)> = None;

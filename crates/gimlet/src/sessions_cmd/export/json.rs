@@ -1,4 +1,4 @@
-//! A session as one JSON object: what it is, and its entries with their blocks as they are.
+//! A session as one JSON object: its metadata, and its entries with their blocks unchanged.
 
 use std::io::Write;
 
@@ -19,7 +19,7 @@ pub(super) fn write<W: Write>(session: &ExportSession, out: &mut MaskedWriter<W>
             "timestamp": moment.at,
             "model": moment.model,
         });
-        // Blocks are spliced in as the exact JSON that they are.
+        // Blocks are inserted as their exact JSON.
         let blocks: Vec<&str> = moment.blocks.iter().map(|block| block.json()).collect();
         let head = head.to_string();
         let head = head.strip_suffix('}').unwrap_or(&head);

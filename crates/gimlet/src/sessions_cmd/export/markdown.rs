@@ -1,4 +1,5 @@
-//! A session as Markdown. What was said stands as it is; calls and results are in fences that nothing inside can close.
+//! A session as Markdown. Messages are copied as they are; calls and results are in fences that their content cannot
+//! close.
 
 use std::io::Write;
 
@@ -16,7 +17,7 @@ pub(super) fn write<W: Write>(session: &ExportSession, out: &mut MaskedWriter<W>
         let moment = moment?;
         names.record_calls(&moment);
         let text = item_text(&moment, &names);
-        // What the program put in is for the model alone.
+        // Injected text is for the model alone.
         if text.is_empty() || moment.kind == TranscriptItemKind::Injected {
             continue;
         }

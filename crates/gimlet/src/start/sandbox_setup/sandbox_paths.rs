@@ -1,4 +1,4 @@
-//! From paths as settings and rules spell them to the places that walls stand around.
+//! Conversion of paths in settings and rules to sandbox paths.
 
 use std::path::{Path, PathBuf};
 
@@ -8,18 +8,19 @@ use serde_json::Value;
 
 use crate::process_env::ProcessEnv;
 
-/// Whether a text can stand for more than one path.
+/// Returns true if a text can match more than one path.
 pub(super) fn has_pattern(text: &str) -> bool {
     text.trim_end_matches("/**").contains(['*', '?', '['])
 }
 
-/// Where paths of an entry begin that say nothing about it: those of the person's own file at the config home.
+/// Returns the base of an entry's relative paths: the config home for the user's own file.
 pub(super) fn base_dir<'a>(entry: &SourcedValue, around: &'a ProcessEnv) -> &'a Path {
     if entry.origin.scope == Scope::User { &around.config_home } else { &around.cwd }
 }
 
-/// What decides about permissions or runs outside, by every name that it has: a link in the config home can lead into a folder
-/// that commands may write. A folder that is one of those, or holds one, is left to the person who has it written.
+/// Returns the files that decide about permissions or run outside the sandbox, under all their names: a symlink in the
+/// config home can point into a writable folder. One that is, or contains, a folder opened for writing is left out:
+/// that was the user's decision.
 pub(super) fn governing_paths(files: Vec<PathBuf>, config_home: &Path, write: &[PathBuf]) -> Vec<PathBuf> {
     let own = PROTECTED_IN_CLAUDE.iter().map(|name| config_home.join(name));
     let mut names: Vec<PathBuf> = files.into_iter().chain(own).flat_map(|file| symlink_names(&file)).collect();
@@ -30,14 +31,14 @@ pub(super) fn governing_paths(files: Vec<PathBuf>, config_home: &Path, write: &[
     names
 }
 
-/// The paths of a list in settings; an entry that says more than a path has it under that name.
+/// Returns the paths of a list in settings; an object entry has its path under that name.
 pub(super) fn listed_paths<'e>(effective: &'e EffectiveSettings, around: &ProcessEnv, key: &str) -> Vec<PathBuf> {
     let entries = effective.merged.entries(key).iter();
     let text = |value: &'e Value| value.as_str().or_else(|| value.get("path")?.as_str());
     entries.filter_map(|entry| resolve_path(text(&entry.value)?, base_dir(entry, around), around)).collect()
 }
 
-/// A path as settings spell it; patterns stand for no single place and are left out.
+/// Resolves a path from settings; returns `None` for patterns, which name no single place.
 fn resolve_path(text: &str, base: &Path, around: &ProcessEnv) -> Option<PathBuf> {
     let path = text.trim_end_matches("/**").trim_end_matches('/');
     if path.contains(['*', '?', '[']) {
@@ -56,7 +57,7 @@ fn resolve_path(text: &str, base: &Path, around: &ProcessEnv) -> Option<PathBuf>
     }
 }
 
-/// The one place that a rule about files names, if it is one place.
+/// Returns the path that a file rule names, if it names a single one.
 pub(super) fn rule_path(rule: &str, anchor: &Path, tool: &str, around: &ProcessEnv) -> Option<PathBuf> {
     let inside = rule.trim().strip_prefix(tool)?.strip_prefix('(')?.strip_suffix(')')?;
     let anchored = inside.strip_prefix('/').filter(|rest| !rest.starts_with('/'));
