@@ -1,9 +1,10 @@
-//! Settings files while sandboxed commands run. Such a command could write one that lies in a folder of its own, and what it
-//! wrote there is looked after only when it has ended. Until then a file says what it said when the command began.
+//! Leases on settings files while sandboxed commands run. A sandboxed command can write a settings file in its own
+//! folder, and its changes are checked only after it has ended. Until then, the content from before the command
+//! counts.
 //!
-//! What that was is kept in the config home, where no sandboxed command can write, so that every gimlet knows of it; and
-//! in this process, for a config home that cannot be written at all. What gimlet itself writes meanwhile is added there:
-//! it is the person's.
+//! That content is kept in the config home, where no sandboxed command can write, so that every gimlet process can
+//! read it; and in this process, in case the config home is read-only. What gimlet itself writes meanwhile is added
+//! to the record.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,27 +23,27 @@ use crate::bounded_read::{self, SETTINGS_MAX_BYTES};
 use crate::locations::SettingsLocations;
 use crate::symlink_names::symlink_names;
 
-/// A record holds a handful of settings files.
+/// Maximum size of a record, which holds a few settings files.
 const RECORD_MAX_BYTES: u64 = 16 * SETTINGS_MAX_BYTES;
 
-/// What a settings file is known to say.
+/// Content of a settings file that counts while a command runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeasedContent {
-    /// `None` where there is no such file.
+    /// Text of the file; `None` if it does not exist.
     pub text: Option<String>,
-    /// gimlet itself has written it since.
+    /// True if gimlet itself has written the file since the command began.
     #[serde(default)]
     pub rewritten: bool,
 }
 
-/// What one command's record says, by file.
+/// Record of one command: leased content by file.
 type LeaseRecord = BTreeMap<PathBuf, LeasedContent>;
 
-/// The records of this process.
+/// Records of this process, by id.
 static OWN: Mutex<BTreeMap<String, LeaseRecord>> = Mutex::new(BTreeMap::new());
 
 fn own_records() -> MutexGuard<'static, BTreeMap<String, LeaseRecord>> {
-    // Every record is whole at any moment.
+    // Records are replaced as a whole, so a poisoned lock still guards consistent data.
     OWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -50,19 +51,19 @@ fn lease_folder(config_dir: &Path) -> PathBuf {
     config_dir.join("gimlet/running")
 }
 
-/// Vouches for settings files for as long as a command runs that could write them. Whoever drops it without a word leaves a
-/// record that nobody looks after.
+/// Lease on settings files while a command runs that could write them. Call [`SettingsLease::release`] when the
+/// command has been checked; dropping the lease leaves an abandoned record on disk.
 #[derive(Debug)]
 pub struct SettingsLease {
     folder: PathBuf,
     id: String,
-    /// Held by this process alone, so that others can tell whether it still lives.
+    /// Lock that this process holds, so that others can check whether it still runs.
     lock: Option<File>,
 }
 
 impl SettingsLease {
-    /// Takes down what these files say. To be called before the command starts. One that is in doubt already says what it
-    /// said before it was.
+    /// Records the content of these files. Must be called before the command starts. For a file that is already
+    /// leased, the leased content is recorded.
     pub fn begin(locations: &SettingsLocations, files: impl IntoIterator<Item = PathBuf>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let now = |file: PathBuf| (LeasedContent { text: read_lossy_text(&file), rewritten: false }, file);
@@ -73,23 +74,23 @@ impl SettingsLease {
         let record: LeaseRecord = files.into_iter().map(vouched).map(|(vouched, file)| (file, vouched)).collect();
         let folder = lease_folder(&locations.config_dir);
         remove_stale_records(&folder);
-        // The oldest is the first by name.
+        // The name begins with the time, so that the oldest record sorts first.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let id = format!("{since:020}-{}-{count}", std::process::id());
-        // Where it cannot be written, this process knows of it and others do not.
+        // If the record cannot be written, only this process knows about the lease.
         let lock = if record.is_empty() { None } else { write_record(&folder, &id, &record).ok() };
         own_records().insert(id.clone(), record);
         Self { folder, id, lock }
     }
 
-    /// What the files have to say when the command has ended.
+    /// Returns the content that the files must have when the command has ended.
     pub fn files(&self) -> Vec<(PathBuf, LeasedContent)> {
         let here = own_records().get(&self.id).cloned().unwrap_or_default();
         read_record(&record_path(&self.folder, &self.id)).unwrap_or(here).into_iter().collect()
     }
 
-    /// The command has ended and its traces were looked for, or it never ran: files say what they say.
+    /// Ends the lease: the command was checked or never ran, so that the files count as they are.
     pub fn release(self) {
         own_records().remove(&self.id);
         remove_record(&self.folder, &self.id);
@@ -98,19 +99,19 @@ impl SettingsLease {
 
 impl Drop for SettingsLease {
     fn drop(&mut self) {
-        // The record stays and loses its lock: it is that of a gimlet that is gone. Where none could be written, this
-        // process goes on knowing.
+        // The record stays without its lock, like that of a process that has ended. If no record could be written, the
+        // lease stays in this process.
         if self.lock.is_some() {
             own_records().remove(&self.id);
         }
     }
 }
 
-/// What is vouched for at one moment, by all commands that run.
+/// Leases of all running commands at one moment.
 #[derive(Debug, Default)]
 struct ActiveLeases {
     files: BTreeMap<PathBuf, LeasedContent>,
-    /// Those of commands whose gimlet is gone: nobody looked after them.
+    /// Leases of commands whose gimlet process ended before the command was checked.
     abandoned: BTreeMap<PathBuf, LeasedContent>,
 }
 
@@ -121,7 +122,7 @@ impl ActiveLeases {
         for id in list_record_ids(&folder) {
             let Some(mut record) = read_record(&record_path(&folder, &id)) else { continue };
             if !locations.user.check_config_home(&locations.config_dir, &record_path(&folder, &id)).is_empty() {
-                // Somebody else could have written it, and may say nothing in a file's name.
+                // Another user could have written the record, so it does not count.
                 record.values_mut().for_each(|vouched| vouched.text = None);
             }
             let list = if is_owner_alive(&folder, &id) { &mut standing.files } else { &mut standing.abandoned };
@@ -135,7 +136,7 @@ impl ActiveLeases {
         standing
     }
 
-    /// What a file is known to say, while a command runs that could write it.
+    /// Returns the leased content of a file, or `None` if no running command could write it.
     fn leased_content(&self, file: &Path) -> Option<&LeasedContent> {
         self.files.get(file)
     }
@@ -145,7 +146,7 @@ impl ActiveLeases {
     }
 }
 
-/// What was vouched for before something was read and after it. A command can begin or end in between.
+/// Leases before and after a read. A command can begin or end in between.
 #[derive(Debug, Default)]
 pub(crate) struct LeaseWindow {
     before: ActiveLeases,
@@ -153,7 +154,7 @@ pub(crate) struct LeaseWindow {
 }
 
 impl LeaseWindow {
-    /// Reads something, and what is vouched for meanwhile.
+    /// Runs a read and returns its result with the leases around it.
     pub(crate) fn read_with_leases<T>(locations: &SettingsLocations, read: impl FnOnce() -> T) -> (Self, T) {
         let before = ActiveLeases::read(locations);
         let read = read();
@@ -164,27 +165,27 @@ impl LeaseWindow {
         self.after.leased_content(file).or_else(|| self.before.leased_content(file))
     }
 
-    /// Whether a file that had these bytes could have been a command's work at either time.
+    /// Returns true if a file with these bytes could have been written by a command before or after the read.
     pub(crate) fn suspect_content(&self, file: &Path, read: Option<&[u8]>) -> Option<&LeasedContent> {
-        // gimlet itself may have written it in between, and then both are known.
+        // gimlet itself may have written the file in between; then both contents are known.
         let known = [&self.after, &self.before].map(|standing| standing.leased_content(file));
         let is_known = known.into_iter().flatten().any(|vouched| is_unchanged(vouched, read));
         self.leased_content(file).filter(|_| !is_known)
     }
 
-    /// Whether it could be the work of a command that nobody will look after any more.
+    /// Returns true if the content could come from a command that will never be checked.
     pub(crate) fn is_abandoned_change(&self, file: &Path, read: Option<&[u8]>) -> bool {
         [&self.before, &self.after].iter().any(|standing| standing.is_abandoned_change(file, read))
     }
 }
 
-/// Whether nobody vouches for this file any more, so that it says what it says.
+/// Returns true if there is no lease on this file, so that its content counts.
 pub(crate) fn is_released(locations: &SettingsLocations, file: &Path) -> bool {
     ActiveLeases::read(locations).leased_content(file).is_none()
 }
 
-/// Takes note that gimlet itself has made this text of a file that said that `before`. Whoever else wrote in between is not
-/// vouched for by this.
+/// Records that gimlet itself replaced the content `before` of a file by this text. Writes of other programs in
+/// between are not covered.
 pub fn record_rewrite(locations: &SettingsLocations, file: &Path, before: Option<&str>, after: &str) {
     let names = symlink_names(file);
     let renew = |record: &mut LeaseRecord| {
@@ -204,12 +205,12 @@ pub fn record_rewrite(locations: &SettingsLocations, file: &Path, before: Option
             let mut record: LeaseRecord = serde_json::from_str(text)?;
             if renew(&mut record) { serde_json::to_string(&record).map(Some) } else { Ok(None) }
         };
-        // A record that cannot be changed takes the file away, as it would any other.
+        // If the record cannot be updated, the new content counts as a change by the command.
         drop(atomic_write::update_file(&record_path(&folder, &id), RECORD_MAX_BYTES, change));
     }
 }
 
-/// Forgets what commands left behind in these files whose gimlet is gone: the person has looked at them.
+/// Removes abandoned leases on these files after the user has reviewed them.
 pub fn forget_abandoned_leases(locations: &SettingsLocations) {
     let folder = lease_folder(&locations.config_dir);
     let here = locations.permission_files();
@@ -220,7 +221,7 @@ pub fn forget_abandoned_leases(locations: &SettingsLocations) {
     }
 }
 
-/// Removes the records of processes that are gone and left every file as it was.
+/// Removes records of ended processes if every file still has its leased content.
 fn remove_stale_records(folder: &Path) {
     for id in list_record_ids(folder).into_iter().filter(|id| !is_owner_alive(folder, id)) {
         let is_settled =
@@ -235,7 +236,7 @@ fn is_unchanged(vouched: &LeasedContent, now: Option<&[u8]>) -> bool {
     vouched.text.as_deref() == now.map(String::from_utf8_lossy).as_deref()
 }
 
-/// What a file says, whatever its bytes are; what cannot be read says nothing.
+/// Returns the text of a file, invalid UTF-8 replaced; `None` if it cannot be read.
 fn read_lossy_text(file: &Path) -> Option<String> {
     let bytes = bounded_read::read_file(file, 2 * SETTINGS_MAX_BYTES).ok().flatten()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
@@ -249,7 +250,7 @@ fn lock_path(folder: &Path, id: &str) -> PathBuf {
     folder.join(format!("{id}.lock"))
 }
 
-/// The records there are, the oldest first.
+/// Returns the ids of all records, the oldest first.
 fn list_record_ids(folder: &Path) -> Vec<String> {
     let Ok(entries) = folder.read_dir() else { return Vec::new() };
     let name = |entry: io::Result<std::fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
@@ -268,7 +269,7 @@ fn write_record(folder: &Path, id: &str, record: &LeaseRecord) -> io::Result<Fil
     let private = |path: &Path| File::options().write(true).create_new(true).mode(0o600).open(path);
     let lock = private(&lock_path(folder, id))?;
     rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-    // Nobody reads a part of it. It need not outlive the machine, so it is not forced to disk.
+    // Written atomically. It need not survive a reboot, so it is not synced.
     let temporary = folder.join(format!(".{id}.tmp"));
     serde_json::to_writer(private(&temporary)?, record)?;
     std::fs::rename(temporary, record_path(folder, id))?;
@@ -276,12 +277,12 @@ fn write_record(folder: &Path, id: &str, record: &LeaseRecord) -> io::Result<Fil
 }
 
 fn remove_record(folder: &Path, id: &str) {
-    // What is not there need not be removed; what cannot be removed is tidied up by a later command.
+    // A missing record is fine; one that cannot be removed is removed by a later command.
     drop(std::fs::remove_file(record_path(folder, id)));
     drop(std::fs::remove_file(lock_path(folder, id)));
 }
 
-/// Whether the process that wrote a record still runs. Where nobody can tell, it may.
+/// Returns true if the process that wrote a record may still run.
 fn is_owner_alive(folder: &Path, id: &str) -> bool {
     match File::open(lock_path(folder, id)) {
         Ok(lock) => rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).is_err(),
