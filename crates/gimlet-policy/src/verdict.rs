@@ -168,7 +168,9 @@ impl Verdict {
             return format!("{tool} was not run.");
         };
         let why = self.why();
-        format!("{tool} was not run: {why}. {}", reason.advice())
+        let is_retry = self.reasons.iter().any(|reason| matches!(reason, VerdictReason::ConfinementFailed(_)));
+        let outcome = if is_retry { "was not run again unconfined" } else { "was not run" };
+        format!("{tool} {outcome}: {why}. {}", reason.advice())
     }
 }
 

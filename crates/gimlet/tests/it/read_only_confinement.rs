@@ -158,6 +158,7 @@ async fn a_command_that_fails_confined_becomes_a_question_and_says_so() {
     let run = run_in(&world, &model, "default").await;
     let said = tool_results(&model).concat();
     assert!(said.contains("Permission denied") && said.contains("it ran confined"), "{said}");
+    assert!(said.contains("Bash was not run again unconfined"), "{said}");
     assert_eq!(run.json()["permission_denials"].as_array().unwrap().len(), 1);
 
     // A rule says yes, so that nothing is confined.
