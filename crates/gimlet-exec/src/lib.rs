@@ -46,8 +46,8 @@ pub use sandbox::{
     BubblewrapChoice, Confinement, ConfinementSpec, HostDecision, HostJudge, HostResolver, PROTECTED_IN_CLAUDE,
     ProbeOptions, ProxyConfig, ProxyError, ProxyRefusal, RefusalReason, RepoScanner, SANDBOX_SETUP_FAILED, Sandbox,
     SandboxBackend, SandboxError, SandboxLayer, SandboxOutcome, SandboxPlace, SandboxProxy, SandboxSupport,
-    TamperGuard, UpstreamProxies, WEB_PORTS, can_confine, default_sandbox_spec, find_violations, is_host_pattern,
-    probe_sandbox,
+    TamperGuard, UpstreamProxies, WEB_PORTS, can_confine, default_sandbox_spec, find_refusal_line, find_violations,
+    is_host_pattern, probe_sandbox,
 };
 pub use shell::{
     Shell, ShellCommand, ShellConfig, ShellError, ShellRun, is_credential_name, known_environment, runs_zsh,

@@ -55,7 +55,7 @@ pub use sandbox_helper::SETUP_FAILED as SANDBOX_SETUP_FAILED;
 pub(crate) use sandbox_helper::{ARGUMENT as HELPER_ARGUMENT, run_sandbox_helper_if_asked};
 use seccomp::{InetAccess, SocketAccess};
 pub use tamper_guard::TamperGuard;
-pub use violations::{SandboxOutcome, find_violations};
+pub use violations::{SandboxOutcome, find_refusal_line, find_violations};
 
 /// Reason why a command cannot be sandboxed.
 #[derive(Debug, thiserror::Error)]

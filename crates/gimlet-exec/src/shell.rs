@@ -186,13 +186,6 @@ impl Shell {
         }
     }
 
-    /// Starts a shell in advance for a command that will be confined.
-    pub fn prestart_confined_shell(&self, exec: &Exec, confinement: &Arc<Confinement>) {
-        if self.can_prestart() {
-            self.prestarted_confined.ensure_started(exec, &self.path, &self.confined_context(confinement));
-        }
-    }
-
     /// Returns true if a shell can be started before its command is known.
     fn can_prestart(&self) -> bool {
         self.prestart && self.language == ShellLanguage::Bash && self.prefix.is_empty()

@@ -8,6 +8,7 @@ mod background;
 #[cfg(test)]
 pub(crate) mod command_harness;
 mod command_result;
+mod confinement_denial;
 mod cwd;
 mod exit_code;
 mod file_effects;
@@ -17,7 +18,6 @@ mod limits;
 mod output;
 mod output_window;
 mod run;
-mod sandbox_refusal;
 mod script_caps;
 mod self_kill;
 #[cfg(test)]

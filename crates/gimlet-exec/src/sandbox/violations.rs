@@ -32,6 +32,16 @@ const NO_NETWORK: &[&str] = &[
     "could not resolve hostname",
 ];
 
+/// Messages of programs that were not allowed to connect.
+const NO_CONNECTION: &[&str] = &["cannot connect", "could not connect", "failed to connect", "communications error"];
+
+/// Returns the last line of a command's output that reports a refusal by the system, or `None` if no line does.
+pub fn find_refusal_line(output: &str) -> Option<&str> {
+    let from = output.floor_char_boundary(output.len().saturating_sub(TAIL_BYTES));
+    let is_refusal = |line: &&str| [DENIED, NO_NETWORK, NO_CONNECTION].iter().any(|words| contains_any(line, words));
+    output.get(from..)?.lines().rfind(is_refusal).map(str::trim)
+}
+
 /// Facts about a command that ended in a sandbox.
 #[derive(Debug, Clone, Copy)]
 pub struct SandboxOutcome<'a> {
@@ -156,6 +166,15 @@ fn normalize_lexically(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_by_the_system_is_found_in_output() {
+        let denied = "cat: /home/u/notes: Permission denied";
+        assert_eq!(find_refusal_line(&format!("a\n{denied}\nb")), Some(denied));
+        assert!(find_refusal_line("ping: example.org: Temporary failure in name resolution").is_some());
+        assert_eq!(find_refusal_line("grep: nothing: No such file or directory"), None);
+        assert_eq!(find_refusal_line(""), None);
+    }
     use crate::sandbox::proxy::RefusalReason;
 
     fn spec() -> SandboxSpec {

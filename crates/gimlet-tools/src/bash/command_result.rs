@@ -10,7 +10,7 @@ use super::file_effects::{self, FileEffects};
 use super::output::BashOutput;
 use super::output_window::{self, OutputWindow};
 use super::run::BashCall;
-use super::{exit_code, git_operation, image, sandbox_refusal};
+use super::{confinement_denial, exit_code, git_operation, image};
 use crate::text_file::read_state::GLIMPSE;
 
 const RATE_LIMIT_HINT: &str = "GitHub's rate limit is reached: wait before the next gh command instead of trying again \
@@ -84,7 +84,7 @@ async fn report_exit(
     let meaning = exit_code::interpret_exit_code(&call.input.command, &call.analysis, code, &shown.text)
         .filter(|_| refused.is_none());
     landing.notices.extend(refused);
-    let held_back = sandbox_refusal::find_sandbox_refusal(call, exit, &shown.text);
+    let held_back = confinement_denial::find_confinement_denial(call, exit, &shown.text);
     let seen = file_effects::find_file_effects(call, captured, exit.is_success()).await;
     if !exit.is_success() && (meaning.is_none() || held_back.is_some()) {
         let head = format!("Exit code {code}");
