@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use gimlet_proto::InvisibleChar;
+use gimlet_text::InvisibleChar;
 
 /// Returns the text with every invisible character as `<U+…>`. Line breaks and tabs stay.
 pub fn escape_invisible(text: &str) -> Cow<'_, str> {

@@ -4,7 +4,7 @@
 
 mod key_table;
 
-use gimlet_proto::edit_distance;
+use gimlet_text::edit_distance;
 use serde::Serialize;
 
 use crate::scope::Scope;

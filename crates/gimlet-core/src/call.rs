@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_policy::HookDecision;
-use gimlet_proto::{
-    AgentPath, EventBody, MAX_JSON_DEPTH, Notice, NoticeLevel, ToolCallPhase, ToolCallView, ToolUseId, is_too_deep,
-};
+use gimlet_proto::{AgentPath, EventBody, Notice, NoticeLevel, ToolCallPhase, ToolCallView, ToolUseId};
+use gimlet_text::{MAX_JSON_DEPTH, is_too_deep};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

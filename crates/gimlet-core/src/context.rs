@@ -10,7 +10,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use gimlet_proto::{Env, ToolDef, enclose_in_tag};
+use gimlet_proto::{Env, ToolDef};
+use gimlet_text::enclose_in_tag;
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 

@@ -12,7 +12,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gimlet_proto::{AgentSummary, Block, EntryId, MentionScope, SubmittedPrompt, ToolUseId, enclose_in_tag};
+use gimlet_proto::{AgentSummary, Block, EntryId, MentionScope, SubmittedPrompt, ToolUseId};
+use gimlet_text::enclose_in_tag;
 use serde_json::json;
 use serde_json::value::to_raw_value;
 

@@ -37,7 +37,7 @@ pub fn neutralize_tags(text: &str) -> String {
 
 /// Escapes only tags, for data in which a line may well begin with `user:`.
 pub fn escape_tags(text: &str) -> Cow<'_, str> {
-    gimlet_proto::escape_tags(text, TAGS)
+    gimlet_text::escape_tags(text, TAGS)
 }
 
 /// Escapes `Human:` at the start of a line to `Human\:`.

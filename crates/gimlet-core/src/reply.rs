@@ -12,8 +12,8 @@ use futures_util::StreamExt;
 use gimlet_proto::{
     AssistantBlock, Block, BlockDelta, BlockKind, DeltaKind, EventBody, ItemId, Model, ModelError, ModelEvent,
     ModelFacts, ModelRequest, Notice, NoticeLevel, ReplyEnd, ReplyStart, RetryNotice, TokenUsage, ToolUseId,
-    is_too_deep,
 };
+use gimlet_text::is_too_deep;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 

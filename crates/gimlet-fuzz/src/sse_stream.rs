@@ -219,7 +219,7 @@ fn check_block(block: &Block, shown: &str, bad_input: Option<&str>) {
         }
         BlockKind::ToolUse => {
             if let Some(parts) = block.as_tool_use() {
-                assert!(gimlet_proto::is_json_object(parts.input.get()), "an input is an object");
+                assert!(gimlet_text::is_json_object(parts.input.get()), "an input is an object");
                 assert!(bad_input.is_none_or(|bad| bad == shown), "what was written instead is told");
             }
         }

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use gimlet_core::prompt_tags::{escape_tags, neutralize_tags};
-use gimlet_proto::{InvisibleChar, sanitise};
+use gimlet_text::{InvisibleChar, sanitise};
 use serde_json::{Map, Value};
 
 /// Maximum length of a server's description of itself and of each tool. It is sent with every request.

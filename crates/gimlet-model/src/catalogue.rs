@@ -257,7 +257,7 @@ fn nearest(id: &str) -> Vec<&'static str> {
     let key = normalized_id(id);
     let mut ids: Vec<(usize, &'static str)> = table::PROFILES
         .iter()
-        .map(|profile| (gimlet_proto::edit_distance(&key, &normalized_id(profile.id)), profile.id))
+        .map(|profile| (gimlet_text::edit_distance(&key, &normalized_id(profile.id)), profile.id))
         .collect();
     ids.sort_by_key(|(far, _)| *far);
     ids.into_iter().take(3).map(|(_, id)| id).collect()

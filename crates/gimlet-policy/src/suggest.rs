@@ -4,7 +4,8 @@
 
 use std::path::Path;
 
-use gimlet_proto::{AccessNeed, PermissionMode, quote_shell_word};
+use gimlet_proto::{AccessNeed, PermissionMode};
+use gimlet_text::quote_shell_word;
 
 use crate::decide::{DecisionContext, NeedFacts, ProposedCall, decide_with_files};
 use crate::paths::{FileView, contains_credentials, is_inside, normalise, pattern_for_path};

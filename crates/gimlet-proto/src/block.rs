@@ -7,11 +7,12 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use gimlet_text::{compact_json, is_json_object, replace_lone_surrogates};
 use serde::Deserialize;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::{ResultContent, compact_json, replace_lone_surrogates};
+use crate::ResultContent;
 
 /// Kind of a block, as far as gimlet needs to distinguish blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,7 +96,7 @@ struct BlockHeader<'a> {
 impl Block {
     /// Creates a block from JSON as received, removing only whitespace between tokens.
     pub fn from_json(json: &str) -> Result<Self, BlockError> {
-        if !crate::is_json_object(json) {
+        if !is_json_object(json) {
             return Err(BlockError::NotAnObject);
         }
         let raw = RawValue::from_string(compact_json(json)).map_err(BlockError::Invalid)?;

@@ -7,33 +7,25 @@ mod access_need;
 mod agent;
 mod ask;
 mod block;
-mod compact_json;
 mod context_usage;
 mod credential_source;
 mod driver;
-mod edit_distance;
 mod env;
 mod event;
 mod event_hub;
 mod ids;
-mod image;
-mod invisible_chars;
 mod message;
 mod model;
 mod op;
 mod permission_mode;
-mod prompt_tags;
 mod protected_names;
 mod result_content;
 mod sandbox;
-mod sanitise;
 mod secret;
 mod servers;
 mod session_handle;
 mod session_query;
-mod shell_quote;
 mod stop_reason;
-mod surrogates;
 mod usage;
 mod view;
 
@@ -41,11 +33,9 @@ pub use access_need::AccessNeed;
 pub use agent::{AgentSpec, AgentSummary};
 pub use ask::{Approval, AskAnswer, AskBody, AskView, SuggestedChange, TrustItem, TrustQuestion};
 pub use block::{Block, BlockError, BlockKind, ToolResultParts, ToolUseParts};
-pub use compact_json::{MAX_JSON_DEPTH, compact_json, is_json_object, is_too_deep};
 pub use context_usage::{ContextCategory, ContextKind, ContextMessages, ContextTool, ContextUsage};
 pub use credential_source::{CredentialError, CredentialSource};
 pub use driver::{Driver, DriverError, DriverHook, HookCall};
-pub use edit_distance::edit_distance;
 pub use env::Env;
 pub use event::{
     AcceptedPrompt, AgentPath, AssistantBlock, BlockDelta, CacheBreak, DeltaKind, Denial, Event, EventBody,
@@ -54,8 +44,6 @@ pub use event::{
 };
 pub use event_hub::{EventHub, EventReader};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};
-pub use image::{SendableImage, is_base64};
-pub use invisible_chars::InvisibleChar;
 pub use message::{Message, Role};
 pub use model::{
     BoxFuture, CachePlan, CacheTtl, EFFORTS, Model, ModelError, ModelErrorKind, ModelEvent, ModelFacts, ModelPrice,
@@ -64,11 +52,9 @@ pub use model::{
 };
 pub use op::{InterruptOutcome, MentionScope, Op, OpReply, PromptOrigin, PromptTiming, RewindOutcome, SubmittedPrompt};
 pub use permission_mode::PermissionMode;
-pub use prompt_tags::{enclose_in_tag, escape_tags};
 pub use protected_names::{PROTECTED_NAMES, ProtectedName};
 pub use result_content::{ContentPart, ImageSource, ResultContent};
 pub use sandbox::{NetworkAccess, SandboxSpec, SandboxViolation};
-pub use sanitise::sanitise;
 pub use secret::Secret;
 pub use servers::{
     ServerIdentity, ServerRegistry, ServerRequest, ServerSetChange, ServerStatus, ServerTool, ServerView,
@@ -78,9 +64,7 @@ pub use session_handle::{ExitSignal, SessionHandle, SessionSnapshot};
 pub use session_query::{
     FilePrefix, HookListing, PermissionRuleView, PermissionsView, SessionOverrides, SessionQuery, TaskOutputTail,
 };
-pub use shell_quote::quote_shell_word;
 pub use stop_reason::StopReason;
-pub use surrogates::replace_lone_surrogates;
 pub use usage::{ModelUsage, TokenUsage};
 pub use view::{DiffHunk, TodoItem, TodoStatus, View};
 

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_core::Stream;
+use gimlet_text::SendableImage;
 use serde_json::value::RawValue;
 
-use crate::{Block, BlockKind, Env, Message, SendableImage, StopReason, TokenUsage};
+use crate::{Block, BlockKind, Env, Message, StopReason, TokenUsage};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub type ModelStream = Pin<Box<dyn Stream<Item = ModelEvent> + Send>>;

@@ -41,8 +41,8 @@ impl ContentPart {
     /// Creates an image from base64 text, with the type detected from its bytes. The error is the reason why it
     /// cannot be sent.
     pub fn image_from_base64(base64: &str) -> Result<Self, &'static str> {
-        let base64 = crate::image::strip_base64_whitespace(base64);
-        let picture = crate::SendableImage::from_base64(&base64)?;
+        let base64 = gimlet_text::strip_base64_whitespace(base64);
+        let picture = gimlet_text::SendableImage::from_base64(&base64)?;
         Ok(Self::image(picture.media_type, base64))
     }
 

@@ -13,7 +13,7 @@ mod wire;
 
 pub use debug_log::{LogFilter, SecretMask, write_log};
 pub use event_watcher::{ColourMode, EventWatcher};
-pub use gimlet_proto::sanitise;
+pub use gimlet_text::sanitise;
 pub use line_output::{LineOutput, OutputEnd};
 pub use piped_input::{InitialInput, InputTimeouts, PipedInput, StdinError};
 pub use wire::{InitFacts, StartupFailure, startup_failure_line};

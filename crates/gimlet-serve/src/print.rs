@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use gimlet_proto::{
     Event, EventBody, EventReader, Notice, NoticeLevel, Op, SessionHandle, SubmittedPrompt, TurnEnd, TurnReport,
-    enclose_in_tag,
 };
+use gimlet_text::enclose_in_tag;
 use tokio::sync::mpsc;
 
 use crate::line_output::{LineOutput, OutputEnd};

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use gimlet_proto::sanitise;
+use gimlet_text::sanitise;
 use regex::Regex;
 use unicode_normalization::UnicodeNormalization;
 

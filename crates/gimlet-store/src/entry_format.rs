@@ -5,7 +5,8 @@
 
 use std::borrow::Cow;
 
-use gimlet_proto::{Block, COMPAT_VERSION, PromptOrigin, TokenUsage, compact_json};
+use gimlet_proto::{Block, COMPAT_VERSION, PromptOrigin, TokenUsage};
+use gimlet_text::compact_json;
 use serde::Serialize;
 use serde_json::value::RawValue;
 

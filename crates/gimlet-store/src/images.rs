@@ -1,6 +1,7 @@
 //! Images of a conversation: checks whether they can be sent, and replaces those that cannot.
 
-use gimlet_proto::{Block, BlockKind, Message, SendableImage};
+use gimlet_proto::{Block, BlockKind, Message};
+use gimlet_text::SendableImage;
 use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;

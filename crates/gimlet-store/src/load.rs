@@ -9,7 +9,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use gimlet_proto::{BlockKind, EntryId, Message, ModelUsage, PermissionMode, Role, SendableImage, ToolUseId};
+use gimlet_proto::{BlockKind, EntryId, Message, ModelUsage, PermissionMode, Role, ToolUseId};
+use gimlet_text::SendableImage;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -7,7 +7,8 @@
 
 use std::borrow::Cow;
 
-use gimlet_proto::{Block, BlockKind, Role, replace_lone_surrogates};
+use gimlet_proto::{Block, BlockKind, Role};
+use gimlet_text::replace_lone_surrogates;
 use memchr::memmem;
 use serde_json::value::RawValue;
 
@@ -199,7 +200,7 @@ fn is_sendable_part(part: &RawValue) -> bool {
             !text.is_none_or(blank)
         }
         Some("\"document\"") => has_document_source(json),
-        Some("\"search_result\"" | "\"tool_reference\"") => !gimlet_proto::is_too_deep(json),
+        Some("\"search_result\"" | "\"tool_reference\"") => !gimlet_text::is_too_deep(json),
         _ => false,
     }
 }
@@ -212,7 +213,7 @@ fn has_document_source(json: &str) -> bool {
         Some("\"url\"" | "\"file\"" | "\"content\"") => true,
         _ => false,
     };
-    source.is_some_and(holds) && !gimlet_proto::is_too_deep(json)
+    source.is_some_and(holds) && !gimlet_text::is_too_deep(json)
 }
 
 /// Checks the name and the input of a call. Those that cannot be sent are changed, but never the id: a result refers
@@ -220,7 +221,7 @@ fn has_document_source(json: &str) -> bool {
 fn check_call(block: &Block) -> BlockCheck {
     let json = block.json();
     let name = json_member(json, "name").and_then(|name| serde_json::from_str::<String>(name).ok());
-    let input = json_member(json, "input").filter(|input| input.starts_with('{') && !gimlet_proto::is_too_deep(input));
+    let input = json_member(json, "input").filter(|input| input.starts_with('{') && !gimlet_text::is_too_deep(input));
     let usable = name.as_deref().and_then(sanitize_call_name);
     if let (Some(_), None, Some(_)) = (&name, &usable, input) {
         return BlockCheck::Fine;

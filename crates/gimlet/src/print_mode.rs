@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use gimlet_proto::{MentionScope, SessionHandle, SubmittedPrompt, enclose_in_tag};
+use gimlet_proto::{MentionScope, SessionHandle, SubmittedPrompt};
 use gimlet_serve::print::{self, PrintEnd, PrintFormat, PrintJob};
 use gimlet_serve::{InitFacts, InitialInput, InputTimeouts, LineOutput, LogFilter, PipedInput, StdinError, write_log};
+use gimlet_text::enclose_in_tag;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 

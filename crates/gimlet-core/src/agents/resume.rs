@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use gimlet_policy::{Decision, DecisionContext, NeedFacts, ProposedCall};
-use gimlet_proto::{AccessNeed, AgentPath, SendableImage, SubmittedPrompt, ToolUseId, effort_from_env};
+use gimlet_proto::{AccessNeed, AgentPath, SubmittedPrompt, ToolUseId, effort_from_env};
 use gimlet_store::{AgentMeta, KnownAgent, LoadOptions, MAX_HISTORY, keep_newest_images};
+use gimlet_text::SendableImage;
 use serde_json::{Map, Value};
 
 use super::identity::{AgentIdentity, AgentUsageMeter, RequestedMode};

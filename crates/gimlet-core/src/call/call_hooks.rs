@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gimlet_policy::HookDecision;
-use gimlet_proto::{AccessNeed, EventBody, Notice, NoticeLevel, TurnEnd, enclose_in_tag};
+use gimlet_proto::{AccessNeed, EventBody, Notice, NoticeLevel, TurnEnd};
+use gimlet_text::enclose_in_tag;
 use serde_json::Value;
 use serde_json::value::RawValue;
 

@@ -4,8 +4,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use gimlet_proto::{Block, ContentPart, Message, ResultContent, SendableImage};
+use gimlet_proto::{Block, ContentPart, Message, ResultContent};
 use gimlet_store::images_in_block;
+use gimlet_text::SendableImage;
 
 /// Maximum size of all messages; servers accept 32 MB, and the rest of a request needs room.
 const MAX_BYTES: usize = 28_000_000;

@@ -147,7 +147,7 @@ impl HookOutput {
         if let Some(name) = specific.hook_event_name.as_deref().filter(|name| *name != event.name()) {
             return Err(format!("its answer is for {name}, not for {}", event.name()));
         }
-        if specific.updated_input.as_deref().is_some_and(|input| !gimlet_proto::is_json_object(input.get())) {
+        if specific.updated_input.as_deref().is_some_and(|input| !gimlet_text::is_json_object(input.get())) {
             return Err("the input it wants is no JSON object".to_owned());
         }
         let mut output = match form.decision {

@@ -4,10 +4,9 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use gimlet_proto::{
-    AgentPath, EventBody, HookOutcome, HookPhase, HookView, Notice, NoticeLevel, ToolUseId, enclose_in_tag,
-};
+use gimlet_proto::{AgentPath, EventBody, HookOutcome, HookPhase, HookView, Notice, NoticeLevel, ToolUseId};
 use gimlet_store::{ResultFiles, inline_fallback, persisted_preview};
+use gimlet_text::enclose_in_tag;
 
 use super::hook_output::HookOutput;
 use super::{CombinedHookOutput, HandlerCall, HandlerError, HandlerReport, HookEntry, HookFailurePolicy};

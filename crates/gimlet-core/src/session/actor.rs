@@ -6,9 +6,10 @@ use std::sync::atomic::AtomicU64;
 
 use gimlet_proto::{
     AgentPath, AskAnswer, AskBody, EventBody, ExitSignal, Model, Notice, NoticeLevel, Op, SessionSnapshot,
-    SubmittedPrompt, ToolDef, TurnReport, TurnSetup, enclose_in_tag,
+    SubmittedPrompt, ToolDef, TurnReport, TurnSetup,
 };
 use gimlet_store::ResultFiles;
+use gimlet_text::enclose_in_tag;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gimlet_proto::{
-    AgentSpec, CacheTtl, Driver, DriverHook, Env, EventHub, Model, SendableImage, SessionHandle, SessionId,
-    ThinkingMode, ToolDef,
+    AgentSpec, CacheTtl, Driver, DriverHook, Env, EventHub, Model, SessionHandle, SessionId, ThinkingMode, ToolDef,
 };
 use gimlet_store::{ResultFiles, SessionCheckpoints, ToolOutputs, keep_newest_images};
+use gimlet_text::SendableImage;
 use tokio::sync::{mpsc, watch};
 
 use super::SessionState;

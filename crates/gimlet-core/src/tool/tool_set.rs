@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use gimlet_proto::edit_distance;
+use gimlet_text::edit_distance;
 
 use super::{AbsentTools, AnyTool};
 

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gimlet_proto::{
-    Block, ModelError, NoticeLevel, PromptOutcome, ResultContent, SubmittedPrompt, TurnEnd, enclose_in_tag,
-};
+use gimlet_proto::{Block, ModelError, NoticeLevel, PromptOutcome, ResultContent, SubmittedPrompt, TurnEnd};
+use gimlet_text::enclose_in_tag;
 use serde_json::json;
 
 use super::reply_outcome::{RetryLimits, append_meta_message};

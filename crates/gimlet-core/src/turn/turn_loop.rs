@@ -4,9 +4,9 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::{Duration, Instant};
 
 use gimlet_proto::{
-    ModelFacts, ModelRequest, NoticeLevel, PromptTiming, SendableImage, StopReason, SubmittedPrompt, ThinkingMode,
-    ToolChoice, TurnEnd,
+    ModelFacts, ModelRequest, NoticeLevel, PromptTiming, StopReason, SubmittedPrompt, ThinkingMode, ToolChoice, TurnEnd,
 };
+use gimlet_text::SendableImage;
 
 use super::call_batch::{self, BatchEnd};
 use super::reply_outcome::{self, ReplyAction, RetryLimits};

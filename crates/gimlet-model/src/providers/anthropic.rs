@@ -11,9 +11,8 @@ mod request_plan;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gimlet_proto::{
-    Model, ModelError, ModelErrorKind, ModelEvent, ModelFacts, ModelRequest, ModelStream, SendableImage,
-};
+use gimlet_proto::{Model, ModelError, ModelErrorKind, ModelEvent, ModelFacts, ModelRequest, ModelStream};
+use gimlet_text::SendableImage;
 
 use crate::catalogue::{ModelCatalogue, ResolvedModel};
 use crate::downgrade::Downgrade;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use gimlet_proto::edit_distance;
+use gimlet_text::edit_distance;
 
 use super::{
     Behavior, DomainPattern, InertReason, Rule, RuleError, RuleSet, RuleSource, RuleSpecifier, matches_wildcard,

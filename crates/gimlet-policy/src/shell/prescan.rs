@@ -1,7 +1,7 @@
 //! Linear checks on the raw text before and beside the grammar: size, nesting, and characters that are displayed as
 //! something else than they mean.
 
-use gimlet_proto::InvisibleChar;
+use gimlet_text::InvisibleChar;
 
 use super::ParseTrouble;
 

@@ -5,7 +5,8 @@
 //! in its base64); a prompt with anything else that cannot be sent is refused whole, because without that part it would
 //! mean something else.
 
-use gimlet_proto::{Block, BlockKind, is_base64, is_too_deep, replace_lone_surrogates};
+use gimlet_proto::{Block, BlockKind};
+use gimlet_text::{is_base64, is_too_deep, replace_lone_surrogates};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -14,7 +15,7 @@ use super::host_lines::parse_lossy;
 /// Parses content into blocks, leaving out blank texts; the flag is true if it was one plain text.
 pub(super) fn parse_content(content: &RawValue) -> Result<(Vec<Block>, bool), String> {
     if is_too_deep(content.get()) {
-        return Err(format!("the content is nested deeper than {} levels", gimlet_proto::MAX_JSON_DEPTH));
+        return Err(format!("the content is nested deeper than {} levels", gimlet_text::MAX_JSON_DEPTH));
     }
     if let Some(text) = parse_lossy::<String>(content) {
         return Ok((vec![Block::text(&text)], true));

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read};
 
-use gimlet_proto::replace_lone_surrogates;
+use gimlet_text::replace_lone_surrogates;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 

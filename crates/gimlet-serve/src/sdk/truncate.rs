@@ -12,7 +12,7 @@ pub(super) const MAX_INPUT: usize = MAX_LINE - 100_000;
 
 /// Returns the line, or a shortened one with its meaning kept.
 pub(super) fn truncate_line(line: String) -> String {
-    let line = if line.contains('\n') { gimlet_proto::compact_json(&line) } else { line };
+    let line = if line.contains('\n') { gimlet_text::compact_json(&line) } else { line };
     if line.len() < MAX_LINE {
         return line;
     }

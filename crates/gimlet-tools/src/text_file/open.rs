@@ -40,7 +40,7 @@ pub(crate) enum OpenError {
 
 /// Returns a path quoted as one word of a shell command.
 fn quoted(path: &Path) -> String {
-    gimlet_proto::quote_shell_word(&path.display().to_string()).into_owned()
+    gimlet_text::quote_shell_word(&path.display().to_string()).into_owned()
 }
 
 impl From<OpenError> for ToolError {

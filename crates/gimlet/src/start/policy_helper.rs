@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use gimlet_config::{PolicyHelper, PolicyHelperOutput, Settings};
 use gimlet_exec::HelperCommand;
-use gimlet_proto::{COMPAT_VERSION, quote_shell_word};
+use gimlet_proto::COMPAT_VERSION;
+use gimlet_text::quote_shell_word;
 use serde_json::Value;
 
 use crate::process_env::ProcessEnv;

@@ -12,28 +12,32 @@ use source_tree::{DependencyLine, SourceFile, SourceTree};
 
 /// Which of our crates each crate may use in its `[dependencies]`. What a crate needs for its tests is its own affair.
 const EDGES: &[(&str, &[&str])] = &[
-    ("gimlet-proto", &[]),
-    ("gimlet-policy", &["proto"]),
-    ("gimlet-config", &["proto"]),
-    ("gimlet-store", &["proto"]),
-    ("gimlet-exec", &["proto"]),
-    ("gimlet-model", &["proto"]),
-    ("gimlet-script", &["proto"]),
-    ("gimlet-core", &["proto", "policy", "config", "store", "exec"]),
-    ("gimlet-tools", &["proto", "policy", "config", "store", "exec", "core"]),
-    ("gimlet-mcp", &["proto", "policy", "config", "store", "exec", "core"]),
-    ("gimlet-tui", &["proto"]),
-    ("gimlet-serve", &["proto"]),
-    ("gimlet-testkit", &["proto", "script"]),
-    ("gimlet-fuzz", &["proto", "policy", "config", "store", "model", "core", "tools"]),
+    ("gimlet-text", &[]),
+    ("gimlet-proto", &["text"]),
+    ("gimlet-policy", &["text", "proto"]),
+    ("gimlet-config", &["text", "proto"]),
+    ("gimlet-store", &["text", "proto"]),
+    ("gimlet-exec", &["text", "proto"]),
+    ("gimlet-model", &["text", "proto"]),
+    ("gimlet-script", &["text", "proto"]),
+    ("gimlet-core", &["text", "proto", "policy", "config", "store", "exec"]),
+    ("gimlet-tools", &["text", "proto", "policy", "config", "store", "exec", "core"]),
+    ("gimlet-mcp", &["text", "proto", "policy", "config", "store", "exec", "core"]),
+    ("gimlet-tui", &["text", "proto"]),
+    ("gimlet-serve", &["text", "proto"]),
+    ("gimlet-testkit", &["text", "proto", "script"]),
+    ("gimlet-fuzz", &["text", "proto", "policy", "config", "store", "model", "core", "tools"]),
     (
         "gimlet",
-        &["proto", "policy", "config", "store", "exec", "model", "script", "core", "tools", "mcp", "tui", "serve"],
+        &[
+            "text", "proto", "policy", "config", "store", "exec", "model", "script", "core", "tools", "mcp", "tui",
+            "serve",
+        ],
     ),
 ];
 
 /// What the crate that everyone rebuilds with may bring along.
-const PROTO_MAY_USE: &[&str] = &["futures-core", "serde", "serde_json", "tokio"];
+const PROTO_MAY_USE: &[&str] = &["futures-core", "gimlet-text", "serde", "serde_json", "tokio"];
 const PROTO_MAX_LINES: usize = 4_000;
 
 const FILE_MAX_LINES: usize = 1_000;

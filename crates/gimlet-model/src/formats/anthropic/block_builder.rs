@@ -208,5 +208,5 @@ impl BlockBuilder {
 
 /// Returns true if a text is one complete JSON object. Numbers and nesting are not limited: only the bytes matter.
 fn is_object(text: &str) -> bool {
-    gimlet_proto::is_json_object(text) && serde_json::from_str::<&RawValue>(text).is_ok()
+    gimlet_text::is_json_object(text) && serde_json::from_str::<&RawValue>(text).is_ok()
 }

@@ -124,7 +124,7 @@ fn html_summary(body: &str) -> String {
 
 /// Collapses whitespace to single spaces, removes control characters and escape sequences, and cuts a long text.
 pub(crate) fn one_line(text: &str) -> String {
-    let text = gimlet_proto::sanitise(text);
+    let text = gimlet_text::sanitise(text);
     let mut out = String::new();
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
         if !out.is_empty() {

@@ -5,8 +5,9 @@
 
 use bytes::Bytes;
 use gimlet_proto::{
-    Block, BlockKind, CacheTtl, Message, ModelRequest, SendableImage, SentOption, ThinkingDisplay, ToolChoice, ToolDef,
+    Block, BlockKind, CacheTtl, Message, ModelRequest, SentOption, ThinkingDisplay, ToolChoice, ToolDef,
 };
+use gimlet_text::SendableImage;
 
 use super::cache_markers;
 use crate::json::push_string;

@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use gimlet_proto::{
-    BlockKind, Message, ModelRequest, Role, SendableImage, ThinkingDisplay, ThinkingMode, ToolChoice, TruncatedCall,
-};
+use gimlet_proto::{BlockKind, Message, ModelRequest, Role, ThinkingDisplay, ThinkingMode, ToolChoice, TruncatedCall};
+use gimlet_text::SendableImage;
 
 use super::AnthropicConfig;
 use crate::betas::{self, BETAS, BetaConditions, BetaFeature};

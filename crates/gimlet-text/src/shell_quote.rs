@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Returns the text as one word of a POSIX shell: unchanged if no character is special, quoted otherwise.
+/// Returns the text as one word of a POSIX shell: unchanged if no character is special, quoted otherwise. The quotes
+/// are always single ones, unlike those of the `shlex` crate: one form is easier to read in questions and rules.
 pub fn quote_shell_word(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {

@@ -19,7 +19,7 @@ pub struct SendableImage {
 }
 
 /// Removes whitespace from base64, as the wire requires: many programs break it into lines.
-pub(crate) fn strip_base64_whitespace(base64: &str) -> Cow<'_, str> {
+pub fn strip_base64_whitespace(base64: &str) -> Cow<'_, str> {
     match base64.contains(|c: char| c.is_ascii_whitespace()) {
         true => Cow::Owned(base64.split_ascii_whitespace().collect()),
         false => Cow::Borrowed(base64),
