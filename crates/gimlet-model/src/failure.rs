@@ -5,6 +5,7 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
+use gimlet_http::HttpSetupError;
 use gimlet_proto::{ModelError, ModelErrorKind};
 use rustls::CertificateError;
 
@@ -50,6 +51,16 @@ impl RequestFailure {
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.error.hint = Some(hint.into());
         self
+    }
+}
+
+impl From<HttpSetupError> for RequestFailure {
+    fn from(error: HttpSetupError) -> Self {
+        let kind = match error {
+            HttpSetupError::Certificates { .. } => ModelErrorKind::Tls,
+            HttpSetupError::Client { .. } => ModelErrorKind::Network,
+        };
+        Self::new(kind, RetryAdvice::Never, error.to_string())
     }
 }
 

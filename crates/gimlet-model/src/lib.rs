@@ -10,7 +10,6 @@ mod event_sink;
 mod failure;
 mod fallback;
 mod formats;
-mod http_transport;
 mod json;
 mod model_choices;
 mod providers;
@@ -21,7 +20,6 @@ mod sse;
 
 pub use catalogue::ModelSummary;
 pub use formats::anthropic::{BodyPlan, ReplyProgress, ReplyReader, StreamFault, StreamFlow, build_body};
-pub use http_transport::NetworkConfig;
 pub use model_choices::{ModelChoices, UnavailableModelError};
 pub use providers::anthropic::{AnthropicConfig, AnthropicProvider, ModelTimeouts, ProviderConfigError};
 pub use sse::{SseError, SseEvent, SseLimits, SseParser};

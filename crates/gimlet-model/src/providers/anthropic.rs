@@ -20,9 +20,9 @@ use crate::event_sink::{EventSink, WorkStream};
 use crate::failure::{RequestFailure, RetryAdvice};
 use crate::fallback::{self, FallbackState};
 use crate::formats::anthropic::{ReplyProgress, build_body};
-use crate::http_transport::HttpTransport;
 use crate::retry::{RetryDecision, RetryTracker};
 pub use config::{AnthropicConfig, ModelTimeouts, ProviderConfigError};
+use gimlet_http::HttpTransport;
 use prepared_request::{AttemptError, PreparedRequest, ReplyOutcome};
 use request_plan::ServerQuirks;
 

@@ -12,9 +12,9 @@ use super::credential::{ProviderCredential, unsendable_header};
 
 use crate::betas;
 use crate::catalogue::{ModelCatalogue, ModelSummary};
-use crate::http_transport::NetworkConfig;
 use crate::json::OrderedMembers;
 use crate::model_choices::{ModelChoices, UnavailableModelError};
+use gimlet_http::NetworkConfig;
 
 const VENDOR: &str = "https://api.anthropic.com";
 const MOST_RETRIES: u64 = 15;

@@ -103,7 +103,7 @@ impl PreparedRequest<'_> {
     async fn send(&self) -> Result<Response, AttemptError> {
         let inner = self.client;
         inner.transport.discard_unended_bodies().await;
-        let client = inner.transport.client().await?;
+        let client = inner.transport.client().await.map_err(RequestFailure::from)?;
         let mut headers = self.headers.clone();
         inner.config.credential.insert_headers(&self.secret, &mut headers)?;
         let sending = client.post(inner.config.endpoint()).headers(headers).body(self.body.clone()).send();

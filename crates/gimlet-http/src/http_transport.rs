@@ -10,14 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use gimlet_proto::{Env, ModelErrorKind, Secret};
+use gimlet_proto::{Env, Secret};
 use reqwest::{Client, NoProxy, Proxy, Response};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::OnceCell;
-
-use crate::failure::{RequestFailure, RetryAdvice};
 
 /// Settings for proxies and certificates.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +35,7 @@ pub struct NetworkConfig {
 }
 
 impl NetworkConfig {
+    /// Reads the conventional variables.
     pub fn from_env(env: &Env) -> Self {
         // Both spellings are in use; the lower-case one is the older.
         let either = |name: &str| env.exact(name).or_else(|| env.exact(&name.to_ascii_lowercase()));
@@ -60,8 +59,19 @@ impl NetworkConfig {
     }
 }
 
-/// Lazily created client.
-pub(crate) struct HttpTransport {
+/// Reason why no client can be created. A retry does not help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HttpSetupError {
+    /// A certificate or key file cannot be used.
+    #[error("{message}")]
+    Certificates { message: String },
+    /// The client itself or a proxy cannot be set up.
+    #[error("{message}")]
+    Client { message: String },
+}
+
+/// Client that is created at its first use and kept for the whole run.
+pub struct HttpTransport {
     network: NetworkConfig,
     needs_tls: bool,
     connect_timeout: Duration,
@@ -75,7 +85,9 @@ pub(crate) struct HttpTransport {
 }
 
 impl HttpTransport {
-    pub(crate) fn new(network: NetworkConfig, base_is_https: bool, connect_timeout: Duration) -> Self {
+    /// Creates a transport without opening anything. Certificates are read only if servers are reached by TLS, or a
+    /// proxy is.
+    pub fn new(network: NetworkConfig, base_is_https: bool, connect_timeout: Duration) -> Self {
         let needs_tls = base_is_https || network.proxy_uses_tls();
         Self {
             network,
@@ -87,19 +99,22 @@ impl HttpTransport {
         }
     }
 
-    pub(crate) async fn client(&self) -> Result<&Client, RequestFailure> {
+    /// Returns the client; the first call creates it.
+    pub async fn client(&self) -> Result<&Client, HttpSetupError> {
         self.client.get_or_try_init(|| self.build_client()).await
     }
 
-    pub(crate) fn is_warm(&self) -> bool {
+    /// Returns true if a response has arrived: the next request may reuse a connection that the server just closed.
+    pub fn is_warm(&self) -> bool {
         self.warm.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn mark_warm(&self) {
+    /// Records that a response has arrived.
+    pub fn mark_warm(&self) {
         self.warm.store(true, Ordering::Relaxed);
     }
 
-    async fn build_client(&self) -> Result<Client, RequestFailure> {
+    async fn build_client(&self) -> Result<Client, HttpSetupError> {
         let (roots, identity) = if self.needs_tls {
             let network = self.network.clone();
             let load = move || Ok((load_roots(&network)?, load_identity(&network)?));
@@ -126,7 +141,7 @@ impl HttpTransport {
             .map_err(|error| setup_failure(format!("cannot set up the HTTP client: {}", error.without_url())))
     }
 
-    fn proxies(&self) -> Result<Vec<Proxy>, RequestFailure> {
+    fn proxies(&self) -> Result<Vec<Proxy>, HttpSetupError> {
         let network = &self.network;
         let exempt = network.no_proxy.as_deref().and_then(NoProxy::from_string);
         type ProxyConstructor = fn(&str) -> reqwest::Result<Proxy>;
@@ -147,7 +162,7 @@ impl HttpTransport {
     }
 
     /// Keeps a body whose last event was read, so that its connection can return to the pool.
-    pub(crate) async fn keep_until_ended(&self, mut body: Response) {
+    pub async fn keep_until_ended(&self, mut body: Response) {
         if !has_ended(&mut body).await {
             self.ending.lock().unwrap_or_else(PoisonError::into_inner).push(body);
         }
@@ -155,7 +170,7 @@ impl HttpTransport {
 
     /// Discards the kept bodies. Called before a request: a body that has not ended by now never will, and must not
     /// accumulate.
-    pub(crate) async fn discard_unended_bodies(&self) {
+    pub async fn discard_unended_bodies(&self) {
         let bodies = std::mem::take(&mut *self.ending.lock().unwrap_or_else(PoisonError::into_inner));
         for mut body in bodies {
             has_ended(&mut body).await;
@@ -177,14 +192,14 @@ async fn has_ended(body: &mut Response) -> bool {
     true
 }
 
-fn setup_failure(message: impl Into<String>) -> RequestFailure {
-    RequestFailure::new(ModelErrorKind::Network, RetryAdvice::Never, message)
+fn setup_failure(message: impl Into<String>) -> HttpSetupError {
+    HttpSetupError::Client { message: message.into() }
 }
 
 /// Client certificate chain and its key.
 type ClientIdentity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn tls_config(roots: RootCertStore, identity: Option<ClientIdentity>) -> Result<rustls::ClientConfig, RequestFailure> {
+fn tls_config(roots: RootCertStore, identity: Option<ClientIdentity>) -> Result<rustls::ClientConfig, HttpSetupError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -200,7 +215,7 @@ fn tls_config(roots: RootCertStore, identity: Option<ClientIdentity>) -> Result<
     Ok(config)
 }
 
-fn load_roots(network: &NetworkConfig) -> Result<RootCertStore, RequestFailure> {
+fn load_roots(network: &NetworkConfig) -> Result<RootCertStore, HttpSetupError> {
     let mut roots = RootCertStore::empty();
     match &network.cert_file {
         Some(file) => add_file(&mut roots, file, "SSL_CERT_FILE")?,
@@ -216,7 +231,7 @@ fn load_roots(network: &NetworkConfig) -> Result<RootCertStore, RequestFailure> 
 }
 
 /// Loads the client identity; an error if only one of certificate and key is set, because a server would refuse that.
-fn load_identity(network: &NetworkConfig) -> Result<Option<ClientIdentity>, RequestFailure> {
+fn load_identity(network: &NetworkConfig) -> Result<Option<ClientIdentity>, HttpSetupError> {
     let (certificate, key) = match (&network.client_cert_file, &network.client_key_file) {
         (None, None) => return Ok(None),
         (Some(certificate), Some(key)) => (certificate, key),
@@ -242,13 +257,11 @@ fn load_identity(network: &NetworkConfig) -> Result<Option<ClientIdentity>, Requ
     Ok(Some((chain, key)))
 }
 
-fn tls_failure(message: impl Into<String>) -> RequestFailure {
-    let mut failure = setup_failure(message);
-    failure.error.kind = ModelErrorKind::Tls;
-    failure
+fn tls_failure(message: impl Into<String>) -> HttpSetupError {
+    HttpSetupError::Certificates { message: message.into() }
 }
 
-fn add_file(roots: &mut RootCertStore, file: &std::path::Path, name: &str) -> Result<(), RequestFailure> {
+fn add_file(roots: &mut RootCertStore, file: &std::path::Path, name: &str) -> Result<(), HttpSetupError> {
     let unreadable = |error: &dyn std::fmt::Display| {
         tls_failure(format!("cannot read the certificates in {} ({name}): {error}", file.display()))
     };
