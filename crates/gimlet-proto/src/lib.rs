@@ -15,6 +15,7 @@ mod edit_distance;
 mod env;
 mod event;
 mod event_hub;
+mod hook_event;
 mod ids;
 mod image;
 mod invisible_chars;
@@ -53,6 +54,7 @@ pub use event::{
     StoredToolResult, TaskProgress, TaskState, TaskView, ToolCallPhase, ToolCallView, TurnEnd, TurnReport, TurnSetup,
 };
 pub use event_hub::{EventHub, EventReader};
+pub use hook_event::{HOOK_EVENTS, HookEvent, HookEventRow};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};
 pub use image::{SendableImage, is_base64};
 pub use invisible_chars::InvisibleChar;

@@ -9,6 +9,7 @@ use gimlet_proto::{
 };
 use gimlet_store::{ResultFiles, inline_fallback, persisted_preview};
 
+use super::hook_event::may_stop;
 use super::hook_output::HookOutput;
 use super::{CombinedHookOutput, HandlerCall, HandlerError, HandlerReport, HookEntry, HookFailurePolicy};
 use crate::services::SessionServices;
@@ -38,7 +39,9 @@ impl HookRun {
                 self.publish_notice(NoticeLevel::Warning, self.fit_text(text));
             }
             output.context = output.context.map(|text| self.wrap_reminder(text));
-            output.stop = output.stop.filter(|_| self.call.event.may_stop());
+            if !may_stop(self.call.event) {
+                output.stop = None;
+            }
             fired.merge(output);
         }
         if let Some(reason) = fired.stop.as_deref().filter(|reason| !reason.is_empty()) {
