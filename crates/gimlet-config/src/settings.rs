@@ -15,8 +15,7 @@ use std::num::NonZeroU32;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use hooks::is_hook_event;
-pub use hooks::{HOOK_EVENTS, HookGroup, HookHandlerSettings, HookKind};
+pub use hooks::{HookGroup, HookHandlerSettings, HookKind};
 pub(crate) use hosted::HostedSettings;
 pub use interface::{
     CommandKind, DisplayCommand, EditorMode, FooterLink, FooterLinkKind, KeybindingFlavor, NotifyChannel,

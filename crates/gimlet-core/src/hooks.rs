@@ -17,7 +17,7 @@ mod matcher;
 mod tests;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,13 +28,15 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use combined_output::CombinedHookOutput;
 pub use driver_hooks::check_driver_hooks;
+pub use gimlet_proto::HookEvent;
 pub use handler::{HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookEntry, HookFailurePolicy, HookHandler};
-pub use hook_event::{HookEvent, StartSource};
+pub use hook_event::StartSource;
 pub(crate) use hook_output::{HookPermission, PermissionRequestAnswer};
 pub(crate) use hook_payload::{BatchCall, CallFacts, HookPayload, HookSubject, ModelSwitch};
 pub use matcher::{HookMatcher, HookMatcherError};
 
 use crate::call::CallScope;
+use hook_event::bit_mask;
 use hook_run::HookRun;
 pub(crate) use hook_run::spill_to_file;
 
@@ -54,7 +56,7 @@ pub(crate) struct HookContext {
 #[derive(Default)]
 pub struct HookRegistry {
     /// One bit for each event that has a listener.
-    listened: AtomicU32,
+    listened: AtomicU64,
     now: Mutex<HookRegistryState>,
     driver: Option<Arc<dyn Driver>>,
     transcript: Option<PathBuf>,
@@ -84,7 +86,7 @@ impl HookRegistry {
     pub(crate) fn new(around: HookContext) -> Self {
         let HookContext { driver, transcript, files, source, agent } = around;
         let now = Mutex::new(HookRegistryState { source, ..HookRegistryState::default() });
-        Self { listened: AtomicU32::new(0), now, driver, transcript, files, agent }
+        Self { listened: AtomicU64::new(0), now, driver, transcript, files, agent }
     }
 
     /// Replaces all hooks of this group.
@@ -94,7 +96,7 @@ impl HookRegistry {
             Some((_, before)) => *before = entries,
             None => now.groups.push((group, entries)),
         }
-        let listened = now.entries().fold(0, |bits, entry| bits | entry.event.bit_mask());
+        let listened = now.entries().fold(0, |bits, entry| bits | bit_mask(entry.event));
         self.listened.store(listened, Ordering::Relaxed);
     }
 
@@ -124,7 +126,7 @@ impl HookRegistry {
 
     /// Returns true if any hook listens for this event.
     pub(crate) fn has_listeners(&self, event: HookEvent) -> bool {
-        self.listened.load(Ordering::Relaxed) & event.bit_mask() != 0
+        self.listened.load(Ordering::Relaxed) & bit_mask(event) != 0
     }
 
     /// Returns true if a hook listens for this event with this subject.

@@ -13,6 +13,7 @@ mod driver;
 mod env;
 mod event;
 mod event_hub;
+mod hook_event;
 mod ids;
 mod message;
 mod model;
@@ -43,6 +44,7 @@ pub use event::{
     StoredToolResult, TaskProgress, TaskState, TaskView, ToolCallPhase, ToolCallView, TurnEnd, TurnReport, TurnSetup,
 };
 pub use event_hub::{EventHub, EventReader};
+pub use hook_event::{HOOK_EVENTS, HookEvent, HookEventRow};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};
 pub use message::{Message, Role};
 pub use model::{

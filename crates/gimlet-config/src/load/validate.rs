@@ -2,6 +2,7 @@
 //! must fit the types. A restriction is never lost silently: where a file is rejected, its restrictions stay, and
 //! where they cannot be read, the problem is an error.
 
+use gimlet_proto::HookEvent;
 use serde::Deserialize;
 
 use super::{restrictions, value_limits};
@@ -11,7 +12,7 @@ use crate::json::{JsonMember, JsonNode, JsonText, JsonValue};
 use crate::problem::{DOTTED_KEY, HOST_ALONE, ProblemSeverity, SettingsProblem};
 use crate::scope::Scope;
 use crate::setting_keys::{self, KEYS, TrustRequirement};
-use crate::settings::{HookKind, HostedSettings, Settings, is_hook_event};
+use crate::settings::{HookKind, HostedSettings, Settings};
 
 /// Maximum number of repairs; values that are still invalid after them are dropped.
 const MAX_REPAIRS: usize = 1_000;
@@ -169,7 +170,7 @@ impl LayerValidator<'_> {
     fn remove_invalid_hooks(&mut self, root: &mut JsonNode) {
         let Some(events) = root.get_mut("hooks").and_then(JsonNode::members_mut) else { return };
         let (mut kept, unknown): (Vec<JsonMember>, Vec<JsonMember>) =
-            events.drain(..).partition(|member| is_hook_event(&member.key));
+            events.drain(..).partition(|member| HookEvent::from_name(&member.key).is_some());
         let mut bad_handlers = Vec::new();
         for event in &mut kept {
             for group in event.value.elements_mut().into_iter().flatten() {

@@ -141,7 +141,7 @@ fn single_bad_entries_are_skipped_alone() {
     let world = SettingsFixture::new();
     world.write_user(
         r#"{"language":"de","permissions":{"allow":[1,"A",""]},
-            "hooks":{"PreToolUsed":[],"Stop":[{"hooks":[{"type":"shell"},{"type":"command"},{"type":"command","command":"ok"}]}]}}"#,
+            "hooks":{"PreToolUsed":[],"PreModelSwitch":[],"PostModelSwitch":[],"Stop":[{"hooks":[{"type":"shell"},{"type":"command"},{"type":"command","command":"ok"}]}]}}"#,
     );
     assert_eq!(error_messages(&world), Vec::<String>::new());
     assert_eq!(problem_messages(&world.load().problems, ProblemSeverity::Warning).len(), 5);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use gimlet_proto::{BoxFuture, Driver, DriverError, DriverHook, HookCall};
 
+use super::hook_event::{may_fail_closed, requires_answer};
 use super::{
     HandlerCall, HandlerError, HandlerReport, HookEntry, HookEvent, HookFailurePolicy, HookHandler, HookMatcher,
     HookMatcherError,
@@ -42,11 +43,17 @@ impl HookHandler for DriverCallback {
 
 /// Checks the matchers of these hooks. Returns the first that is invalid as an error.
 pub fn check_driver_hooks(hooks: &[DriverHook]) -> Result<(), HookMatcherError> {
-    let mut known = hooks.iter().filter_map(|hook| Some((HookEvent::from_name(&hook.event)?, hook)));
+    let mut known = hooks.iter().filter_map(|hook| Some((firing_event(&hook.event)?, hook)));
     known.try_for_each(|(event, hook)| HookMatcher::new(event, hook.matcher.as_deref()).map(drop))
 }
 
-/// Returns registry entries for the program's hooks, in its order. Unknown events never happen and are left out.
+/// Returns the event with this name; `None` for one that never happens.
+fn firing_event(name: &str) -> Option<HookEvent> {
+    let event = HookEvent::from_name(name)?;
+    if event.row().fires { Some(event) } else { None }
+}
+
+/// Returns registry entries for the program's hooks, in its order. Events that never happen are left out.
 pub(super) fn driver_entries(
     driver: &Arc<dyn Driver>,
     hooks: &[DriverHook],
@@ -54,11 +61,11 @@ pub(super) fn driver_entries(
     let source: Arc<str> = Arc::from(SOURCE);
     let mut entries = Vec::new();
     for hook in hooks {
-        let Some(event) = HookEvent::from_name(&hook.event) else { continue };
+        let Some(event) = firing_event(&hook.event) else { continue };
         let matcher = HookMatcher::new(event, hook.matcher.as_deref())?;
-        let on_failure = failure_policy(hook.blocks_on_failure == Some(true) && event.may_fail_closed());
+        let on_failure = failure_policy(hook.blocks_on_failure == Some(true) && may_fail_closed(event));
         let on_silence = match hook.blocks_on_failure {
-            None => failure_policy(event.requires_answer()),
+            None => failure_policy(requires_answer(event)),
             Some(_) => on_failure,
         };
         entries.extend(hook.callbacks.iter().map(|id| HookEntry {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::hook_event::takes_plain_text;
 use super::{HandlerAnswer, HookEvent};
 
 /// Decision of a hook on a call, from most to least permissive.
@@ -112,7 +113,7 @@ impl HookOutput {
     pub(super) fn from_answer(event: HookEvent, answer: HandlerAnswer) -> Result<Self, String> {
         match answer {
             HandlerAnswer::Json(json) => Self::parse(event, json.get()),
-            HandlerAnswer::Text(text) if event.takes_plain_text() => {
+            HandlerAnswer::Text(text) if takes_plain_text(event) => {
                 Ok(Self { context: non_empty_text(Some(text)), ..Self::default() })
             }
             HandlerAnswer::Text(_) => Ok(Self::default()),

@@ -8,6 +8,7 @@ use gimlet_proto::{AgentPath, EventBody, HookOutcome, HookPhase, HookView, Notic
 use gimlet_store::{ResultFiles, inline_fallback, persisted_preview};
 use gimlet_text::enclose_in_tag;
 
+use super::hook_event::may_stop;
 use super::hook_output::HookOutput;
 use super::{CombinedHookOutput, HandlerCall, HandlerError, HandlerReport, HookEntry, HookFailurePolicy};
 use crate::services::SessionServices;
@@ -37,7 +38,9 @@ impl HookRun {
                 self.publish_notice(NoticeLevel::Warning, self.fit_text(text));
             }
             output.context = output.context.map(|text| self.wrap_reminder(text));
-            output.stop = output.stop.filter(|_| self.call.event.may_stop());
+            if !may_stop(self.call.event) {
+                output.stop = None;
+            }
             fired.merge(output);
         }
         if let Some(reason) = fired.stop.as_deref().filter(|reason| !reason.is_empty()) {

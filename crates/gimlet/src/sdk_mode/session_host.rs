@@ -327,7 +327,7 @@ impl SessionBackend for SessionHost {
     }
 
     fn hook_events(&self) -> Vec<(&'static str, bool)> {
-        HookEvent::all().map(|event| (event.name(), event.has_subject())).collect()
+        HookEvent::firing().map(|event| (event.name(), event.has_subject())).collect()
     }
 
     fn timestamp(&self) -> String {

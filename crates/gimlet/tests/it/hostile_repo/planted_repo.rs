@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gimlet_config::HOOK_EVENTS;
+use gimlet_proto::HOOK_EVENTS;
 use gimlet_testkit::TestWorld;
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ impl<'a> PlantedRepo<'a> {
         let command = |name: String| json!({"type": "command", "command": self.canary_command(&name)});
         let hooks: serde_json::Map<String, Value> = HOOK_EVENTS
             .iter()
-            .map(|event| ((*event).to_owned(), json!([{"hooks": [command(format!("hook-{event}"))]}])))
+            .map(|row| (row.name.to_owned(), json!([{"hooks": [command(format!("hook-{}", row.name))]}])))
             .chain([(
                 "PreToolUse".to_owned(),
                 json!([{"matcher": "Bash", "hooks": [
