@@ -52,7 +52,7 @@ impl ValueMismatch {
 impl fmt::Display for ValueMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        self.found.iter().try_for_each(|found| write!(f, ", not {found}"))
+        self.found.iter().try_for_each(|found| write!(f, ", got {found}"))
     }
 }
 
@@ -64,7 +64,7 @@ impl Error for ValueMismatch {
     }
 
     fn invalid_type(found: Unexpected<'_>, wanted: &dyn Expected) -> Self {
-        let message = format!("{} should stand here", describe_expected(&wanted.to_string()));
+        let message = format!("expected {}", describe_expected(&wanted.to_string()));
         Self { found: Some(describe_found(found)), ..Self::custom(message) }
     }
 
@@ -84,7 +84,7 @@ impl Error for ValueMismatch {
 /// Returns the name of a Rust type in JSON terms.
 fn describe_expected(wanted: &str) -> &str {
     match wanted {
-        "a string" | "string" => "a text",
+        "a string" | "string" => "a string",
         "a boolean" => "true or false",
         "a sequence" => "a list",
         "a map" => "an object",
@@ -103,7 +103,7 @@ fn describe_found(found: Unexpected<'_>) -> String {
         Unexpected::Unsigned(number) => number.to_string(),
         Unexpected::Signed(number) => number.to_string(),
         Unexpected::Float(number) => number.to_string(),
-        Unexpected::Str(text) => format!("the text {:?}", text.chars().take(60).collect::<String>()),
+        Unexpected::Str(text) => format!("{:?}", text.chars().take(60).collect::<String>()),
         Unexpected::Unit | Unexpected::Option => "null".into(),
         Unexpected::Seq => "a list".into(),
         Unexpected::Map => "an object".into(),
@@ -151,11 +151,9 @@ impl<'de> Deserializer<'de> for &'de JsonNode {
     ) -> Result<V::Value, ValueMismatch> {
         let read = match &self.json {
             JsonValue::String(text) => visitor.visit_enum(text.as_str().into_deserializer()),
-            _ => Err(ValueMismatch::custom(format!(
-                "one of {} should stand here, not {}",
-                variants.join(", "),
-                self.kind_name()
-            ))),
+            _ => {
+                Err(ValueMismatch::custom(format!("expected one of {}, got {}", variants.join(", "), self.kind_name())))
+            }
         };
         read.map_err(|misfit: ValueMismatch| misfit.with_span(&self.span))
     }

@@ -154,7 +154,7 @@ impl JsonNode {
             JsonValue::Null => "null",
             JsonValue::Bool(_) => "true or false",
             JsonValue::Number(_) => "a number",
-            JsonValue::String(_) => "a text",
+            JsonValue::String(_) => "a string",
             JsonValue::Array(_) => "a list",
             JsonValue::Object(_) => "an object",
         }
@@ -278,7 +278,7 @@ impl<'t> JsonParser<'t> {
                     return Ok(text);
                 }
                 Some(b'\\') => text.push(self.parse_escape()?),
-                Some(_) => return Err(self.error_here("a text must not contain a raw control character or line end")),
+                Some(_) => return Err(self.error_here("a string must not contain a raw control character or line end")),
                 None => {
                     return Err(JsonSyntaxError { offset: opening, message: "this text has no closing quote".into() });
                 }
@@ -380,10 +380,10 @@ impl<'t> JsonParser<'t> {
 
     fn unexpected_error(&self, wanted: &str) -> JsonSyntaxError {
         match self.text.get(self.at..).and_then(|rest| rest.chars().next()) {
-            None => self.error_here(format!("the text ends where {wanted} should stand")),
-            Some('/') => self.error_here(format!("{wanted} should stand here; JSON has no comments")),
-            Some('\'') => self.error_here(format!("{wanted} should stand here; JSON knows only double quotes")),
-            Some(found) => self.error_here(format!("{wanted} should stand here, not {found:?}")),
+            None => self.error_here(format!("unexpected end of file, expected {wanted}")),
+            Some('/') => self.error_here(format!("expected {wanted} (comments are not allowed)")),
+            Some('\'') => self.error_here(format!("expected {wanted} (JSON strings need double quotes)")),
+            Some(found) => self.error_here(format!("expected {wanted}, got {found:?}")),
         }
     }
 }

@@ -266,7 +266,7 @@ impl LoadedSettings {
                 let what = match kept.members().is_empty() {
                     true if scope == Scope::Flag => "nothing of it counts",
                     true => "the file is ignored, and with it every rule in it",
-                    false => "the file is ignored except for what it forbids, as far as that can be made out",
+                    false => "the file is ignored, except its restrictions, as far as they can be read",
                 };
                 intake.report(ProblemSeverity::Error, Some(error.offset), "", format!("{}; {what}", error.message));
                 (kept, true)

@@ -34,7 +34,7 @@ pub(crate) async fn list_tools(peer: &Peer<RoleClient>, inbox: &ServerInbox) -> 
     loop {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let page = peer.list_tools(Some(params)).await.map_err(|error| match error {
-            ServiceError::UnexpectedResponse => "its answer is no list of tools".to_owned(),
+            ServiceError::UnexpectedResponse => "its answer is not a list of tools".to_owned(),
             error => sanitize_description(&service_error_message(error)),
         })?;
         page.tools.into_iter().for_each(|tool| taken.push(tool));

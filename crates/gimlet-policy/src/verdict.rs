@@ -198,7 +198,10 @@ impl VerdictReason {
                 format!("git would run programs or show files that {} names", file.display())
             }
             VerdictReason::NotUnderstood(trouble) => format!("the command could not be fully understood: {trouble}"),
-            VerdictReason::OddPath(path) => format!("the path {:?} is malformed or cannot be resolved", path.display()),
+            VerdictReason::OddPath(path) => format!(
+                "the path {:?} cannot be resolved: it is malformed, loops through symlinks, or cannot be read",
+                path.display()
+            ),
             VerdictReason::NeedsPerson => "this tool always asks a person".to_owned(),
             VerdictReason::Tool(why) | VerdictReason::Hook(why) => why.clone(),
             VerdictReason::ClassifierMayAnswer => "a classifier may answer it".to_owned(),

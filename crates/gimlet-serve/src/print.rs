@@ -115,7 +115,7 @@ pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
         printer.notes.line(format!("gimlet: {remark}\n").into_bytes()).await;
     }
     if printer.format == PrintFormat::Text && printer.unfinished && printer.has_begun && printer.saved {
-        let way = format!("gimlet: go on with: gimlet -p --resume {} \"…\"\n", handle.id);
+        let way = format!("gimlet: to continue: gimlet -p --resume {} \"…\"\n", handle.id);
         printer.notes.line(way.into_bytes()).await;
     }
     printer.notes.finish(Some(DRAIN)).await;

@@ -33,7 +33,7 @@ pub(crate) use session_args::{
     // Programs add flags of their callers' to their own: of two that say different things, the last is meant.
     args_override_self = true,
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  gimlet demo                                   see it work: no key, no network\n  gimlet -p \"fix the failing test\"               run one task and print the answer\n  git diff | gimlet -p \"review this change\"      give it input on a pipe\n  tail -f app.log | gimlet -p \"alert on errors\"  watch an endless one\n  gimlet -p --continue \"now add a test\"          go on with the last session here"
+    after_help = "Examples:\n  gimlet demo                                     watch it work: no API key, no network\n  gimlet -p \"fix the failing test\"                run one task and print the answer\n  git diff | gimlet -p \"review this change\"       pass input on a pipe\n  tail -f app.log | gimlet -p \"alert on errors\"   watch a log\n  gimlet -p --continue \"now add a test\"           continue the last session of this directory"
 )]
 pub(crate) struct CliArgs {
     #[command(subcommand)]
@@ -41,7 +41,7 @@ pub(crate) struct CliArgs {
     #[command(flatten)]
     pub(crate) run: RunArgs,
     /// Print the version and exit
-    #[arg(short = 'v', long = "version", action = ArgAction::SetTrue)]
+    #[arg(short = 'v', short_alias = 'V', long = "version", action = ArgAction::SetTrue)]
     pub(crate) version: bool,
 }
 
@@ -96,166 +96,187 @@ fn parse_usd(text: &str) -> Result<f64, String> {
 
 #[derive(Args, Debug, Clone)]
 pub(crate) struct RunArgs {
-    /// What to do
+    /// The task for the model
     pub(crate) prompt: Option<String>,
     /// Run without a terminal UI: print the answer and exit
-    #[arg(short = 'p', long)]
+    #[arg(short = 'p', long, help_heading = "Common")]
     pub(crate) print: bool,
-    /// How to print the answer
-    #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
+    /// Format of the output
+    #[arg(long, value_enum, default_value = "text", value_name = "FORMAT", help_heading = "Output")]
     pub(crate) output_format: OutputFormat,
-    /// How input is given
-    #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
+    /// Format of standard input
+    #[arg(
+        long,
+        value_enum,
+        default_value = "text",
+        value_name = "FORMAT",
+        help_heading = "For programs (Agent SDKs)",
+        hide_short_help = true
+    )]
     pub(crate) input_format: InputFormat,
-    /// With stream-json: also print the model's own events as they arrive
-    #[arg(long)]
+    /// Also print the model's events while they stream (needs --output-format stream-json)
+    #[arg(long, help_heading = "For programs (Agent SDKs)", hide_short_help = true)]
     pub(crate) include_partial_messages: bool,
-    /// With stream-json: print each accepted prompt too
-    #[arg(long)]
+    /// Also print each accepted prompt (needs --output-format stream-json)
+    #[arg(long, help_heading = "For programs (Agent SDKs)", hide_short_help = true)]
     pub(crate) replay_user_messages: bool,
-    /// With stream-json: print what subagents say too, besides what they do
-    #[arg(long)]
+    /// Also print what subagents write, not only what they do (needs --output-format stream-json)
+    #[arg(long, help_heading = "For programs (Agent SDKs)", hide_short_help = true)]
     pub(crate) forward_subagent_text: bool,
-    /// Who answers permission questions: stdio for the program that drives the session
-    #[arg(long, value_name = "TOOL")]
+    /// Who answers permission prompts: stdio for the driving program
+    #[arg(long, value_name = "TOOL", help_heading = "For programs (Agent SDKs)", hide_short_help = true)]
     pub(crate) permission_prompt_tool: Option<String>,
-    /// Ask the program that drives the session, or nobody
-    #[arg(long, value_enum, value_name = "WHO")]
+    /// Ask the driving program for permission (host), or nobody (none)
+    #[arg(long, value_enum, value_name = "WHO", help_heading = "For programs (Agent SDKs)", hide_short_help = true)]
     pub(crate) permission_prompts: Option<PermissionPrompts>,
-    /// With stream-json both ways: the servers inside the program that drives the session, as JSON or in a file
-    #[arg(long, value_name = "FILE_OR_JSON", num_args = 1..)]
+    /// MCP servers inside the driving program, as JSON or as files (needs stream-json input and output)
+    #[arg(long, value_name = "FILE_OR_JSON", num_args = 1.., help_heading = "For programs (Agent SDKs)", hide_short_help = true)]
     pub(crate) mcp_config: Vec<String>,
-    /// With stream-json both ways: use no other servers than those of --mcp-config (this version never does)
-    #[arg(long)]
+    /// Use only the MCP servers of --mcp-config (needs stream-json input and output)
+    #[arg(long, help_heading = "For programs (Agent SDKs)", hide_short_help = true)]
     pub(crate) strict_mcp_config: bool,
-    /// With stream-json both ways: also tell of every hook that runs
-    #[arg(long)]
+    /// Also report every hook that runs (needs stream-json input and output)
+    #[arg(long, help_heading = "For programs (Agent SDKs)", hide_short_help = true)]
     pub(crate) include_hook_events: bool,
-    /// With stream-json both ways: send a copy of every transcript line, too
-    #[arg(long)]
+    /// Also send a copy of every transcript line (needs stream-json input and output)
+    #[arg(long, help_heading = "For programs (Agent SDKs)", hide_short_help = true)]
     pub(crate) session_mirror: bool,
-    /// With stream-json both ways: refuse a first line that is not initialize
-    #[arg(long)]
+    /// Reject a first line that is not an initialize request (needs stream-json input and output)
+    #[arg(long, help_heading = "For programs (Agent SDKs)", hide_short_help = true)]
     pub(crate) await_initialize: bool,
-    /// Show every step on stderr (with json: all messages as an array)
-    #[arg(long)]
+    /// Print every step on stderr (with --output-format json: print all messages as an array)
+    #[arg(long, help_heading = "Output")]
     pub(crate) verbose: bool,
-    /// The model: an alias (default, opus, sonnet, haiku, fable, small) or an id
-    #[arg(long)]
+    /// Model: an alias (default, opus, sonnet, haiku, fable, small) or a model id
+    #[arg(long, help_heading = "Common")]
     pub(crate) model: Option<String>,
-    /// Models to go on with while that one is overloaded, separated by commas
-    #[arg(long, value_name = "MODELS", value_delimiter = ',')]
+    /// Models to use while the first is overloaded, separated by commas
+    #[arg(long, value_name = "MODELS", value_delimiter = ',', help_heading = "Model", hide_short_help = true)]
     pub(crate) fallback_model: Vec<String>,
-    /// How hard the model thinks: low, medium, high, xhigh, max; ultracode is xhigh
-    #[arg(long, value_parser = ["low", "medium", "high", "xhigh", "max", "ultracode"])]
+    /// Thinking effort: low, medium, high, xhigh or max (ultracode means xhigh)
+    #[arg(long, value_parser = ["low", "medium", "high", "xhigh", "max", "ultracode"], help_heading = "Model")]
     pub(crate) effort: Option<String>,
-    /// adaptive: the model decides how much; disabled: not at all
-    #[arg(long, value_enum, value_name = "HOW")]
+    /// adaptive: the model decides how long to think; disabled: no thinking
+    #[arg(long, value_enum, value_name = "HOW", help_heading = "Model", hide_short_help = true)]
     pub(crate) thinking: Option<ThinkingFlag>,
-    /// Think with at most this many tokens (0 for not at all)
-    #[arg(long, value_name = "N", conflicts_with = "thinking")]
+    /// Maximum thinking tokens per reply (0 turns thinking off)
+    #[arg(long, value_name = "N", conflicts_with = "thinking", help_heading = "Model", hide_short_help = true)]
     pub(crate) max_thinking_tokens: Option<u64>,
-    /// Show thinking in summary, or not at all
-    #[arg(long, value_enum, value_name = "HOW")]
+    /// Show a summary of the thinking, or omit it
+    #[arg(long, value_enum, value_name = "HOW", help_heading = "Model", hide_short_help = true)]
     pub(crate) thinking_display: Option<ThinkingDisplayFlag>,
-    /// Tell the model how many tokens the task may take
-    #[arg(long, value_name = "TOKENS")]
+    /// Tell the model how many tokens the task may use
+    #[arg(long, value_name = "TOKENS", help_heading = "Model", hide_short_help = true)]
     pub(crate) task_budget: Option<u64>,
-    /// Further beta features of the API
-    #[arg(long, value_name = "BETAS", num_args = 1.., value_delimiter = ',')]
+    /// Additional beta features of the API
+    #[arg(long, value_name = "BETAS", num_args = 1.., value_delimiter = ',', help_heading = "Model", hide_short_help = true)]
     pub(crate) betas: Vec<String>,
-    /// Stop after this many model round trips
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
+    /// Stop after this many model requests
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true, help_heading = "Limits")]
     pub(crate) max_turns: Option<u32>,
     /// Stop when the session has cost this many dollars
-    #[arg(long, value_name = "USD", value_parser = parse_usd, allow_negative_numbers = true)]
+    #[arg(long, value_name = "USD", value_parser = parse_usd, allow_negative_numbers = true, help_heading = "Limits")]
     pub(crate) max_budget_usd: Option<f64>,
-    /// The answer must fit this JSON Schema; it comes as structured_output
-    #[arg(long, value_name = "SCHEMA")]
+    /// Require an answer that matches this JSON Schema; it is printed as structured_output
+    #[arg(long, value_name = "SCHEMA", help_heading = "Output", hide_short_help = true)]
     pub(crate) json_schema: Option<String>,
-    /// Use this system prompt instead of gimlet's own
-    #[arg(long, value_name = "TEXT", conflicts_with = "system_prompt_file", allow_hyphen_values = true)]
+    /// Replace the system prompt
+    #[arg(
+        long,
+        value_name = "TEXT",
+        conflicts_with = "system_prompt_file",
+        allow_hyphen_values = true,
+        help_heading = "Model",
+        hide_short_help = true
+    )]
     pub(crate) system_prompt: Option<String>,
-    /// Read the system prompt from a file
-    #[arg(long, value_name = "FILE")]
+    /// Replace the system prompt by the content of a file
+    #[arg(long, value_name = "FILE", help_heading = "Model", hide_short_help = true)]
     pub(crate) system_prompt_file: Option<PathBuf>,
-    /// Add this to the system prompt
-    #[arg(long, value_name = "TEXT", conflicts_with = "append_system_prompt_file", allow_hyphen_values = true)]
+    /// Append text to the system prompt
+    #[arg(
+        long,
+        value_name = "TEXT",
+        conflicts_with = "append_system_prompt_file",
+        allow_hyphen_values = true,
+        help_heading = "Model",
+        hide_short_help = true
+    )]
     pub(crate) append_system_prompt: Option<String>,
-    /// Read the addition to the system prompt from a file
-    #[arg(long, value_name = "FILE")]
+    /// Append the content of a file to the system prompt
+    #[arg(long, value_name = "FILE", help_heading = "Model", hide_short_help = true)]
     pub(crate) append_system_prompt_file: Option<PathBuf>,
-    /// Whether a resumed session keeps the system prompt that it began with
+    /// Keep the system prompt of a resumed session, or render it anew
     #[arg(long, value_enum, value_name = "on|off", hide = true)]
     pub(crate) system_prompt_snapshot: Option<SnapshotFlag>,
-    /// Further folders that gimlet may work in
-    #[arg(long, value_name = "DIR", num_args = 1..)]
+    /// Additional working directories
+    #[arg(long, value_name = "DIR", num_args = 1.., help_heading = "Permissions")]
     pub(crate) add_dir: Vec<PathBuf>,
     /// Offer only these tools ("" for none, "default" for all)
-    #[arg(long, value_name = "TOOLS", num_args = 1..)]
+    #[arg(long, value_name = "TOOLS", num_args = 1.., help_heading = "Permissions")]
     pub(crate) tools: Option<Vec<String>>,
-    /// Kinds of subagents, as JSON: {"name": {"description": "...", "prompt": "..."}}
-    #[arg(long, value_name = "JSON")]
+    /// Subagent types as JSON: {"name": {"description": "...", "prompt": "..."}}
+    #[arg(long, value_name = "JSON", help_heading = "Model", hide_short_help = true)]
     pub(crate) agents: Option<String>,
-    /// Run the conversation as this kind of agent: with its prompt, tools and model
-    #[arg(long, value_name = "NAME")]
+    /// Run the session as this subagent type, with its prompt, tools and model
+    #[arg(long, value_name = "NAME", help_heading = "Model", hide_short_help = true)]
     pub(crate) agent: Option<String>,
     /// Permission rules that allow, such as Edit or "Bash(npm test *)"
-    #[arg(long = "allowedTools", alias = "allowed-tools", value_name = "RULES", num_args = 1..)]
+    #[arg(long = "allowedTools", alias = "allowed-tools", value_name = "RULES", num_args = 1.., help_heading = "Common")]
     pub(crate) allowed_tools: Vec<String>,
     /// Permission rules that deny
-    #[arg(long = "disallowedTools", alias = "disallowed-tools", value_name = "RULES", num_args = 1..)]
+    #[arg(long = "disallowedTools", alias = "disallowed-tools", value_name = "RULES", num_args = 1.., help_heading = "Permissions")]
     pub(crate) disallowed_tools: Vec<String>,
-    /// default, acceptEdits, plan, auto, dontAsk or bypassPermissions
-    #[arg(long, value_name = "MODE")]
+    /// Permission mode: default, acceptEdits, plan, auto, dontAsk or bypassPermissions
+    #[arg(long, value_name = "MODE", help_heading = "Common")]
     pub(crate) permission_mode: Option<PermissionMode>,
-    /// Ask for nothing (same as --permission-mode bypassPermissions); for sandboxes without network
-    #[arg(long)]
+    /// Skip all permission checks. Use only inside an isolated container or VM
+    #[arg(long, help_heading = "Permissions", hide_short_help = true)]
     pub(crate) dangerously_skip_permissions: bool,
-    /// Let the session go over to bypassPermissions later, without starting in it
-    #[arg(long)]
+    /// Allow switching to bypassPermissions during the session
+    #[arg(long, help_heading = "Permissions", hide_short_help = true)]
     pub(crate) allow_dangerously_skip_permissions: bool,
-    /// More settings for this run: a file, or JSON
-    #[arg(long, value_name = "FILE_OR_JSON")]
+    /// Additional settings: a file, or JSON
+    #[arg(long, value_name = "FILE_OR_JSON", help_heading = "Settings")]
     pub(crate) settings: Option<String>,
-    /// Managed settings of the program that embeds gimlet, as JSON; the administrator's own come first
+    /// Managed settings of the program that embeds gimlet, as JSON; an administrator's settings win
     #[arg(long, value_name = "JSON", hide = true)]
     pub(crate) managed_settings: Option<String>,
-    /// Which settings files to read: user, project, local (naming project trusts the project's files)
-    #[arg(long, value_name = "SOURCES")]
+    /// Settings files to read: user, project, local (naming project trusts the project's files)
+    #[arg(long, value_name = "SOURCES", help_heading = "Settings", hide_short_help = true)]
     pub(crate) setting_sources: Option<SettingSources>,
-    /// Trust this folder's own settings for this run
-    #[arg(long, visible_alias = "trust-workspace")]
+    /// Trust this directory's project settings for this run
+    #[arg(long, visible_alias = "trust-workspace", help_heading = "Settings")]
     pub(crate) trust: bool,
-    /// Go on with the newest session of this folder
-    #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
+    /// Continue the most recent session of this directory
+    #[arg(short = 'c', long = "continue", conflicts_with = "resume", help_heading = "Common")]
     pub(crate) continue_session: bool,
-    /// Go on with a session, by id or the beginning of it, title or transcript; without one, pick it in the terminal
-    #[arg(short = 'r', long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "")]
+    /// Resume a session by id, id prefix, title or transcript path; without a value, choose from a list
+    #[arg(short = 'r', long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "", help_heading = "Common")]
     pub(crate) resume: Option<String>,
-    /// With --continue or --resume: work on a copy under a new id
-    #[arg(long)]
+    /// With --continue or --resume: work on a copy with a new session id
+    #[arg(long, help_heading = "Sessions", hide_short_help = true)]
     pub(crate) fork_session: bool,
-    /// With --resume: go on from this entry, as if nothing had followed it
-    #[arg(long, value_name = "UUID")]
+    /// With --resume: continue after this entry and drop everything that follows it
+    #[arg(long, value_name = "UUID", help_heading = "Sessions", hide_short_help = true)]
     pub(crate) resume_session_at: Option<String>,
-    /// With --resume-session-at: refuse unless exactly the turn that this prompt began is left behind
-    #[arg(long, value_name = "UUID")]
+    /// With --resume-session-at: fail unless exactly the turn of this prompt is dropped
+    #[arg(long, value_name = "UUID", help_heading = "Sessions", hide_short_help = true)]
     pub(crate) resume_drops_turn: Option<String>,
-    /// Use this UUID for the new session
-    #[arg(long, value_name = "UUID")]
+    /// UUID for the new session
+    #[arg(long, value_name = "UUID", help_heading = "Sessions", hide_short_help = true)]
     pub(crate) session_id: Option<String>,
-    /// Give the session a title
-    #[arg(short = 'n', long, value_name = "TITLE")]
+    /// Title of the session
+    #[arg(short = 'n', long, value_name = "TITLE", help_heading = "Sessions", hide_short_help = true)]
     pub(crate) name: Option<String>,
-    /// Keep nothing of this session on disk
-    #[arg(long)]
+    /// Do not save the session to disk
+    #[arg(long, help_heading = "Sessions", hide_short_help = true)]
     pub(crate) no_session_persistence: bool,
-    /// Write a debug log; a filter such as api,tool goes after '='
-    #[arg(short = 'd', long, value_name = "FILTER", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    /// Write a debug log; filter with --debug=api,tool
+    #[arg(short = 'd', long, value_name = "FILTER", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Output", hide_short_help = true)]
     pub(crate) debug: Option<String>,
-    /// Write the debug log here (implies --debug)
-    #[arg(long, value_name = "FILE")]
+    /// Write the debug log to this file (implies --debug)
+    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
     pub(crate) debug_file: Option<PathBuf>,
     /// What the driving program wants the model told when plan mode begins.
     #[arg(skip)]

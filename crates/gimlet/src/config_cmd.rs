@@ -176,7 +176,7 @@ fn list_settings(found: &SettingsSnapshot, as_json: bool) -> ExitCode {
         let value = merged.get(key).unwrap_or_default();
         page.push_str(&describe_entry(found, key, &value, &merged.sources(key)));
     }
-    print_sanitised(if page.is_empty() { "no settings file says anything" } else { page.trim_end() });
+    print_sanitised(if page.is_empty() { "no settings" } else { page.trim_end() });
     if let Some(line) = gimlet_config::describe_withheld(&found.effective.withheld, &found.store.load_trust()) {
         crate::print_error_line(&line);
     }

@@ -57,7 +57,7 @@ fn describe_credential(around: &ProcessEnv, found: &SettingsSnapshot) -> String 
     match first_run::check_credentials_with(around, &found.effective) {
         Ok(()) => "a credential is there".to_owned(),
         Err(ProviderConfigError::MissingCredential) => {
-            "no credential: 'gimlet' without anything else shows the ways to one, 'gimlet demo' needs none".to_owned()
+            "no API key. Run 'gimlet' for setup instructions, or 'gimlet demo', which needs none".to_owned()
         }
         Err(error) => error.to_string(),
     }
@@ -207,8 +207,8 @@ fn render_text(
         indent_lines(&config_cmd::file_table(&config_cmd::settings_files(&found.loaded)))
     ));
     let titles = [
-        (ProblemSeverity::Error, "Broken"),
-        (ProblemSeverity::Warning, "Probably not as meant"),
+        (ProblemSeverity::Error, "Errors"),
+        (ProblemSeverity::Warning, "Warnings"),
         (ProblemSeverity::Info, "Without effect"),
     ];
     for (severity, title) in titles {
@@ -267,14 +267,16 @@ fn trust_lines(found: &SettingsSnapshot) -> Vec<String> {
 fn trust_summary(found: &SettingsSnapshot) -> &'static str {
     let trust = found.store.load_trust();
     match (trust.has_accepted_folder(), found.effective.withheld.len()) {
-        _ if found.inventory.items.is_empty() => "nothing here needs trust",
+        _ if found.inventory.items.is_empty() => "no project settings that need trust",
         (_, 0) => "trusted",
         (true, _) if trust.is_accepted_elsewhere_only() => {
-            "trusted by another program, which does not cover what runs; 'gimlet trust' shows what waits"
+            "trusted by another program, which does not cover what runs; review: gimlet trust"
         }
-        (true, _) => "trusted before, and changed since; 'gimlet trust' shows what waits",
-        (false, _) if TrustStore::is_in_memory_only(&found.store) => "trusted only for the length of a session",
-        (false, _) => "not trusted; 'gimlet trust' shows what waits",
+        (true, _) => "changed since it was trusted; review: gimlet trust",
+        (false, _) if TrustStore::is_in_memory_only(&found.store) => {
+            "the home directory is trusted for single sessions only (--trust)"
+        }
+        (false, _) => "not trusted; review: gimlet trust",
     }
 }
 

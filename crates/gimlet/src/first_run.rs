@@ -41,7 +41,7 @@ pub(crate) fn setup_instructions() -> String {
         None => "Ollama, LM Studio and llama.cpp have one; none was found running".to_owned(),
     };
     format!(
-        "gimlet needs a model to talk to. Three ways on:\n\
+        "gimlet needs a model to talk to. Three ways to get started:\n\
          \n\
          1. A key\n\
          \x20    export ANTHROPIC_API_KEY=…\n\

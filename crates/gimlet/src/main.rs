@@ -2,6 +2,7 @@
 
 mod args;
 mod auto_mode_cmd;
+mod completions_cmd;
 mod config_cmd;
 mod demo_cmd;
 mod dev_cmd;
@@ -180,6 +181,14 @@ fn run_cli(cli: CliArgs) -> Result<ExitCode, EarlyExit> {
         Some(CliCommand::AutoMode { command }) => Ok(auto_mode_cmd::run(&command, &ProcessEnv::read()?)?),
         Some(CliCommand::Trust(args)) => Ok(trust_cmd::run(&args, &ProcessEnv::read()?)?),
         Some(CliCommand::Doctor { json }) => Ok(doctor_cmd::run(&ProcessEnv::read()?, json)),
+        Some(CliCommand::Completions { shell }) => {
+            completions_cmd::print_completions(shell);
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(CliCommand::ManPages { dir }) => {
+            completions_cmd::write_man_pages(&dir)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Some(CliCommand::Demo) => {
             let env = process_env::read_environment();
             gimlet_exec::hide_credentials(&env);
@@ -288,7 +297,7 @@ fn explain_missing_tui(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, E
         (None, false) => String::new(),
     };
     match first_run::check_credentials(around) {
-        Ok(()) => Err(Report::new("the terminal UI is not there yet")
+        Ok(()) => Err(Report::new("the terminal UI is not available yet")
             .with_hint(format!("Use print mode: gimlet -p \"what to do\"{session}  (gimlet --help shows more)"))
             .into()),
         Err(ProviderConfigError::MissingCredential) => {

@@ -316,7 +316,7 @@ impl Drop for SandboxScratchDir {
 fn backend_name(backend: &SandboxBackend) -> String {
     match backend {
         SandboxBackend::Bubblewrap { path } => format!("bubblewrap ({})", path.display()),
-        SandboxBackend::Namespaces => "namespaces of gimlet's own".to_owned(),
+        SandboxBackend::Namespaces => "built in (Linux namespaces)".to_owned(),
         SandboxBackend::Landlock => "Landlock alone".to_owned(),
         SandboxBackend::None { why } => format!("none: {why}"),
     }
@@ -351,14 +351,14 @@ fn explanation_text(available: &SandboxSupport, SandboxRequest { spec, enabled, 
         NetworkAccess::Proxy { allow, .. } => format!("only {}", allow.join(", ")),
     };
     let notes: String = available.notes.iter().map(|note| format!("\nNote:      {note}")).collect();
-    let sessions = if *enabled { "use it" } else { "do not use it: sandbox.enabled is not set" };
+    let sessions = if *enabled { "use it" } else { "not enabled: sandbox.enabled is not set" };
     format!(
         "Sandbox:   {}\nSessions:  {sessions}\nLayers:    {}\nMissing:   {missing}\nLandlock:  version {}\nNetwork:   {network}{notes}{}{}{}",
         backend_name(&available.backend),
         layer_names(&available.layers()).join(", "),
         available.landlock_abi,
         list("Can be written", &[&spec.write[..], &["a temp folder of its own (TMPDIR)".into()]].concat()),
-        list("Stays as it is, also where it does not exist", &[spec.own.as_slice(), &spec.deny_write].concat()),
+        list("Write-protected", &[spec.own.as_slice(), &spec.deny_write].concat()),
         list("Cannot be read", &spec.deny_read),
     )
 }

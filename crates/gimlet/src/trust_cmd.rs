@@ -55,15 +55,15 @@ fn accept_items(found: &SettingsSnapshot) -> Result<Vec<String>, Report> {
     gimlet_config::forget_abandoned_leases(&found.loaded.locations);
     gimlet_config::forget_seen_project_files(&found.loaded.locations);
     Ok(vec![match withheld.len() {
-        0 => "Trusted; nothing waited.".to_owned(),
-        1 => "Trusted, with 1 item that waited.".to_owned(),
-        count => format!("Trusted, with {count} items that waited."),
+        0 => "Trusted. Nothing was pending.".to_owned(),
+        1 => "Trusted 1 pending item.".to_owned(),
+        count => format!("Trusted {count} pending items."),
     }])
 }
 
 fn revoke_trust(found: &SettingsSnapshot) -> Result<Vec<String>, Report> {
     let forgotten = found.store.revoke().map_err(|error| Report::new(error.to_string()))?;
-    Ok(vec![if forgotten { "What was accepted is forgotten." } else { "Nothing was accepted here." }.to_owned()])
+    Ok(vec![if forgotten { "Trust revoked." } else { "Nothing was trusted here." }.to_owned()])
 }
 
 fn trust_changes(found: &SettingsSnapshot) -> Vec<ItemChange> {
@@ -83,7 +83,7 @@ fn render_text(found: &SettingsSnapshot, done: &[String]) -> String {
     for item in &found.inventory.items {
         let (state, shown) = match find_change(&changes, item) {
             None => ("trusted", escape_invisible(&item.text).into_owned()),
-            Some(change) if change.is_new => ("waits", change.shown.clone()),
+            Some(change) if change.is_new => ("pending", change.shown.clone()),
             Some(change) => ("changed", change.shown.clone()),
         };
         let line = item.line.map_or(String::new(), |line| format!(":{line}"));
@@ -93,7 +93,7 @@ fn render_text(found: &SettingsSnapshot, done: &[String]) -> String {
         lines.extend(shown.lines().filter(|text| *text != item.name).map(|text| format!("          | {text}")));
     }
     if done.is_empty() && !found.effective.withheld.is_empty() && !found.store.is_in_memory_only() {
-        lines.push("'gimlet trust --yes' accepts all of it as it is now.".to_owned());
+        lines.push("To accept all of it as it is now: gimlet trust --yes".to_owned());
     }
     lines.join("\n")
 }
@@ -105,11 +105,13 @@ fn visible_path(path: &Path) -> String {
 fn trust_summary(found: &SettingsSnapshot) -> &'static str {
     let trust = found.store.load_trust();
     match (found.inventory.items.is_empty(), found.effective.withheld.is_empty()) {
-        _ if TrustStore::is_in_memory_only(&found.store) => "trusted only for the length of a session",
-        (true, _) if trust.has_accepted_folder() => "trusted; nothing here needs it",
-        (true, _) => "nothing here needs trust",
+        _ if TrustStore::is_in_memory_only(&found.store) => {
+            "the home directory is trusted for single sessions only (--trust)"
+        }
+        (true, _) if trust.has_accepted_folder() => "trusted; no project settings that need trust",
+        (true, _) => "no project settings that need trust",
         (false, true) => "trusted",
-        (false, false) if trust.has_accepted_folder() => "trusted in part; the rest waits",
+        (false, false) if trust.has_accepted_folder() => "partly trusted; the rest is pending",
         (false, false) => "not trusted",
     }
 }

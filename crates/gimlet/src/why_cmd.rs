@@ -72,7 +72,7 @@ fn report_no_decisions(
     let calls = past.calls.len();
     let id = files.id();
     let text = match calls {
-        0 => format!("session {id} made no call that was decided on"),
+        0 => format!("session {id} has no tool calls"),
         _ if unreadable > 0 => format!("no decision of session {id} can be read any more"),
         _ if past.forked_from.is_some() => {
             let origin = past.forked_from.unwrap_or_default();
@@ -139,7 +139,7 @@ fn summary_line(files: &SessionFiles, lines: &[(usize, DecisionLine)]) -> String
     let mut words: Vec<String> = outcomes.map(|(kind, count)| format!("{count} {}", outcome_name(kind))).collect();
     let unasked = count(&|line| line.by == Decider::Nobody);
     if unasked > 0 {
-        words.push(format!("{unasked} of these because nobody was there to ask"));
+        words.push(format!("{unasked} of these because nobody could be asked"));
     }
     let decisions = if lines.len() == 1 { "decision" } else { "decisions" };
     format!("session {}: {} {decisions}, {}\n\n", files.id(), lines.len(), words.join(", "))
@@ -210,7 +210,7 @@ fn describe_grounds(line: &DecisionLine) -> String {
     let who = match (line.by, line.outcome) {
         (Decider::Policy, _) => return reasons,
         (Decider::Host, _) => return decider_name(line.by).to_owned(),
-        (Decider::Nobody, _) => return format!("nobody was there to ask: {reasons}"),
+        (Decider::Nobody, _) => return format!("nobody could be asked: {reasons}"),
         (_, DecisionOutcome::Cancelled) => "the question was withdrawn".to_owned(),
         (by, outcome) => {
             let did = if outcome == DecisionOutcome::Allowed { "allowed" } else { "refused" };
@@ -232,7 +232,7 @@ fn decider_name(by: Decider) -> &'static str {
     match by {
         Decider::Policy => "the rules, the mode and the place",
         Decider::Person => "a person, or the program that asks one",
-        Decider::Nobody => "nobody; it asks, and nobody was there to ask",
+        Decider::Nobody => "nobody: it needs an answer, and nobody could be asked",
         Decider::Classifier => "the classifier",
         Decider::Hook => "a hook",
         Decider::Host => "the program that drives the session, which wanted it by itself",

@@ -32,7 +32,7 @@ impl LayerValidator<'_> {
     /// Removes, repairs and checks values. The result is valid.
     pub(super) fn validate(&mut self, mut root: JsonNode) -> JsonNode {
         if !matches!(root.json, JsonValue::Object(_)) {
-            let message = format!("settings are an object in braces, not {}; the file is ignored", root.kind_name());
+            let message = format!("expected an object in braces, got {}; the file is ignored", root.kind_name());
             self.report(ProblemSeverity::Error, Some(root.span.start), "", message);
             return JsonNode { json: JsonValue::Object(Vec::new()), span: root.span };
         }
@@ -126,7 +126,7 @@ impl LayerValidator<'_> {
                 ProblemSeverity::Error,
                 Some(only.span.start),
                 path,
-                "a list should stand here; the text counts as its only entry",
+                "expected a list; the text counts as its only entry",
             );
             node.json = JsonValue::Array(vec![only]);
         }
@@ -161,7 +161,7 @@ impl LayerValidator<'_> {
             let severity = if list == "allow" { ProblemSeverity::Warning } else { ProblemSeverity::Error };
             for entry in bad {
                 let found = if entry.as_str().is_some() { "an empty one" } else { entry.kind_name() };
-                let message = format!("a rule is a text such as \"Bash(npm test)\", not {found}; it is skipped");
+                let message = format!("expected a rule such as \"Bash(npm test)\", got {found}; it is skipped");
                 self.report(severity, Some(entry.span.start), &format!("permissions.{list}"), message);
             }
         }
@@ -200,7 +200,7 @@ impl LayerValidator<'_> {
         let Err(misfit) = check_types(&root) else { return root };
         self.rejected = true;
         let also = describe_other_mismatches(self.text, &root, &misfit);
-        let message = format!("{misfit}{also}; the file is ignored except for what it forbids");
+        let message = format!("{misfit}{also}; the file is ignored, except its restrictions (such as deny rules)");
         self.report(ProblemSeverity::Error, misfit.span.as_ref().map(|span| span.start), &misfit.key(), message);
         self.keep_restrictions(root, Some(&misfit.key()))
     }
@@ -227,7 +227,7 @@ impl LayerValidator<'_> {
     /// closed instead.
     fn repair_managed(&mut self, mut root: JsonNode) -> JsonNode {
         if let Some(span) = enable_ambiguous_sandbox(&mut root) {
-            let message = "true or false should stand here; the sandbox counts as switched on";
+            let message = "expected true or false; the sandbox counts as switched on";
             self.report(ProblemSeverity::Error, Some(span.start), "sandbox.enabled", message);
         }
         for _ in 0..MAX_REPAIRS {

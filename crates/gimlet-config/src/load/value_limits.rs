@@ -8,23 +8,23 @@ use crate::settings::Settings;
 pub(super) fn check_limits(settings: &Settings, root: &JsonNode) -> Result<(), ValueMismatch> {
     let wrong = |path: &str, message: &str| Err(ValueMismatch::for_key(root, path, message));
     if settings.auto_compact_window.is_some_and(|tokens| !(100_000..=1_000_000).contains(&tokens)) {
-        return wrong("autoCompactWindow", "a number from 100000 to 1000000 should stand here");
+        return wrong("autoCompactWindow", "expected a number from 100000 to 1000000");
     }
     if settings.skill_listing_budget_fraction.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
-        return wrong("skillListingBudgetFraction", "a number above 0 and up to 1 should stand here");
+        return wrong("skillListingBudgetFraction", "expected a number above 0 and up to 1");
     }
     if settings.footer_links_regexes.as_ref().is_some_and(|links| links.len() > 5) {
         return wrong("footerLinksRegexes", "there can be at most 5 links");
     }
     if let Some(helper) = &settings.policy_helper {
         if !helper.path.starts_with('/') {
-            return wrong("policyHelper.path", "an absolute path should stand here");
+            return wrong("policyHelper.path", "expected an absolute path");
         }
         if helper.timeout_ms.is_some_and(|ms| ms < 1_000) {
-            return wrong("policyHelper.timeoutMs", "a number from 1000 should stand here");
+            return wrong("policyHelper.timeoutMs", "expected a number of at least 1000");
         }
         if helper.refresh_interval_ms.is_some_and(|ms| ms != 0 && ms < 60_000) {
-            return wrong("policyHelper.refreshIntervalMs", "0 or a number from 60000 should stand here");
+            return wrong("policyHelper.refreshIntervalMs", "expected 0 or a number of at least 60000");
         }
     }
     Ok(())

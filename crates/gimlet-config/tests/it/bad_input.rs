@@ -15,8 +15,8 @@ fn bad_json_is_told_with_its_line_and_the_other_files_count() {
     for (text, place, why) in [
         ("{\n  \"model\": \"x\",\n}", ":2:15: ", "nothing after it"),
         ("{\n  // why not\n}", ":2:3: ", "comments"),
-        ("{\n  \"model\": \"x\"\n", ":3:1: ", "ends"),
-        ("", ":1:1: ", "ends"),
+        ("{\n  \"model\": \"x\"\n", ":3:1: ", "unexpected end of file"),
+        ("", ":1:1: ", "unexpected end of file"),
         ("\0\0\0", ":1:1: ", "a value"),
         ("[]", ":1:1: ", "object in braces"),
         ("null", ":1:1: ", "object in braces"),
@@ -40,7 +40,7 @@ fn what_is_wrong_with_variables_is_said_without_their_values() {
         world.write_user(format!(r#"{{"env":{env}}}"#));
         let errors = error_messages(&world);
         assert_eq!(errors.len(), 1, "{env}: {errors:?}");
-        assert!(errors[0].contains("should stand here; the file is ignored"), "{env}: {errors:?}");
+        assert!(errors[0].contains("; the file is ignored"), "{env}: {errors:?}");
     }
 }
 
@@ -50,7 +50,7 @@ fn a_value_of_the_wrong_type_rejects_its_file_but_not_what_it_forbids() {
         (
             r#"{"model":3,"permissions":{"deny":["D"],"ask":["A"],"allow":["Y"]}}"#,
             ":1:10: model",
-            "a text should stand here, not 3",
+            "expected a string, got 3",
         ),
         (
             r#"{"verbose":"yes","permissions":{"deny":["D"],"ask":["A"],"allow":["Y"]}}"#,
@@ -62,7 +62,7 @@ fn a_value_of_the_wrong_type_rejects_its_file_but_not_what_it_forbids() {
             "defaultMode",
             "none of default, ",
         ),
-        (r#"{"env":{"A":1},"permissions":{"deny":["D"],"ask":["A"],"allow":["Y"]}}"#, "env.A", "a text"),
+        (r#"{"env":{"A":1},"permissions":{"deny":["D"],"ask":["A"],"allow":["Y"]}}"#, "env.A", "a string"),
         (
             r#"{"cleanupPeriodDays":0,"permissions":{"deny":["D"],"ask":["A"],"allow":["Y"]}}"#,
             "cleanupPeriodDays",
@@ -91,7 +91,7 @@ fn a_value_of_the_wrong_type_rejects_its_file_but_not_what_it_forbids() {
         (
             r#"{"hooks":{"Stop":[{"matcher":["a"],"hooks":[]}]},"permissions":{"deny":["D"],"ask":["A"],"allow":["Y"]}}"#,
             "matcher",
-            "a text",
+            "a string",
         ),
         (r#"{"fastMode":"x","permissions":{"deny":["D"],"ask":["A"],"allow":["Y"]}}"#, "fastMode", "true or false"),
     ] {
@@ -119,7 +119,7 @@ fn of_a_rejected_file_everything_that_is_strict_holds_and_nothing_that_is_not() 
                 "credentials":{"files":[{"path":"/e","mode":"deny"},{"path":"/f","mode":"mask"}]}}}"#,
     );
     assert_eq!(error_messages(&world).len(), 1, "{:?}", error_messages(&world));
-    assert!(error_messages(&world)[0].contains("except for what it forbids"), "{:?}", error_messages(&world));
+    assert!(error_messages(&world)[0].contains("except its restrictions"), "{:?}", error_messages(&world));
     let held = world.trusted_settings().merged.to_value();
     assert_eq!(
         held,

@@ -55,7 +55,7 @@ fn what_would_not_count_is_refused() {
         (Scope::User, "modle", json!("a"), "did you mean model?"),
         (Scope::User, "", json!("a"), "no setting"),
         (Scope::User, "env.", json!("a"), "no setting"),
-        (Scope::User, "model", json!(3), "a text should stand here"),
+        (Scope::User, "model", json!(3), "expected a string"),
         (Scope::User, "claudeMd", json!("x"), "only managed settings can"),
         (Scope::Project, "enableAllProjectMcpServers", json!(true), "cannot set"),
         (Scope::Project, "permissions.defaultMode", json!("bypassPermissions"), "cannot turn permission checks off"),

@@ -68,10 +68,8 @@ impl Gate {
                     ))),
                 };
             }
-            let message = format!(
-                "{} This run has nobody who could be asked, so it was refused.",
-                verdict.model_text(&prepared.tool)
-            );
+            let message =
+                format!("{} Nobody can be asked in this run, so it was refused.", verdict.model_text(&prepared.tool));
             let suggested = self.suggestions(scope, prepared);
             return Err(Refusal::Denied(DenialDetails::unattended(message, prepared, verdict, suggested)));
         };

@@ -65,7 +65,7 @@ impl SessionActor {
         let running = self.desk.services.tasks.running();
         if !running.is_empty() {
             let names: Vec<String> = running.iter().map(|task| format!("{} ({})", task.id, task.description)).collect();
-            let text = format!("stopped what still ran in the background: {}", names.join(", "));
+            let text = format!("stopped background tasks: {}", names.join(", "));
             self.publish(EventBody::Notice(Notice { level: NoticeLevel::Warning, text }));
         }
     }

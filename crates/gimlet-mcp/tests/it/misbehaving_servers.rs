@@ -111,7 +111,7 @@ async fn invalid_tools_are_left_out_individually() {
     }
     let none = servers_listing(&["s"], |_, _| Some(json!({"tools": "none"})));
     assert!(tool_names(&none).await.is_empty());
-    assert_eq!(none.list()[0].error.as_deref(), Some("its answer is no list of tools"));
+    assert_eq!(none.list()[0].error.as_deref(), Some("its answer is not a list of tools"));
 }
 
 #[tokio::test]

@@ -219,7 +219,7 @@ fn parse_search_result(item: &RawValue) -> Result<Block, String> {
 fn parse_texts(content: &RawValue) -> Result<Box<RawValue>, String> {
     let items: Vec<Box<RawValue>> = match parse_lossy::<String>(content) {
         Some(text) => vec![Block::text(&text).raw().to_owned()],
-        None => parse_lossy(content).ok_or("its content is no list of texts")?,
+        None => parse_lossy(content).ok_or("its content is not a list of texts")?,
     };
     let texts: Result<Vec<Block>, String> = items.iter().map(|item| parse_text(item)).collect();
     let texts: Vec<Block> = texts?.into_iter().filter(|text| !text.is_blank_text()).collect();

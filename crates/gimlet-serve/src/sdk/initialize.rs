@@ -184,7 +184,7 @@ fn parse_prompt_text(raw: &RawValue) -> Option<String> {
 fn parse_hooks(hooks: &Value) -> Result<Vec<DriverHook>, String> {
     let mut all = Vec::new();
     for (event, matchers) in hooks.as_object().ok_or("hooks: this is no object of events")? {
-        for matcher in matchers.as_array().ok_or_else(|| format!("hooks.{event}: this is no list of matchers"))? {
+        for matcher in matchers.as_array().ok_or_else(|| format!("hooks.{event}: this is not a list of matchers"))? {
             let matcher = HostHookMatcher::deserialize(matcher).map_err(|error| format!("hooks.{event}: {error}"))?;
             all.push(DriverHook {
                 event: event.clone(),
@@ -327,7 +327,7 @@ mod tests {
                 "hooks.PreToolUse: ",
             ),
             (json!({"PreToolUse": [{"hookCallbackIds": "h"}]}), "hooks.PreToolUse: "),
-            (json!({"Stop": {"hookCallbackIds": ["h"]}}), "hooks.Stop: this is no list"),
+            (json!({"Stop": {"hookCallbackIds": ["h"]}}), "hooks.Stop: this is not a list"),
             (json!(["h"]), "this is no object"),
         ] {
             assert!(problem(hooks.clone()).unwrap().contains(part), "{hooks}");

@@ -3,59 +3,75 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use gimlet_proto::PermissionMode;
 
 use super::SessionsCommand;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum CliCommand {
-    /// Watch gimlet find a bug, fix it and run the tests; needs no key and no network
+    /// Watch gimlet find a bug, fix it and run the tests (no API key, no network)
     Demo,
     /// Show why each call of a session was allowed or refused
     Why(WhyArgs),
-    /// Print what this gimlet is, in full
+    /// Print detailed version information
     Version,
     /// List, show, rename, tag, delete, export, check and search sessions
     Sessions {
         #[command(subcommand)]
         command: SessionsCommand,
     },
-    /// What gimlet may do, and why
+    /// Check what permission rules decide, without running anything
     Permissions {
         #[command(subcommand)]
         command: PermissionsCommand,
     },
-    /// Run a command in the sandbox of this folder, or say what that sandbox is (Linux)
+    /// Run a command in this directory's sandbox, or describe that sandbox (Linux)
     Sandbox {
         #[command(subcommand)]
         command: SandboxCommand,
     },
     /// Show and change settings
     #[command(
-        after_help = "Examples:\n  gimlet config list                                      everything that is set, and where\n  gimlet config set model opus                            in your own settings\n  gimlet config add permissions.allow 'Bash(npm test)'    one more entry in a list\n  gimlet config set env.CI 1 --scope local                for you, in this project\n\nScopes: user is for you everywhere, local for you in this project, project for everybody who has it."
+        after_help = "Examples:\n  gimlet config list                                      all settings, with their files\n  gimlet config set model opus                            in your user settings\n  gimlet config add permissions.allow 'Bash(npm test)'    add an entry to a list\n  gimlet config set env.CI 1 --scope local                only for you, only in this project\n\nScopes: user applies to you everywhere, local to you in this project, project to everyone who works on it."
     )]
     Config {
         #[command(subcommand)]
         command: ConfigCommand,
     },
-    /// What the reviewer of auto mode is told
+    /// Show or reset the rules of auto mode
     AutoMode {
         #[command(subcommand)]
         command: AutoModeCommand,
     },
-    /// Show what this folder's files would do, and trust it
+    /// Review the project settings of this directory, and trust them
     #[command(
-        long_about = "Show what this folder's files would do, and trust it.\n\nWithout --yes nothing is recorded: every item that needs trust is listed with its file and digest. With --yes what is there now is accepted; what changes later waits again.",
+        long_about = "Review the project settings of this directory, and trust them.\n\nWithout --yes nothing is recorded: every item that needs trust is listed with its file and digest. With --yes the current content is accepted; an item that changes later needs trust again.",
         after_help = "Examples:\n  gimlet trust                 what waits for trust in this folder\n  gimlet trust --yes           accept it as it is now\n  gimlet trust --revoke ../x   forget what was accepted of another folder"
     )]
     Trust(TrustArgs),
-    /// Look for what is broken in settings, trust and programs; ends with 1 when something is
+    /// Check settings, trust and required programs (exits with 1 on problems)
     Doctor {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Tools for people who work on gimlet or test against it
+    /// Print a shell completion script
+    #[command(
+        after_help = "Examples:\n  gimlet completions bash > ~/.local/share/bash-completion/completions/gimlet\n  gimlet completions zsh > ~/.zfunc/_gimlet        # with ~/.zfunc in $fpath\n  gimlet completions fish > ~/.config/fish/completions/gimlet.fish"
+    )]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write man pages, one for each command, into a directory
+    #[command(hide = true, after_help = "Example:\n  gimlet man-pages ~/.local/share/man/man1")]
+    ManPages {
+        /// Directory to write to; it is created if it does not exist
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
+    /// Tools for developing gimlet and for testing against it
     Dev {
         #[command(subcommand)]
         command: DevCommand,
@@ -64,16 +80,16 @@ pub(crate) enum CliCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct TrustArgs {
-    /// The folder; the current one when left out
+    /// The directory (default: the current one)
     #[arg(value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
-    /// Only show what waits and what was accepted; so it is without any flag
+    /// Show pending and accepted items (default)
     #[arg(long, conflicts_with_all = ["yes", "revoke"])]
     pub(crate) show: bool,
-    /// Accept everything that the folder has now
+    /// Accept everything that the directory contains now
     #[arg(short = 'y', long)]
     pub(crate) yes: bool,
-    /// Forget all that was accepted of the folder
+    /// Revoke everything that was accepted for the directory
     #[arg(long, conflicts_with = "yes")]
     pub(crate) revoke: bool,
     /// Print one JSON object
@@ -83,14 +99,14 @@ pub(crate) struct TrustArgs {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum PermissionsCommand {
-    /// Say what would be decided about a call, without running it
+    /// Show how a tool call would be decided, without running it
     #[command(
-        after_help = "Exit codes: 0 allow, 3 ask, 4 deny, 1 when the question could not be understood.\n\nExamples:\n  gimlet permissions check --command 'git push' --rules .claude/settings.json\n  gimlet permissions check --tool Edit --input '{\"file_path\":\"a.rs\",\"old_string\":\"a\",\"new_string\":\"b\"}'\n  gimlet permissions check --batch < rows.jsonl"
+        after_help = "Exit codes: 0 allow, 3 ask, 4 deny, 1 invalid input.\n\nExamples:\n  gimlet permissions check --command 'git push' --rules .claude/settings.json\n  gimlet permissions check --tool Edit --input '{\"file_path\":\"a.rs\",\"old_string\":\"a\",\"new_string\":\"b\"}'\n  gimlet permissions check --batch < rows.jsonl"
     )]
     Check(CheckArgs),
-    /// Say which calls of past sessions other rules would decide differently, without running anything
+    /// Show which calls of past sessions other rules would decide differently
     #[command(
-        long_about = "Say which calls of past sessions other rules would decide differently, without running anything.\n\nEach call is decided on again with the settings of the folder that its session was started in, and the rules to try, and compared with what was decided then. Without --rules, the settings as they are now are what is tried.",
+        long_about = "Show which calls of past sessions other rules would decide differently.\n\nEach call is decided again with the settings of the directory its session was started in plus the rules to try, and compared with the decision that was made then. Nothing is run. Without --rules the current settings are tried.",
         after_help = "Examples:\n  gimlet permissions simulate                         what today's settings would change\n  gimlet permissions simulate --rules strict.json     the same with further rules\n  gimlet permissions simulate --only-rules team.json --all --days 30\n  gimlet permissions simulate --mode dontAsk --against now --json"
     )]
     Simulate(SimulateArgs),
@@ -98,31 +114,31 @@ pub(crate) enum PermissionsCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct SimulateArgs {
-    /// Sessions by id, title or transcript; those of this folder when left out
+    /// Sessions by id, title or transcript path (default: those of this directory)
     #[arg(value_name = "SESSION", conflicts_with_all = ["all", "days"])]
     pub(crate) sessions: Vec<String>,
-    /// A settings file whose permission rules are added to those in force; may be given more than once
+    /// Settings file whose permission rules are added to those in force (repeatable)
     #[arg(long, value_name = "FILE")]
     pub(crate) rules: Vec<PathBuf>,
-    /// A settings file whose permission rules count and no others; may be given more than once
+    /// Settings file whose permission rules replace those in force (repeatable)
     #[arg(long, value_name = "FILE", conflicts_with = "rules")]
     pub(crate) only_rules: Vec<PathBuf>,
-    /// The permission mode to try; that of each call when left out
+    /// Permission mode to try (default: the mode of each call)
     #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<PermissionMode>,
-    /// What to compare with: what was decided then, where that is known, or what the settings of now decide
+    /// Compare with the recorded decision (then), or with the decision of the current settings (now)
     #[arg(long, value_enum, default_value = "then")]
     pub(crate) against: ComparisonBase,
-    /// The sessions of every folder
+    /// The sessions of every directory
     #[arg(long)]
     pub(crate) all: bool,
-    /// Only sessions that changed in the last days
+    /// Only sessions that changed in the last N days
     #[arg(long, value_name = "N")]
     pub(crate) days: Option<u64>,
-    /// Let the project's own files count as trusted
+    /// Treat the project's own files as trusted
     #[arg(long)]
     pub(crate) trust: bool,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -142,31 +158,31 @@ pub(crate) struct CheckArgs {
     /// A tool, by name
     #[arg(long, value_name = "NAME", conflicts_with = "batch")]
     pub(crate) tool: Option<String>,
-    /// What the tool would be called with (a JSON object)
+    /// Input of the tool call, as a JSON object
     #[arg(long, value_name = "JSON", requires = "tool")]
     pub(crate) input: Option<String>,
-    /// The folder that it would happen in
+    /// Working directory of the call
     #[arg(long, value_name = "DIR", conflicts_with = "batch")]
     pub(crate) cwd: Option<PathBuf>,
-    /// A settings file whose permission rules count instead of those in force; may be given more than once
+    /// Settings file whose permission rules are used instead of those in force (repeatable)
     #[arg(long, value_name = "FILE", conflicts_with = "batch")]
     pub(crate) rules: Vec<PathBuf>,
     /// The permission mode
     #[arg(long, value_name = "MODE", conflicts_with = "batch")]
     pub(crate) mode: Option<PermissionMode>,
-    /// Answer in JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Answer rows of JSON on standard input, each in a world of its own
+    /// Read JSON lines from standard input; each is evaluated independently
     #[arg(long)]
     pub(crate) batch: bool,
 }
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum SandboxCommand {
-    /// Run a command that can write only this folder and reaches no network
+    /// Run a command that can write only to this directory and has no network
     Run(SandboxRunArgs),
-    /// Say what the sandbox is made of here, what it closes, and what is missing
+    /// Describe the sandbox of this directory: its layers, what it blocks, what is missing
     Explain(SandboxExplainArgs),
 }
 
@@ -190,25 +206,25 @@ pub(crate) struct SandboxExplainArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct SandboxLimitArgs {
-    /// A further folder that may be written
+    /// Additional directory that the command may write to
     #[arg(long, value_name = "DIR")]
     pub(crate) allow_write: Vec<PathBuf>,
-    /// A file or folder that cannot be read
+    /// File or directory that the command cannot read
     #[arg(long, value_name = "PATH")]
     pub(crate) deny_read: Vec<PathBuf>,
-    /// A host that may be reached: example.org, *.example.org or example.org:22
+    /// Host that the command may connect to: example.org, *.example.org or example.org:22
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_domain: Vec<String>,
-    /// A host that may not be reached, whatever is allowed
+    /// Host that the command may never connect to
     #[arg(long, value_name = "HOST")]
     pub(crate) deny_domain: Vec<String>,
-    /// Let the command's own processes talk to each other over loopback
+    /// Allow connections between the command's own processes over loopback
     #[arg(long)]
     pub(crate) allow_local: bool,
-    /// Let it connect to Unix sockets, which lead out of the sandbox
+    /// Allow connections to Unix sockets, which lead out of the sandbox
     #[arg(long)]
     pub(crate) allow_unix_sockets: bool,
-    /// Use this bubblewrap, or none with the word none
+    /// Path of bwrap, or 'none'
     #[arg(long, value_name = "PATH")]
     pub(crate) bubblewrap: Option<PathBuf>,
 }
@@ -217,15 +233,15 @@ pub(crate) struct SandboxLimitArgs {
 pub(crate) enum AutoModeCommand {
     /// Print the built-in rules as JSON
     Defaults {
-        /// Only lists and rules that begin with this
+        /// Only lists and rules whose label starts with this prefix
         #[arg(long, value_name = "PREFIX")]
         label: Option<String>,
     },
-    /// Print the rules that hold here as JSON: your own and, where they are kept, the built-in ones
+    /// Print the rules in force here as JSON: your own and the built-in ones that they keep
     Config,
-    /// Remove autoMode from your settings, so that the built-in rules hold again
+    /// Remove autoMode from your settings, so that the built-in rules apply again
     Reset {
-        /// Do not ask first
+        /// Do not ask for confirmation
         #[arg(short = 'y', long)]
         yes: bool,
     },
@@ -233,9 +249,9 @@ pub(crate) enum AutoModeCommand {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ConfigCommand {
-    /// Show a setting that holds here, and which file and line it comes from
+    /// Show the effective value of a setting, with its file and line
     Get {
-        /// The setting, such as model or permissions.allow
+        /// Name of the setting, such as model or permissions.allow
         key: String,
         /// Print one JSON object
         #[arg(long)]
@@ -243,46 +259,49 @@ pub(crate) enum ConfigCommand {
     },
     /// Change a setting
     Set {
-        /// The setting, such as model or env.NAME
+        /// Name of the setting, such as model or env.NAME
         key: String,
-        /// JSON, or a plain text
+        /// JSON, or plain text
         value: String,
-        /// Whose settings
+        /// Settings file to change
         #[arg(long, value_enum, default_value = "user")]
         scope: WritableScope,
     },
     /// Add an entry to a setting that is a list
     Add {
-        /// The setting, such as permissions.allow
+        /// Name of the setting, such as permissions.allow
         key: String,
-        /// JSON, or a plain text such as 'Bash(npm test)'
+        /// JSON, or plain text such as 'Bash(npm test)'
         value: String,
-        /// Whose settings
+        /// Settings file to change
         #[arg(long, value_enum, default_value = "user")]
         scope: WritableScope,
     },
     /// Remove an entry from a setting that is a list
     Remove {
+        /// Name of the setting, such as permissions.allow
         key: String,
+        /// The entry to remove
         value: String,
-        /// Whose settings
+        /// Settings file to change
         #[arg(long, value_enum, default_value = "user")]
         scope: WritableScope,
     },
     /// Remove a setting from a file
     Unset {
+        /// Name of the setting, such as model
         key: String,
-        /// Whose settings
+        /// Settings file to change
         #[arg(long, value_enum, default_value = "user")]
         scope: WritableScope,
     },
-    /// Show everything that is set, and where
+    /// Show all settings, with their files
     List {
         /// Print one JSON array
         #[arg(long)]
         json: bool,
     },
-    /// Show which settings files there are
+    /// Show the settings files
     Path {
         /// Print one JSON array
         #[arg(long)]
@@ -324,7 +343,7 @@ impl From<WritableScope> for gimlet_config::Scope {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum DevCommand {
-    /// Serve a scripted model on a loopback port; prints its address as one JSON line, ends when stdin closes
+    /// Serve a scripted model on a loopback port; prints its address as a JSON line, exits when stdin closes
     ScriptedModel(ScriptedModelArgs),
 }
 
@@ -335,21 +354,21 @@ pub(crate) struct ScriptedModelArgs {
     /// Address to listen on (loopback only)
     #[arg(long, default_value = "127.0.0.1:0")]
     pub(crate) bind: String,
-    /// Keep every exchange in this folder
+    /// Save every request and response in this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) record: Option<PathBuf>,
-    /// At the end, write when each request came and when its answer was complete (JSON, microseconds)
+    /// On exit, write the start and end time of each request (JSON, microseconds)
     #[arg(long, value_name = "FILE")]
     pub(crate) timings: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct WhyArgs {
-    /// A session's id or title; the newest of this folder when left out
+    /// Session id or title, or its number in the list (default: the newest session of this directory)
     pub(crate) session: Option<String>,
-    /// A number of the list, or a tool call's id: show that decision in full
+    /// Number in the list, or tool call id: show that decision in full
     pub(crate) call: Option<String>,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -9,106 +9,107 @@ pub(crate) enum SessionsCommand {
     /// List sessions, the newest first
     #[command(
         visible_alias = "list",
-        after_help = "Examples:\n  gimlet sessions ls                  those of this folder and its other worktrees\n  gimlet sessions ls --all --limit 0  every one of every folder\n  gimlet sessions ls --json | jq -r .id"
+        after_help = "Examples:\n  gimlet sessions ls                  sessions of this directory and its git worktrees\n  gimlet sessions ls --all --limit 0  all sessions of all directories\n  gimlet sessions ls --json | jq -r .id"
     )]
     Ls(ListArgs),
-    /// Show a session: what it is, and what was said
+    /// Show a session and its messages
     Show(ShowArgs),
-    /// Give a session a title
+    /// Set the title of a session
     Rename(RenameArgs),
-    /// Give a session a tag, or take it away
+    /// Add or remove a tag
     Tag(TagArgs),
-    /// Delete sessions with everything that was kept beside them
+    /// Delete sessions and everything stored with them
     #[command(
         visible_alias = "delete",
-        after_help = "Unless the setting cleanupPeriodDays is there, nothing is deleted but what is asked for here.\n\nExamples:\n  gimlet sessions rm 5b1c                          one, by the beginning of its id\n  gimlet sessions rm --older-than 90d --dry-run    what would go\n  gimlet sessions rm --older-than 90d --all --yes  old ones of every folder"
+        after_help = "Unless the setting cleanupPeriodDays is set, sessions are never deleted automatically.\n\nExamples:\n  gimlet sessions rm 5b1c                          one session, by id prefix\n  gimlet sessions rm --older-than 90d --dry-run    show what would be deleted\n  gimlet sessions rm --older-than 90d --all --yes  old sessions of every directory"
     )]
     Rm(RemoveArgs),
-    /// Write a session as Markdown, JSON or one HTML page
+    /// Export a session as Markdown, JSON or an HTML page
     #[command(
-        after_help = "Examples:\n  gimlet sessions export 5b1c                 Markdown on standard output\n  gimlet sessions export 5b1c -o talk.html    one page, nothing else needed to read it"
+        after_help = "Examples:\n  gimlet sessions export 5b1c                 Markdown on standard output\n  gimlet sessions export 5b1c -o talk.html    a single self-contained HTML page"
     )]
     Export(ExportArgs),
-    /// Look for damage in transcripts; ends with 1 when there is some
+    /// Check transcripts for damage (exits with 1 if there is any)
     #[command(
-        after_help = "Transcripts with damage still load; this says what is lost by it. The original is never changed.\n\nExamples:\n  gimlet sessions fsck                         those of this folder\n  gimlet sessions fsck 5b1c --repair mended/   write a repaired copy into a folder"
+        after_help = "Damaged transcripts still load; this shows what is lost. The original is never changed.\n\nExamples:\n  gimlet sessions fsck                         the sessions of this directory\n  gimlet sessions fsck 5b1c --repair mended/   write a repaired copy into a directory"
     )]
     Fsck(FsckArgs),
-    /// Search in everything that was said, in all sessions of all folders
+    /// Search the messages of all sessions in all directories
     #[command(
-        after_help = "Words must all be there. \"two words\" in quotes follow one another, wor* is a beginning, -word must not be there.\nThe newest come first.\n\nExamples:\n  gimlet sessions search flaky test\n  gimlet sessions search '\"connection refused\" -docker' --since 14d\n  gimlet sessions search migration --project ~/src/shop --json"
+        after_help = "All words must match. \"two words\" in quotes: exact phrase; wor*: prefix match; -word: exclude.\nNewest results first.\n\nExamples:\n  gimlet sessions search flaky test\n  gimlet sessions search '\"connection refused\" -docker' --since 14d\n  gimlet sessions search migration --project ~/src/shop --json"
     )]
     Search(SearchArgs),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {
-    /// The sessions of every folder
+    /// The sessions of every directory
     #[arg(long, conflicts_with = "project")]
     pub(crate) all: bool,
-    /// The sessions of this folder
+    /// The sessions of this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) project: Option<PathBuf>,
     /// Only sessions with this tag
     #[arg(long)]
     pub(crate) tag: Option<String>,
-    /// How many; 0 for all
+    /// Maximum number of sessions; 0 for all
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub(crate) limit: usize,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct ShowArgs {
-    /// Id, beginning of an id, title or transcript; the newest of this folder when left out
+    /// Session id, id prefix, title or transcript path (default: the newest session of this directory)
     pub(crate) session: Option<String>,
-    /// Only the last turns
+    /// Only the last N turns
     #[arg(long, value_name = "N")]
     pub(crate) last: Option<usize>,
-    /// Everything that tools gave back, not only its beginning
+    /// Show tool results in full
     #[arg(long)]
     pub(crate) full: bool,
-    /// What the session is, as one JSON object ('export' has what was said)
+    /// Print the session's metadata as a JSON object ('export' prints its messages)
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct RenameArgs {
-    /// Id, beginning of an id, title or transcript
+    /// Session id, id prefix, title or transcript path
     pub(crate) session: String,
-    /// At most 200 characters; without one, the title is made of what was said first
+    /// New title, at most 200 characters (default: derived from the first prompt)
     pub(crate) title: Option<String>,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct TagArgs {
-    /// Id, beginning of an id, title or transcript
+    /// Session id, id prefix, title or transcript path
     pub(crate) session: String,
+    /// Tag to add; it replaces the session's present tag
     #[arg(required_unless_present = "clear")]
     pub(crate) tag: Option<String>,
-    /// Take the tag away
+    /// Remove the tag
     #[arg(long, conflicts_with = "tag")]
     pub(crate) clear: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct RemoveArgs {
-    /// Ids, beginnings of ids, titles or transcripts
+    /// Session ids, id prefixes, titles or transcript paths
     #[arg(value_name = "SESSION", required_unless_present = "older_than", conflicts_with = "older_than")]
     pub(crate) sessions: Vec<String>,
-    /// All that did not change for so long: 90d, 12h
+    /// Sessions not modified for this long, such as 90d or 12h
     #[arg(long, value_name = "TIME")]
     pub(crate) older_than: Option<String>,
-    /// With --older-than: of every folder
+    /// With --older-than: sessions of every directory
     #[arg(long, requires = "older_than")]
     pub(crate) all: bool,
-    /// Say what would be deleted, and delete nothing
+    /// Show what would be deleted, and delete nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short = 'y', long)]
     pub(crate) yes: bool,
 }
@@ -124,50 +125,50 @@ pub(crate) enum ExportFormat {
 
 #[derive(Args, Debug)]
 pub(crate) struct ExportArgs {
-    /// Id, beginning of an id, title or transcript
+    /// Session id, id prefix, title or transcript path
     pub(crate) session: String,
-    /// By default what the name of the file says, or Markdown
+    /// Output format (default: by the file name, or Markdown)
     #[arg(short, long, value_enum)]
     pub(crate) format: Option<ExportFormat>,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Replace the file if there is one
+    /// Overwrite an existing file
     #[arg(long, requires = "output")]
     pub(crate) force: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct FsckArgs {
-    /// Ids, beginnings of ids, titles or transcripts; those of this folder when left out
+    /// Session ids, id prefixes, titles or transcript paths (default: those of this directory)
     #[arg(value_name = "SESSION", conflicts_with = "all")]
     pub(crate) sessions: Vec<String>,
-    /// The sessions of every folder
+    /// The sessions of every directory
     #[arg(long)]
     pub(crate) all: bool,
-    /// Write a repaired copy of the one session to this new file, or into this folder
+    /// Write a repaired copy of the session to this new file, or into this directory
     #[arg(long, value_name = "OUT")]
     pub(crate) repair: Option<PathBuf>,
-    /// One JSON object a line, one for each session
+    /// Print one JSON object per line, one for each session
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct SearchArgs {
-    /// What to look for
+    /// Words to search for
     #[arg(value_name = "WORD", required = true)]
     pub(crate) words: Vec<String>,
-    /// Only sessions of this folder
+    /// Only sessions of this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) project: Option<PathBuf>,
-    /// Only what was said since then: 14d, 12h, 2026-01-31
+    /// Only messages since then: 14d, 12h, 2026-01-31
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
-    /// How many
+    /// Maximum number of results
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -36,8 +36,10 @@ impl<'a> SettingEdit<'a> {
     pub(super) fn set(&self, text: &str) -> Result<ExitCode, Report> {
         self.check_rules(text)?;
         let written = self.save(text, JsonEdit::Set).map_err(|error| match &error {
-            SaveError::Value { message, .. } if message.starts_with("a list") => Report::new(error.to_string())
-                .with_hint(format!("For one entry: gimlet config add {} '{text}'", self.key)),
+            SaveError::Value { message, .. } if message.starts_with("expected a list") => {
+                Report::new(error.to_string())
+                    .with_hint(format!("For one entry: gimlet config add {} '{text}'", self.key))
+            }
             _ => Report::new(error.to_string()),
         })?;
         let done = self.report_done("set", &written);
@@ -49,14 +51,14 @@ impl<'a> SettingEdit<'a> {
         let is_list = matches!(serde_json::from_str(text), Ok(Value::Array(_)));
         if is_list {
             return Err(
-                Report::new(format!("an entry of {} is no list", self.key)).with_hint("Add one entry at a time")
+                Report::new(format!("an entry of {} is not a list", self.key)).with_hint("Add one entry at a time")
             );
         }
         self.check_rules(text)?;
         let before = self.value_in_file();
         let written = self.save(text, JsonEdit::Append).map_err(|error| match &error {
-            SaveError::Value { message, .. } if message.ends_with("not a list") => {
-                Report::new(format!("{} is no list", self.key))
+            SaveError::Value { message, .. } if message.ends_with("got a list") => {
+                Report::new(format!("{} is not a list", self.key))
                     .with_hint(format!("gimlet config set {} '{text}'", self.key))
             }
             _ => Report::new(error.to_string()),

@@ -100,7 +100,7 @@ fn render_text(args: &FsckArgs, files: &SessionFiles, agent: Option<&str>, check
     let state = match (checkup.is_damaged(), checkup.findings.is_empty()) {
         (true, _) => "damaged",
         (false, true) => "whole",
-        (false, false) if only_cut_off => "whole, with a turn that was cut off",
+        (false, false) if only_cut_off => "ok, last turn incomplete",
         (false, false) => "whole, with remarks",
     };
     let of_agent = agent.map(|agent| format!(" (agent {agent})")).unwrap_or_default();

@@ -55,7 +55,7 @@ fn prompt_for_session<'a>(
     let mut shown = all.clone();
     loop {
         output.write_all(gimlet_serve::sanitise(&render_page(&shown)).as_bytes())?;
-        output.write_all(b"A number goes on with it, words look for others, Enter leaves: ")?;
+        output.write_all(b"Number to resume, text to search, Enter to cancel: ")?;
         output.flush()?;
         let mut answer = String::new();
         // The end of the input is an empty answer, too, without a line end.

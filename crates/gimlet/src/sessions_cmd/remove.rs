@@ -102,7 +102,7 @@ fn describe_session(files: &SessionFiles, desk: &SessionsContext<'_>) -> String 
 fn confirm_removal(list: &[String], sessions: &str) -> Result<bool, Report> {
     const SHOWN: usize = 20;
     if !std::io::stdin().is_terminal() {
-        return Err(Report::new(format!("nobody can be asked whether to delete {sessions}"))
+        return Err(Report::new(format!("refusing to delete without --yes {sessions}"))
             .with_hint("Add --yes to delete without asking, or --dry-run to see which"));
     }
     for line in list.iter().take(SHOWN) {

@@ -86,7 +86,7 @@ const SHAPES: &[BadFileShape] = &[
     (
         "a list",
         |path| write_file(path, "\n[{\"permissions\": {\"allow\": [\"Bash(chmod *)\"]}}]"),
-        ":2:1: settings are an object",
+        ":2:1: expected an object",
     ),
     ("empty", |path| write_file(path, ""), ":1:"),
     ("only blanks", |path| write_file(path, " \n\n "), "settings"),
@@ -232,7 +232,7 @@ async fn what_a_broken_file_forbids_is_still_forbidden_as_far_as_it_can_be_made_
         write_file(&settings_files(&world)[1], bytes);
         let (run, done) = run_four_commands(&world, &[]).await;
         assert_eq!(done, [true, false, false, false], "{}", run.stderr);
-        assert!(run.stderr.contains("except for what it forbids, as far as"), "{}", run.stderr);
+        assert!(run.stderr.contains("except its restrictions, as far as"), "{}", run.stderr);
     }
 }
 
@@ -254,7 +254,7 @@ async fn a_file_with_a_mistake_goes_on_closing_what_it_closes() {
         let run = world.run(&model).args(["-p", "--allowedTools", "Bash(touch *)", "--", "go"]).finish().await;
         run.expect_code(0);
         assert!(!out.exists(), "{mistake}: {}", run.stderr);
-        assert!(run.stderr.contains("except for what it forbids"), "{mistake}: {}", run.stderr);
+        assert!(run.stderr.contains("except its restrictions"), "{mistake}: {}", run.stderr);
         assert!(model.request(1).tool_result(0).contains("sandbox refused"), "{}", model.request(1).tool_result(0));
     }
 }

@@ -12,6 +12,7 @@ mod faults;
 mod file_settings;
 mod git_traps;
 mod guide;
+mod help_texts;
 mod hostile_repo;
 mod invalid_settings;
 mod loops;

@@ -60,9 +60,9 @@ async fn the_explanation_says_which_walls_stand() {
     assert_eq!(said["available"], true);
     assert_eq!(said["missingLayers"].as_array().map(Vec::len), Some(0), "{said}");
     let text = world.run_at("http://127.0.0.1:9").args(["sandbox", "explain", "--bubblewrap", "none"]).finish().await;
-    assert!(text.stdout.starts_with("Sandbox:   namespaces of gimlet's own\n"), "{}", text.stdout);
+    assert!(text.stdout.starts_with("Sandbox:   built in (Linux namespaces)\n"), "{}", text.stdout);
     assert!(text.stdout.contains("Network:   off"), "{}", text.stdout);
-    for (wanted, expected) in [("bwrap", "bubblewrap ("), ("namespaces", "namespaces of"), ("", "namespaces of")] {
+    for (wanted, expected) in [("bwrap", "bubblewrap ("), ("namespaces", "built in ("), ("", "built in (")] {
         let run = world.run_at("http://127.0.0.1:9").env("GIMLET_SANDBOX", wanted).args(["sandbox", "explain"]);
         let run = run.finish().await;
         assert!(run.stdout.starts_with(&format!("Sandbox:   {expected}")), "{wanted}: {}", run.stdout);
@@ -165,7 +165,7 @@ async fn settings_in_force_count_and_flags_come_on_top() {
     assert!(!write.contains("/srv"), "{write}");
     std::fs::write(&user, "{}").expect("settings");
     let text = world.run_at("http://127.0.0.1:9").args(["sandbox", "explain"]).finish().await;
-    assert!(text.stdout.contains("Sessions:  do not use it: sandbox.enabled is not set"), "{}", text.stdout);
+    assert!(text.stdout.contains("Sessions:  not enabled: sandbox.enabled is not set"), "{}", text.stdout);
 }
 
 #[tokio::test]

@@ -224,11 +224,11 @@ async fn commands_are_reviewed_while_a_plan_is_made_where_settings_want_that() {
 async fn settings_that_name_a_key_are_seen_before_anybody_is_asked_for_one() {
     let world = world();
     let bare = async || world.run_at("http://127.0.0.1:9").without_env("ANTHROPIC_API_KEY").finish().await;
-    assert!(bare().await.expect_code(1).stderr.contains("Three ways on"));
+    assert!(bare().await.expect_code(1).stderr.contains("Three ways to get started"));
     for settings in [json!({"apiKeyHelper": "echo key"}), json!({"env": {"ANTHROPIC_API_KEY": "key"}})] {
         user(&world, &settings);
         let seen = bare().await;
-        assert!(!seen.expect_code(1).stderr.contains("Three ways on"), "{settings}: {}", seen.stderr);
+        assert!(!seen.expect_code(1).stderr.contains("Three ways to get started"), "{settings}: {}", seen.stderr);
     }
 }
 

@@ -187,7 +187,7 @@ async fn what_a_killed_session_left_in_local_settings_waits_for_trust() {
     let run = scene.world.run(&second).stream("go").finish().await;
     assert!(!scene.outside.exists() && run.stderr.contains("not used"), "{}{}", run.stdout, run.stderr);
     let shown = run_gimlet(&scene.world, &["trust"]).await;
-    assert!(shown.stdout.contains("waits   allow rule Bash"), "{}", shown.stdout);
+    assert!(shown.stdout.contains("pending allow rule Bash"), "{}", shown.stdout);
     // Once somebody has looked, it is a file like any other.
     run_gimlet(&scene.world, &["trust", "--yes"]).await.expect_code(0);
     run_gimlet(&scene.world, &["config", "add", "permissions.allow", "Bash(make)", "--scope", "local"])

@@ -251,7 +251,7 @@ async fn a_session_from_before_the_ledger_is_told_from_one_that_called_nothing()
     let silent = crate::world();
     run(&silent, &["--session-id", SESSION], &[]).await;
     let nothing = why(&silent, &[SESSION]).await;
-    assert_eq!(nothing.expect_code(0).stdout, format!("session {SESSION} made no call that was decided on\n"));
+    assert_eq!(nothing.expect_code(0).stdout, format!("session {SESSION} has no tool calls\n"));
 }
 
 #[tokio::test]

@@ -91,7 +91,7 @@ fn describe_decision(moment: &ComparedDecision) -> String {
         (Decision::Ask, Some((DecisionOutcome::Refused, Decider::Classifier))) => {
             "asked, and the classifier refused it"
         }
-        (Decision::Ask, Some((_, Decider::Nobody))) => "refused, as nobody was there to ask",
+        (Decision::Ask, Some((_, Decider::Nobody))) => "refused: nobody could be asked",
         (Decision::Ask, Some(_)) => "asked",
         (Decision::Ask, None) => "asks",
     };

@@ -91,7 +91,7 @@ would now ask: 1 call
 
 would now be allowed: 1 call
     1x  Bash  mkdir b
-        then:  refused, as nobody was there to ask: no rule allows it
+        then:  refused: nobody could be asked: no rule allows it
         new:   allowed: the allow rule `Bash(mkdir *)` from --rules ({rules}:4)
 
 stays: 1 allowed, 1 asked, 0 refused

@@ -252,7 +252,7 @@ async fn a_run_that_did_not_reach_its_end_says_how_to_go_on() {
         let run = world.run(&model).print_text("go").finish().await;
         run.expect_code(1);
         let way = run.stderr.lines().last().unwrap();
-        let id = way.strip_prefix("gimlet: go on with: gimlet -p --resume ").unwrap().strip_suffix(" \"…\"").unwrap();
+        let id = way.strip_prefix("gimlet: to continue: gimlet -p --resume ").unwrap().strip_suffix(" \"…\"").unwrap();
         let next = Script::new().say("ok").serve().await.unwrap();
         let run = world.run(&next).print_text("once more").args(["--resume", id]).finish().await;
         run.expect_code(0);
@@ -450,6 +450,6 @@ async fn what_comes_after_the_last_result_is_not_lost() {
     let model = Script::new().call("Bash", command).then().say("started").serve().await.unwrap();
     let run = world.run(&model).args(["--allowedTools", "Bash"]).stream("go").finish().await;
     assert_eq!(run.lines().last().unwrap()["type"], "result");
-    assert!(run.stderr.starts_with("gimlet: stopped what still ran in the background: "), "{}", run.stderr);
+    assert!(run.stderr.starts_with("gimlet: stopped background tasks: "), "{}", run.stderr);
     run.expect_code(0);
 }

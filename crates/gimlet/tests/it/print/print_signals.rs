@@ -73,7 +73,7 @@ async fn an_interrupt_in_text_mode_says_so_and_exits_130() {
     run.expect_code(130);
     assert_eq!(run.stdout, "", "an interrupt is no answer");
     let id = world.transcripts()[0].file_stem().unwrap().to_string_lossy().into_owned();
-    assert_eq!(run.stderr, format!("gimlet: interrupted\ngimlet: go on with: gimlet -p --resume {id} \"…\"\n"));
+    assert_eq!(run.stderr, format!("gimlet: interrupted\ngimlet: to continue: gimlet -p --resume {id} \"…\"\n"));
 }
 
 /// A reply that starts a long command and wants to write a file behind it.

@@ -50,7 +50,7 @@ async fn in_plan_mode_the_plan_can_be_written_and_nothing_else() {
     assert_eq!(std::fs::read_to_string(&plan).unwrap(), "1. do it\n");
     assert!(!world.project.join("a.txt").exists());
     let told = model.request(1).tool_results();
-    assert!(told[1].contains("plan") && told[2].contains("nobody who could be asked"), "{told:?}");
+    assert!(told[1].contains("plan") && told[2].contains("Nobody can be asked"), "{told:?}");
     assert!(told[3].contains("on already"), "{told:?}");
     assert!(model.request(0).body_text().contains("give the plan as your answer"));
     assert!(!model.request(0).tool_names().iter().any(|name| name.contains("PlanMode")));
