@@ -14,6 +14,7 @@ compile_error!("gimlet runs on Linux only: custody of processes needs subreapers
 mod ancestry;
 mod background;
 mod capture;
+mod captured_command;
 mod custodian;
 mod custody_wire;
 mod exec;
@@ -32,6 +33,7 @@ mod terminal_text;
 pub use ancestry::is_started_by_session;
 pub use background::{BackgroundCommand, BackgroundState};
 pub use capture::{CaptureLimits, CapturedOutput, OutputProgress};
+pub use captured_command::{CapturedCommand, CapturedRun, CapturedStream};
 pub use custodian::run_custodian_if_asked;
 pub use exec::{
     CommandExit, CustodianProgram, DirectoryReporter, Exec, ExecConfig, ExecError, RunningCommand, SpawnRequest,

@@ -17,6 +17,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::OnceCell;
 
+use crate::public_address::PublicAddressResolver;
+
 /// Settings for proxies and certificates.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkConfig {
@@ -75,6 +77,8 @@ pub struct HttpTransport {
     network: NetworkConfig,
     needs_tls: bool,
     connect_timeout: Duration,
+    /// True if names that resolve to no public address cannot be reached.
+    public_only: bool,
     client: OnceCell<Client>,
     /// True once a response has arrived over this client, so that the next request may reuse a connection that the
     /// server just closed.
@@ -93,10 +97,19 @@ impl HttpTransport {
             network,
             needs_tls,
             connect_timeout,
+            public_only: false,
             client: OnceCell::new(),
             warm: AtomicBool::new(false),
             ending: Mutex::new(Vec::new()),
         }
+    }
+
+    /// Makes names that resolve to no public address unreachable. Behind a proxy, which resolves names itself, this has
+    /// no effect, and addresses in URLs are never resolved: callers check both.
+    #[must_use]
+    pub fn public_addresses_only(mut self) -> Self {
+        self.public_only = true;
+        self
     }
 
     /// Returns the client; the first call creates it.
@@ -133,7 +146,11 @@ impl HttpTransport {
             .tcp_keepalive(Duration::from_secs(60))
             .tcp_keepalive_interval(Duration::from_secs(60))
             .tcp_keepalive_retries(5);
-        for proxy in self.proxies()? {
+        let proxies = self.proxies()?;
+        if self.public_only && proxies.is_empty() {
+            builder = builder.dns_resolver(Arc::new(PublicAddressResolver));
+        }
+        for proxy in proxies {
             builder = builder.proxy(proxy);
         }
         builder

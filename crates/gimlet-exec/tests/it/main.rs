@@ -10,6 +10,7 @@
     reason = "tests and their harness; without the standard harness the lints cannot tell"
 )]
 
+mod captured_commands;
 mod command_output;
 mod common;
 mod confined_commands;
@@ -68,6 +69,12 @@ tests! {
     process_custody::a_custodian_that_was_made_ready_serves_the_first_command_and_leaves_without_one,
     process_custody::a_forked_custodian_keeps_as_well,
     process_custody::a_fork_storm_is_ended,
+    captured_commands::input_goes_in_and_both_streams_come_back_apart,
+    captured_commands::a_program_that_does_not_read_or_closes_its_input_is_not_waited_for,
+    captured_commands::output_beyond_the_limit_is_counted_and_dropped,
+    captured_commands::dropping_a_captured_run_ends_its_tree,
+    captured_commands::a_child_left_behind_does_not_hold_up_the_end,
+    captured_commands::a_program_that_is_missing_is_an_error,
     helper_commands::the_answer_is_what_was_printed_and_nothing_else,
     helper_commands::a_failure_says_how_it_ended_and_the_first_words_of_why,
     helper_commands::one_that_takes_too_long_or_prints_too_much_is_ended_with_its_tree,

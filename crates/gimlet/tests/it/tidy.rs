@@ -24,6 +24,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("gimlet-core", &["text", "proto", "policy", "config", "store", "exec"]),
     ("gimlet-tools", &["text", "proto", "policy", "config", "store", "exec", "core"]),
     ("gimlet-mcp", &["text", "proto", "policy", "config", "store", "exec", "core"]),
+    ("gimlet-hooks", &["text", "proto", "policy", "config", "store", "exec", "http", "core"]),
     ("gimlet-tui", &["text", "proto"]),
     ("gimlet-serve", &["text", "proto"]),
     ("gimlet-testkit", &["text", "proto", "script"]),
@@ -31,8 +32,8 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "gimlet",
         &[
-            "text", "proto", "policy", "config", "store", "exec", "model", "script", "core", "tools", "mcp", "tui",
-            "serve",
+            "text", "proto", "policy", "config", "store", "exec", "model", "script", "core", "tools", "hooks", "mcp",
+            "tui", "serve",
         ],
     ),
 ];

@@ -1,0 +1,164 @@
+//! The `command` handler: a shell command, or a program with arguments, that gets the event on standard input.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gimlet_core::{HandlerCall, HandlerError, HandlerReport, HookEvent, HookHandler};
+use gimlet_exec::CapturedCommand;
+use gimlet_proto::BoxFuture;
+use gimlet_text::quote_shell_word;
+
+use crate::hook_answer::command_report;
+use crate::hook_host::{HookHost, HookInputFacts, HookTrustCheck};
+
+/// Bytes kept of each output stream of a hook.
+const MAX_OUTPUT: usize = 1 << 20;
+/// Time limits without a configured one.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
+const PROMPT_TIMEOUT: Duration = Duration::from_secs(30);
+const DISPLAY_TIMEOUT: Duration = Duration::from_secs(10);
+const SESSION_END_TIMEOUT: Duration = Duration::from_millis(1500);
+
+/// How the command is started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CommandForm {
+    /// A text for a shell, which is `/bin/sh` unless bash was asked for.
+    Shell { text: String, bash: bool },
+    /// A program and its arguments, with placeholders in them.
+    Program { program: String, args: Vec<String> },
+}
+
+/// A hook that runs a command.
+pub(crate) struct CommandHook {
+    pub(crate) host: Arc<HookHost>,
+    pub(crate) form: CommandForm,
+    /// True if a file of the project defines it.
+    pub(crate) from_project: bool,
+    pub(crate) trust: Option<HookTrustCheck>,
+}
+
+impl HookHandler for CommandHook {
+    fn run(&self, call: HandlerCall) -> BoxFuture<'static, Result<HandlerReport, HandlerError>> {
+        let host = self.host.clone();
+        let (form, from_project) = (self.form.clone(), self.from_project);
+        let objection = self.trust.as_ref().and_then(|check| check());
+        Box::pin(async move {
+            if let Some(reason) = objection {
+                return refuse_untrusted(call.event, reason);
+            }
+            run_command(&host, &form, from_project, &call).await
+        })
+    }
+
+    fn kind(&self) -> &'static str {
+        "command"
+    }
+
+    fn text(&self) -> String {
+        match &self.form {
+            CommandForm::Shell { text, .. } => text.clone(),
+            CommandForm::Program { program, args } => {
+                let words = std::iter::once(program).chain(args).map(|word| quote_shell_word(word).into_owned());
+                words.collect::<Vec<String>>().join(" ")
+            }
+        }
+    }
+
+    fn default_timeout(&self, event: HookEvent) -> Duration {
+        default_timeout(event)
+    }
+}
+
+/// Returns the time limit of a `command`, `http` or `mcp_tool` hook without a configured one.
+pub(crate) fn default_timeout(event: HookEvent) -> Duration {
+    match event {
+        HookEvent::UserPromptSubmit => PROMPT_TIMEOUT,
+        HookEvent::MessageDisplay => DISPLAY_TIMEOUT,
+        HookEvent::SessionEnd => SESSION_END_TIMEOUT,
+        _ => DEFAULT_TIMEOUT,
+    }
+}
+
+/// Returns the outcome for a hook whose script is no longer the trusted one: a guard blocks, others are skipped.
+pub(crate) fn refuse_untrusted(event: HookEvent, reason: String) -> Result<HandlerReport, HandlerError> {
+    match event {
+        HookEvent::PreToolUse | HookEvent::UserPromptSubmit => Ok(HandlerReport {
+            answer: gimlet_core::HandlerAnswer::Block(format!("A hook that guards this was not run: {reason}")),
+            stdout: String::new(),
+            stderr: String::new(),
+            exit_code: None,
+        }),
+        _ => Err(HandlerError::Failed(format!("it was not run: {reason}"))),
+    }
+}
+
+async fn run_command(
+    host: &HookHost,
+    form: &CommandForm,
+    from_project: bool,
+    call: &HandlerCall,
+) -> Result<HandlerReport, HandlerError> {
+    let input = HookInputFacts::read(&call.input).map_err(HandlerError::Failed)?;
+    let env = host.env();
+    let (program, args) = match form {
+        CommandForm::Shell { text, bash } => {
+            let text = match env.get("CLAUDE_CODE_SHELL_PREFIX") {
+                Some(prefix) => format!("{prefix} {}", quote_shell_word(text)),
+                None => text.clone(),
+            };
+            (if *bash { "bash".to_owned() } else { "/bin/sh".to_owned() }, vec!["-c".to_owned(), text])
+        }
+        CommandForm::Program { program, args } => {
+            let fill = |word: &String| fill_placeholders(word, host);
+            (fill(program), args.iter().map(fill).collect())
+        }
+    };
+    let mut stdin = call.input.get().as_bytes().to_vec();
+    stdin.push(b'\n');
+    let cwd = if input.cwd.is_dir() { input.cwd.clone() } else { std::path::PathBuf::from("/") };
+    let command = CapturedCommand {
+        program: program.into(),
+        args: args.into_iter().map(Into::into).collect(),
+        cwd: &cwd,
+        env: &env,
+        variables: host.variables(call.event, &input),
+        withheld: host.withheld_variables(from_project),
+        stdin: &stdin,
+        max_bytes: MAX_OUTPUT,
+    };
+    let run = command.run(&host.exec).await.map_err(|error| HandlerError::Failed(describe_error(&error)))?;
+    command_report(call.event, &run)
+}
+
+/// Returns an error with its causes on one line.
+fn describe_error(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+/// Replaces `${CLAUDE_PROJECT_DIR}` and its relatives in one word.
+fn fill_placeholders(word: &str, host: &HookHost) -> String {
+    let mut filled = String::new();
+    let mut rest = word;
+    while let Some((before, after)) = rest.split_once("${") {
+        filled.push_str(before);
+        let value = after.split_once('}').and_then(|(name, tail)| Some((host.placeholder(name)?, tail)));
+        match value {
+            Some((value, tail)) => {
+                filled.push_str(&value);
+                rest = tail;
+            }
+            None => {
+                filled.push_str("${");
+                rest = after;
+            }
+        }
+    }
+    filled.push_str(rest);
+    filled
+}

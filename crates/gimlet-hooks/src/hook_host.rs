@@ -1,0 +1,136 @@
+//! What handlers of one session share: how programs are started, the environment, and the HTTP client.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use gimlet_core::HookEvent;
+use gimlet_exec::Exec;
+use gimlet_http::{HttpTransport, NetworkConfig};
+use gimlet_proto::Env;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// Longest `tool_input` that is also exported as `TOOL_INPUT`; a longer one would keep the program from starting.
+const MAX_EXPORTED_INPUT: usize = 64 << 10;
+/// Time limit for connecting to a hook's server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Variables with model credentials, which hooks of a project's files do not get.
+const MODEL_CREDENTIALS: [&str; 4] =
+    ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GIMLET_API_KEY", "GIMLET_AUTH_TOKEN"];
+
+/// Tells whether a hook may still run: `None`, or the reason why not (its script changed since it was trusted).
+pub type HookTrustCheck = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+
+/// Facts of a session that its hooks need.
+pub struct HookHostConfig {
+    pub exec: Exec,
+    pub env: Env,
+    /// Folder in which the session was started.
+    pub project_dir: PathBuf,
+    pub session_id: String,
+    /// File that hooks may append exports to, for later commands.
+    pub env_file: Option<PathBuf>,
+    /// Names of the credentials that the model's provider uses, beyond the usual ones.
+    pub credential_names: Vec<String>,
+}
+
+/// Shared state of a session's handlers.
+pub struct HookHost {
+    pub(crate) exec: Exec,
+    env: RwLock<Env>,
+    project_dir: PathBuf,
+    session_id: String,
+    env_file: Option<PathBuf>,
+    withheld: Vec<String>,
+    pub(crate) transport: HttpTransport,
+    /// Reaches public addresses only.
+    pub(crate) public_transport: HttpTransport,
+}
+
+/// The members of a hook's input that handlers look at.
+#[derive(Deserialize)]
+pub(crate) struct HookInputFacts<'a> {
+    #[serde(default)]
+    pub(crate) cwd: PathBuf,
+    #[serde(default, borrow)]
+    tool_input: Option<&'a RawValue>,
+    #[serde(default)]
+    effort: Option<EffortFact>,
+}
+
+#[derive(Deserialize)]
+struct EffortFact {
+    level: String,
+}
+
+impl HookHost {
+    pub fn new(config: HookHostConfig) -> Self {
+        let HookHostConfig { exec, env, project_dir, session_id, env_file, credential_names } = config;
+        let network = NetworkConfig::from_env(&env);
+        let withheld = MODEL_CREDENTIALS.iter().map(|name| (*name).to_owned()).chain(credential_names).collect();
+        let transport = HttpTransport::new(network.clone(), true, CONNECT_TIMEOUT);
+        let public_transport = HttpTransport::new(network, true, CONNECT_TIMEOUT).public_addresses_only();
+        Self { exec, env: RwLock::new(env), project_dir, session_id, env_file, withheld, transport, public_transport }
+    }
+
+    /// Replaces the environment, after settings changed it.
+    pub fn set_env(&self, env: Env) {
+        *self.env.write().unwrap_or_else(PoisonError::into_inner) = env;
+    }
+
+    pub(crate) fn env(&self) -> Env {
+        self.env.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the names of variables that a hook of a project's files does not get.
+    pub(crate) fn withheld_variables(&self, from_project: bool) -> &[String] {
+        if from_project { &self.withheld } else { &[] }
+    }
+
+    /// Returns the value of a placeholder such as `CLAUDE_PROJECT_DIR`; `None` for an unknown name.
+    pub(crate) fn placeholder(&self, name: &str) -> Option<String> {
+        match name {
+            "CLAUDE_PROJECT_DIR" => Some(self.project_dir.to_string_lossy().into_owned()),
+            _ => None,
+        }
+    }
+
+    /// Returns the variables that a program gets beside gimlet's environment.
+    pub(crate) fn variables(&self, event: HookEvent, input: &HookInputFacts<'_>) -> Vec<(OsString, OsString)> {
+        let mut variables: Vec<(OsString, OsString)> = vec![
+            ("CLAUDE_PROJECT_DIR".into(), self.project_dir.clone().into()),
+            ("CLAUDE_CODE_CHILD_SESSION".into(), "1".into()),
+            ("CLAUDE_CODE_SESSION_ID".into(), self.session_id.clone().into()),
+            ("CLAUDE_PID".into(), std::process::id().to_string().into()),
+        ];
+        if let Some(effort) = &input.effort {
+            variables.push(("CLAUDE_EFFORT".into(), effort.level.clone().into()));
+        }
+        if let Some(tool_input) = input.tool_input
+            && tool_input.get().len() <= MAX_EXPORTED_INPUT
+        {
+            variables.push(("TOOL_INPUT".into(), tool_input.get().into()));
+        }
+        if let Some(file) = &self.env_file
+            && may_set_environment(event)
+        {
+            variables.push(("CLAUDE_ENV_FILE".into(), file.clone().into()));
+        }
+        variables
+    }
+}
+
+/// Returns true if hooks of this event may set variables for later commands.
+fn may_set_environment(event: HookEvent) -> bool {
+    matches!(event, HookEvent::SessionStart | HookEvent::Setup | HookEvent::CwdChanged | HookEvent::FileChanged)
+}
+
+impl<'a> HookInputFacts<'a> {
+    /// Reads the members of an input, which gimlet made itself.
+    pub(crate) fn read(input: &'a RawValue) -> Result<Self, String> {
+        serde_json::from_str(input.get()).map_err(|error| format!("its input cannot be read: {error}"))
+    }
+}
