@@ -6,7 +6,6 @@
 //!
 //! Linux only. [`probe`] determines what is available; nothing here decides whether a command has to be sandboxed.
 
-mod bounded_read;
 mod bubblewrap;
 mod confinement;
 mod credential_stores;

@@ -8,12 +8,12 @@ use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use gimlet_fs::{FileReadError, read_inside};
 use serde_json::Value;
 
 use super::item_collector::ProjectFolders;
 use super::project_item::{DigestBuilder, ReferencedScript};
 use super::shell_scan;
-use crate::bounded_read::{self, FileReadError};
 
 /// Maximum size of a script whose content is part of its item's digest, and of all scripts of one item together.
 const SCRIPT_MAX_BYTES: u64 = 8 * 1024 * 1024;
@@ -262,7 +262,7 @@ impl ScriptSearch<'_> {
 
     fn read_script(&mut self, path: &Path) -> Option<(Vec<u8>, bool)> {
         let room = SCRIPT_MAX_BYTES.min(ALL_SCRIPTS_MAX_BYTES.saturating_sub(self.read));
-        match bounded_read::read_inside(self.roots.project.root, path, room) {
+        match read_inside(self.roots.project.root, path, room) {
             Ok(bytes) => {
                 let bytes = bytes?;
                 self.read += bytes.len() as u64;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use tokio::fs::File;
@@ -196,7 +196,7 @@ fn create_private_file(path: &Path) -> io::Result<fs::File> {
     let open = || fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
     match (open(), path.parent()) {
         (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+            gimlet_fs::create_private_dir_all(parent)?;
             open()
         }
         (outcome, _) => outcome,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -251,7 +251,7 @@ pub(super) fn quarantine_path(
 fn move_to_quarantine(held: &PathHandle, path: &Path, quarantine: &Path) -> io::Result<PathBuf> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     // Private to the user, as are the folders on the way to it, regardless of the umask.
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(quarantine)?;
+    gimlet_fs::create_private_dir_all(quarantine)?;
     let name: String = path.file_name().unwrap_or_default().to_string_lossy().chars().take(50).collect();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
