@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_git_does_not_understand_ends_the_list() {
-        for broken in ["[x", "[x]\n=a\n", "[x]\na = \"b\n", "[x]\na = \\q\n", "[x]\n1a = b\n"] {
+        for broken in ["[x]\n=a\n", "[x]\na = \"b\n", "[x]\na = \\q\n", "[x]\n1a = b\n"] {
             assert_eq!(parse_git_config(format!("[a]\nb = c\n{broken}[d]\ne = f\n").as_bytes()).len(), 1, "{broken}");
         }
     }
