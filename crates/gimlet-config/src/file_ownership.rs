@@ -199,10 +199,12 @@ pub(crate) fn describe_problems(doubts: &[OwnershipProblem]) -> String {
         OwnershipProblemKind::Group(_) | OwnershipProblemKind::Everybody => None,
     });
     // Root in a container uses files of the user who mounted them, who would lose them by a `chown`.
-    let is_lent = owner.filter(|_| rustix::process::geteuid().is_root());
-    let or_lent = is_lent.map_or_else(String::new, |owner| {
-        format!("; or, if that user is you as well (a folder lent to a container), set GIMLET_CONFIG_OWNER={owner}")
-    });
+    let or_lent = match owner {
+        Some(owner) if rustix::process::geteuid().is_root() => {
+            format!("; or, if that user is you as well (a folder lent to a container), set GIMLET_CONFIG_OWNER={owner}")
+        }
+        _ => String::new(),
+    };
     format!("{words}; once you know that nobody changed it, run: {run}{or_lent}")
 }
 

@@ -180,7 +180,7 @@ struct FoundScript {
 impl FoundScript {
     fn parse_json_content(&self) -> Option<Value> {
         let is_list = self.is_whole && self.path.extension().is_some_and(|extension| extension == "json");
-        is_list.then(|| serde_json::from_slice(&self.bytes).ok()).flatten()
+        if is_list { serde_json::from_slice(&self.bytes).ok() } else { None }
     }
 }
 
@@ -218,9 +218,12 @@ impl ScriptSearch<'_> {
 
     /// Follows a command to another folder. One that is not there may be made later, and one that is hidden may be any.
     fn change_folder(&mut self, place: Option<&str>) {
-        let Some(place) = place.filter(|_| self.folders.len() < MAX_FOLDERS) else {
-            self.is_cut_short = true;
-            return;
+        let place = match place {
+            Some(place) if self.folders.len() < MAX_FOLDERS => place,
+            _ => {
+                self.is_cut_short = true;
+                return;
+            }
         };
         let root = self.roots.project.root;
         let from: Vec<PathBuf> = self.folders.clone();

@@ -148,7 +148,10 @@ impl TrustStore {
 
     /// Removes all trust in this folder; returns true if there was any.
     pub fn revoke(&self) -> Result<bool, TrustError> {
-        let Some(key) = self.root.to_str().filter(|_| !self.in_memory_only) else { return Ok(false) };
+        if self.in_memory_only {
+            return Ok(false);
+        }
+        let Some(key) = self.root.to_str() else { return Ok(false) };
         let had_flag = self.has_shared_flag();
         if had_flag {
             self.store_flag(key, false).map_err(TrustError::Shared)?;
