@@ -143,7 +143,8 @@ impl SpillFile {
 
     /// Takes the file, if it is over the limit and was not truncated yet.
     fn take_long_file(&mut self) -> Option<fs::File> {
-        self.handle.take().filter(|_| self.accepted > WHOLE_BYTES)
+        let handle = self.handle.take();
+        if self.accepted > WHOLE_BYTES { handle } else { None }
     }
 
     /// Returns the path if there is a file, its size, and the error if one occurred.

@@ -95,8 +95,7 @@ fn has_only_sample_hooks(hooks: &Path) -> bool {
 /// that can do so are unchanged word for word, and the others are unchanged, gone, or about a new subject.
 pub(super) fn adds_no_commands(path: &Path, before: &str) -> bool {
     let is_config = matches!(path.file_name().and_then(|name| name.to_str()), Some("config" | "config.worktree"));
-    let now = Some(path).filter(|_| is_config).and_then(|path| read_text_nofollow(path, MAX_BYTES).ok());
-    now.is_some_and(|now| adds_only_plain(before, &now))
+    is_config && read_text_nofollow(path, MAX_BYTES).is_ok_and(|now| adds_only_plain(before, &now))
 }
 
 fn adds_only_plain(before: &str, now: &str) -> bool {
@@ -137,8 +136,10 @@ impl GitConfigEntry<'_> {
             && self.part.is_empty()
             && self.key.is_some_and(|key| key.eq_ignore_ascii_case("worktree"));
         let is_path = is_worktree && is_plain_value(self.value) && !self.value.contains(['"', '#', ';', '~']);
-        let way = Some(self.value).filter(|_| is_path).and_then(|value| resolve_path(&repository.join(value)));
-        way.is_some_and(|way| {
+        if !is_path {
+            return false;
+        }
+        resolve_path(&repository.join(self.value)).is_some_and(|way| {
             way.links.is_empty() && git_link_target(&way.target.join(".git")).is_some_and(|target| target == repository)
         })
     }
@@ -188,7 +189,10 @@ fn parse_section_header(rest: &str) -> Option<(&str, &str)> {
         None => (inside, ""),
         Some((name, part)) => {
             let part = part.strip_prefix('"')?.strip_suffix('"')?;
-            Some((name, part)).filter(|_| !part.contains(['"', ']', '\\']))?
+            if part.contains(['"', ']', '\\']) {
+                return None;
+            }
+            (name, part)
         }
     };
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-').then_some((name, part))

@@ -73,7 +73,7 @@ impl FileFingerprint {
 /// Returns the entries of a folder, if it is one that can be listed.
 fn read_visible_dir(path: &Path) -> Option<fs::ReadDir> {
     let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
-    is_folder.then(|| fs::read_dir(path).ok()).flatten()
+    if is_folder { fs::read_dir(path).ok() } else { None }
 }
 
 /// Identity that distinguishes a file or folder from any other that gets its name later.

@@ -59,7 +59,7 @@ impl ProtectedPath {
     /// Captures the state of a path. A mount protects it if it `may_be_mounted` and exists.
     pub(super) fn capture(root: &Path, path: &Path, may_be_mounted: bool) -> Self {
         // First: a file that replaces it from here on has another identity.
-        let mounted = Some(path).filter(|_| may_be_mounted).and_then(FileIdentity::for_unaliased);
+        let mounted = if may_be_mounted { FileIdentity::for_unaliased(path) } else { None };
         let (before, link) = (Arc::new(PathState::capture(path)), find_symlink_ancestor(root, path));
         let (root, path) = (root.to_owned(), path.to_owned());
         Self { root, path, link, before, mounted, source: StateSource::Seen, allowed_change: AllowedChange::Unchanged }
@@ -105,7 +105,9 @@ impl ProtectedPath {
             self.before = Arc::new(known);
         }
         self.source = if rewritten { StateSource::Rewritten } else { StateSource::Recorded };
-        self.mounted = self.mounted.take().filter(|_| !rewritten);
+        if rewritten {
+            self.mounted = None;
+        }
     }
 
     /// Records gimlet's own change of this file, or of one in this folder.
@@ -116,7 +118,9 @@ impl ProtectedPath {
         if let Some(state) = self.before.with_part(part, was, file) {
             self.before = Arc::new(state);
             // A file that replaces another is not the one that a mount protects; a folder keeps its identity.
-            self.mounted = self.mounted.take().filter(|_| !part.as_os_str().is_empty());
+            if part.as_os_str().is_empty() {
+                self.mounted = None;
+            }
         }
     }
 

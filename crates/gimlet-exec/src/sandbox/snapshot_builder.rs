@@ -96,9 +96,9 @@ impl<'a> SnapshotBuilder<'a> {
                 self.add_symlink_chain(&link, by);
             }
         }
-        self.snapshot
-            .mounted_paths
-            .extend(Some(path.to_owned()).filter(|_| by == ProtectedBy::GuardMount && is_real()));
+        if by == ProtectedBy::GuardMount && is_real() {
+            self.snapshot.mounted_paths.push(path.to_owned());
+        }
         self.snapshot.push(watched);
     }
 
@@ -108,7 +108,7 @@ impl<'a> SnapshotBuilder<'a> {
         // The spec names only the symlink; the mount that protects its target is still made by the guard.
         let by = if by == ProtectedBy::SpecMount { ProtectedBy::GuardMount } else { by };
         // A repository is guarded separately, and git has to write it.
-        let end = Some(&way.target).filter(|end| !is_repository(end));
+        let end = if is_repository(&way.target) { None } else { Some(&way.target) };
         way.links.iter().map(|followed| &followed.link).chain(end).for_each(|place| self.add_path(place, by));
     }
 
