@@ -4,18 +4,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::atomic_write;
-use crate::bounded_read::{self, STATE_MAX_BYTES};
+use gimlet_fs::{FileDurability, create_private_dir_all, read_file, read_text, replace_file};
+
+use crate::file_update;
+use crate::size_limits::STATE_MAX_BYTES;
 
 /// Number of copies that are kept.
 const KEPT: usize = 5;
 
 /// Copies a file into `folder` and removes all but the newest copies. A file that is not there needs none.
 pub(crate) fn back_up_file(file: &Path, folder: &Path) -> io::Result<()> {
-    let Some(text) = bounded_read::read_text(file, STATE_MAX_BYTES).map_err(io::Error::other)? else { return Ok(()) };
+    let Some(text) = read_text(file, STATE_MAX_BYTES).map_err(io::Error::other)? else { return Ok(()) };
     let Some(name) = file.file_name() else { return Ok(()) };
     let copy = timestamped_path(&folder.join(name), "backup");
-    atomic_write::update_file(&copy, STATE_MAX_BYTES, |_| Ok::<_, io::Error>(Some(text.clone())))
+    file_update::update_file(&copy, STATE_MAX_BYTES, |_| Ok::<_, io::Error>(Some(text.clone())))
         .map_err(io::Error::other)?;
     remove_old_copies(folder, &format!("{}.backup.", name.to_string_lossy()))
 }
@@ -25,14 +27,13 @@ pub(crate) fn back_up_file(file: &Path, folder: &Path) -> io::Result<()> {
 pub(crate) fn back_up_corrupted(file: &Path, bytes: &[u8], folder: &Path) -> io::Result<PathBuf> {
     let name = file.file_name().unwrap_or_default();
     let prefix = format!("{}.corrupted.", name.to_string_lossy());
-    let is_same = |copy: &PathBuf| {
-        bounded_read::read_file(copy, STATE_MAX_BYTES).is_ok_and(|kept| kept.as_deref() == Some(bytes))
-    };
+    let is_same = |copy: &PathBuf| read_file(copy, STATE_MAX_BYTES).is_ok_and(|kept| kept.as_deref() == Some(bytes));
     if let Some(kept) = list_copies(folder, &prefix)?.into_iter().find(is_same) {
         return Ok(kept);
     }
     let copy = timestamped_path(&folder.join(name), "corrupted");
-    atomic_write::create_file(&copy, bytes)?;
+    create_private_dir_all(folder)?;
+    replace_file(&copy, bytes, FileDurability::ContentAndName)?;
     remove_old_copies(folder, &prefix)?;
     Ok(copy)
 }

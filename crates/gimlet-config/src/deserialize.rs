@@ -43,7 +43,9 @@ impl ValueMismatch {
     fn with_parent_key(mut self, key: impl Into<String>) -> Self {
         let key = key.into();
         // Environment variables often hold tokens.
-        self.found = self.found.filter(|_| key != "env");
+        if key == "env" {
+            self.found = None;
+        }
         self.keys.push(key);
         self
     }

@@ -4,21 +4,18 @@
 
 use std::collections::HashSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use crate::bounded_read;
+use gimlet_fs::{FollowedLink, ResolvePolicy, ResolvedPath, read_text};
 
 const ROOT: u32 = 0;
-/// Maximum number of symlinks, as in the kernel.
-const MAX_LINKS: usize = 40;
 /// Lists of users and groups on large machines stay below this.
 const ACCOUNTS_MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Lists of users and groups, read when the first group-writable path is found.
 static ACCOUNTS: LazyLock<(String, String)> = LazyLock::new(|| {
-    let text =
-        |path: &str| bounded_read::read_text(Path::new(path), ACCOUNTS_MAX_BYTES).ok().flatten().unwrap_or_default();
+    let text = |path: &str| read_text(Path::new(path), ACCOUNTS_MAX_BYTES).ok().flatten().unwrap_or_default();
     (text("/etc/passwd"), text("/etc/group"))
 });
 
@@ -135,32 +132,15 @@ impl CurrentUser {
 /// Adds the symlinks on the way to a path below a folder (itself without symlinks), the folders that contain them,
 /// and, if there is any symlink, the target's folder. Folders further up are the system's responsibility.
 fn add_symlink_chain(from: &Path, path: &Path, places: &mut Vec<(PathBuf, PathRole)>) {
-    let mut at = from.to_owned();
-    let mut ahead: Vec<PathBuf> = reversed_components(path);
-    let mut links = 0;
-    while let Some(piece) = ahead.pop() {
-        let next = at.join(&piece);
-        match next.read_link() {
-            Ok(target) if links < MAX_LINKS => {
-                links += 1;
-                places.extend([(at.clone(), PathRole::ParentFolder), (next, PathRole::Symlink)]);
-                ahead.extend(reversed_components(&target));
-            }
-            Ok(_) | Err(_) if piece == Path::new("..") => at = at.parent().unwrap_or(&at).to_owned(),
-            Ok(_) | Err(_) => at = next,
-        }
+    let Some(resolved) = ResolvedPath::on_disk(&from.join(path), ResolvePolicy::LENIENT) else { return };
+    let has_links = !resolved.links.is_empty();
+    for FollowedLink { link, .. } in resolved.links {
+        places.extend(link.parent().map(|folder| (folder.to_owned(), PathRole::ParentFolder)));
+        places.push((link, PathRole::Symlink));
     }
-    if links > 0 {
-        places.extend(at.parent().map(|holder| (holder.to_owned(), PathRole::Content)));
+    if has_links {
+        places.extend(resolved.target.parent().map(|folder| (folder.to_owned(), PathRole::Content)));
     }
-}
-
-/// Returns the components of a path, the last one first. A root among them leads back to the top.
-fn reversed_components(path: &Path) -> Vec<PathBuf> {
-    let named = path.components().filter(|piece| *piece != Component::CurDir);
-    let mut pieces: Vec<PathBuf> = named.map(|piece| PathBuf::from(piece.as_os_str())).collect();
-    pieces.reverse();
-    pieces
 }
 
 /// Splits such a list into lines, and each line into its fields.
@@ -219,10 +199,12 @@ pub(crate) fn describe_problems(doubts: &[OwnershipProblem]) -> String {
         OwnershipProblemKind::Group(_) | OwnershipProblemKind::Everybody => None,
     });
     // Root in a container uses files of the user who mounted them, who would lose them by a `chown`.
-    let is_lent = owner.filter(|_| rustix::process::geteuid().is_root());
-    let or_lent = is_lent.map_or_else(String::new, |owner| {
-        format!("; or, if that user is you as well (a folder lent to a container), set GIMLET_CONFIG_OWNER={owner}")
-    });
+    let or_lent = match owner {
+        Some(owner) if rustix::process::geteuid().is_root() => {
+            format!("; or, if that user is you as well (a folder lent to a container), set GIMLET_CONFIG_OWNER={owner}")
+        }
+        _ => String::new(),
+    };
     format!("{words}; once you know that nobody changed it, run: {run}{or_lent}")
 }
 

@@ -3,11 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::atomic_write::{self, FileUpdateError};
-use crate::bounded_read::{self, SETTINGS_MAX_BYTES};
+use gimlet_fs::read_text;
+use gimlet_git::{GitConfigEntry, parse_git_config};
+
+use crate::file_update::{self, FileUpdateError};
 use crate::json_edit::JsonEditError;
 use crate::locations::SettingsLocations;
 use crate::save_setting::SaveError;
+use crate::size_limits::SETTINGS_MAX_BYTES;
 
 const LINE: &str = "**/.claude/settings.local.json";
 
@@ -35,7 +38,7 @@ pub(crate) fn exclude_local_file(locations: &SettingsLocations) -> Result<(), Sa
         let between = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         Ok(Some(format!("{text}{between}{LINE}\n")))
     };
-    atomic_write::update_file(&private, SETTINGS_MAX_BYTES, change).map_err(|error| match error {
+    file_update::update_file(&private, SETTINGS_MAX_BYTES, change).map_err(|error| match error {
         FileUpdateError::Read { path, source } => SaveError::Read { path, source },
         FileUpdateError::Write { path, source } => SaveError::Write { path, source },
         FileUpdateError::Busy { path } => SaveError::Busy { path },
@@ -49,7 +52,7 @@ fn user_excludes_file(locations: &SettingsLocations) -> Option<PathBuf> {
     // The second one has precedence.
     let configs = [home.join(".gitconfig"), folder.join("config")];
     let named = configs.iter().find_map(|config| {
-        let text = bounded_read::read_text(config, SETTINGS_MAX_BYTES).ok().flatten()?;
+        let text = read_text(config, SETTINGS_MAX_BYTES).ok().flatten()?;
         let named = parse_excludes_file(&text)?;
         match named.strip_prefix("~/") {
             Some(below) => Some(home.join(below)),
@@ -62,39 +65,14 @@ fn user_excludes_file(locations: &SettingsLocations) -> Option<PathBuf> {
 
 /// Returns the value of `core.excludesFile` in a git configuration; the last one counts.
 fn parse_excludes_file(config: &str) -> Option<String> {
-    let mut in_core = false;
-    let mut found = None;
-    for line in config.lines() {
-        let mut rest = line.trim();
-        if let Some((section, after)) = rest.strip_prefix('[').and_then(|section| section.split_once(']')) {
-            in_core = section.trim().eq_ignore_ascii_case("core");
-            rest = after.trim();
-        }
-        let Some((key, value)) = rest.split_once('=').filter(|_| in_core) else { continue };
-        if key.trim().eq_ignore_ascii_case("excludesfile") {
-            found = Some(unquote_value(value.trim())).filter(|value| !value.is_empty());
-        }
-    }
-    found
-}
-
-/// Returns a value without its quotes, escapes and comment.
-fn unquote_value(value: &str) -> String {
-    let (mut out, mut quoted) = (String::new(), false);
-    let mut chars = value.chars();
-    while let Some(char) = chars.next() {
-        match char {
-            '"' => quoted = !quoted,
-            '\\' => out.extend(chars.next()),
-            '#' | ';' if !quoted => break,
-            char => out.push(char),
-        }
-    }
-    out.trim_end().to_owned()
+    let is_wanted =
+        |entry: &GitConfigEntry| entry.section == "core" && entry.subsection.is_none() && entry.key == "excludesfile";
+    let found = parse_git_config(config.as_bytes()).into_iter().rfind(is_wanted)?.value;
+    if found.is_empty() { None } else { Some(found) }
 }
 
 fn is_excluded_by_file(list: &Path) -> bool {
-    matches!(bounded_read::read_text(list, SETTINGS_MAX_BYTES), Ok(Some(text)) if is_excluded_by(&text))
+    matches!(read_text(list, SETTINGS_MAX_BYTES), Ok(Some(text)) if is_excluded_by(&text))
 }
 
 fn is_excluded_by(list: &str) -> bool {

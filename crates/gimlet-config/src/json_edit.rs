@@ -165,9 +165,11 @@ impl JsonEditor<'_> {
     ) -> (std::ops::Range<usize>, String) {
         let newline = self.layout.newline;
         match first.zip(last) {
-            Some((first, last)) => match leading_indentation(self.text, first).filter(|_| first > node.span.start) {
-                Some(inner) => (last..last, format!(",{newline}{inner}{}", entry(self, inner))),
-                None => (last..last, format!(", {}", entry(self, &self.line_indentation(node, depth)))),
+            Some((first, last)) => match leading_indentation(self.text, first) {
+                Some(inner) if first > node.span.start => {
+                    (last..last, format!(",{newline}{inner}{}", entry(self, inner)))
+                }
+                _ => (last..last, format!(", {}", entry(self, &self.line_indentation(node, depth)))),
             },
             None => {
                 let outer = self.line_indentation(node, depth);

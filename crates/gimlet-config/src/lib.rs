@@ -4,13 +4,12 @@
 //! never make it panic; a file that cannot be used is a [`SettingsProblem`] with a line and a reason. A project's
 //! settings are kept apart from the user's until the user trusts them.
 
-mod atomic_write;
 mod backup;
-mod bounded_read;
 mod deserialize;
 mod effective_settings;
 mod escape_invisible;
 mod file_ownership;
+mod file_update;
 mod forbidden_env;
 mod git_excludes;
 mod json;
@@ -26,11 +25,11 @@ mod settings;
 mod settings_lease;
 mod settings_schema;
 mod settings_watcher;
+mod size_limits;
 mod state_file;
 mod symlink_names;
 mod trust;
 
-pub use bounded_read::FileReadError;
 pub use effective_settings::{DirectoryLine, EffectiveSettings, EnvLine, HookLine, IdleKey, RuleBehavior, RuleLine};
 pub use escape_invisible::{escape_invisible, escape_invisible_json, escape_invisible_line};
 pub use file_ownership::restrict_own_folder;
@@ -39,7 +38,7 @@ pub use load::{
     FileAuthor, LoadedSettings, PolicyHelperOutput, SettingsLayer, SettingsLoadOptions, forget_seen_project_files,
     load_settings,
 };
-pub use locations::{GitRepo, LocationContext, MANAGED_DIR, SettingsLocations};
+pub use locations::{LocationContext, MANAGED_DIR, SettingsLocations};
 pub use merge::{MergedSettings, SettingOrigin, SourcedValue};
 pub use problem::{DOTTED_KEY, ProblemSeverity, SettingsProblem};
 pub use save_setting::{SaveError, save_setting, split_key};

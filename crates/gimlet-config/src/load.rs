@@ -12,7 +12,8 @@ mod value_limits;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::bounded_read::{self, FileReadError, SETTINGS_MAX_BYTES};
+use gimlet_fs::{FileReadError, read_file, read_inside};
+
 use crate::effective_settings::RuleBehavior;
 use crate::file_ownership;
 use crate::json::{self, JsonNode, JsonSyntaxError, JsonText, JsonValue};
@@ -20,6 +21,7 @@ use crate::locations::SettingsLocations;
 use crate::problem::{ProblemSeverity, SettingsProblem};
 use crate::scope::{Scope, SettingSources};
 use crate::settings_lease::{self, LeaseWindow};
+use crate::size_limits::SETTINGS_MAX_BYTES;
 use validate::LayerValidator;
 
 pub use layer::{FileAuthor, SettingsLayer};
@@ -86,8 +88,7 @@ pub fn load_settings(locations: &SettingsLocations, options: &SettingsLoadOption
     for file in locations.legacy_local_file().into_iter().chain([locations.local_file()]) {
         // The author is determined after the read, because that can take a while. It is determined even if the file
         // does not count: the next run needs the result.
-        let (standing, read) =
-            LeaseWindow::read_with_leases(locations, || bounded_read::read_file(&file, SETTINGS_MAX_BYTES));
+        let (standing, read) = LeaseWindow::read_with_leases(locations, || read_file(&file, SETTINGS_MAX_BYTES));
         let author = file_author::detect_author(locations, &file);
         if options.sources.local {
             loaded.add_file(
@@ -151,7 +152,7 @@ impl LoadedSettings {
     fn load_project_file(&mut self) {
         let locations = self.locations.clone();
         let path = locations.project_file();
-        let read = || bounded_read::read_inside(locations.project_root(), &path, SETTINGS_MAX_BYTES);
+        let read = || read_inside(locations.project_root(), &path, SETTINGS_MAX_BYTES);
         let (standing, read) = LeaseWindow::read_with_leases(&locations, read);
         let (scope, author) = (Scope::Project, FileAuthor::Project);
         self.add_file(&standing, LayerSource { scope, file: &path, author, anchor: &locations.cwd }, read);
@@ -163,8 +164,7 @@ impl LoadedSettings {
         let file = locations.user_file();
         let source =
             LayerSource { scope: Scope::User, file: &file, author: FileAuthor::User, anchor: &locations.config_dir };
-        let (standing, read) =
-            LeaseWindow::read_with_leases(&locations, || bounded_read::read_file(&file, SETTINGS_MAX_BYTES));
+        let (standing, read) = LeaseWindow::read_with_leases(&locations, || read_file(&file, SETTINGS_MAX_BYTES));
         self.add_file(&standing, source, read);
         let doubts = locations.user.check_config_home(&locations.config_dir, &file);
         if doubts.is_empty() {
@@ -236,8 +236,7 @@ impl LoadedSettings {
         }
         let path = cwd.join(flag);
         let anchor = path.parent().unwrap_or(&cwd);
-        let (standing, read) =
-            LeaseWindow::read_with_leases(&self.locations, || bounded_read::read_file(&path, FLAG_MAX_BYTES));
+        let (standing, read) = LeaseWindow::read_with_leases(&self.locations, || read_file(&path, FLAG_MAX_BYTES));
         if matches!(read, Ok(None)) {
             self.report_error(&path, "--settings names this file, and it does not exist".into());
         }

@@ -1,18 +1,15 @@
-//! Locations of the user's, the project's and the administrator's files. A repository is found by reading its `.git`
-//! alone; git itself runs programs that a repository's configuration names, so it is never started here.
+//! Locations of the user's, the project's and the administrator's files.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::bounded_read;
+use gimlet_git::GitRepo;
+
 use crate::file_ownership::CurrentUser;
 
 /// Folder of managed settings on this system.
 pub const MANAGED_DIR: &str =
     if cfg!(target_os = "macos") { "/Library/Application Support/ClaudeCode" } else { "/etc/claude-code" };
-
-/// Files of git that name a place are one line.
-const GIT_POINTER_MAX_BYTES: u64 = 64 * 1024;
 
 /// Caller's knowledge of its environment.
 #[derive(Clone, Debug)]
@@ -45,19 +42,6 @@ pub struct SettingsLocations {
     /// Folder of the user's git configuration, beside `~/.gitconfig`.
     pub(crate) git_config_dir: Option<PathBuf>,
     pub(crate) user: CurrentUser,
-}
-
-/// Git repository, as described by its files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GitRepo {
-    /// Top of the checkout.
-    pub root: PathBuf,
-    /// This checkout's own git folder.
-    pub git_dir: PathBuf,
-    /// Git folder that all checkouts of the repository share.
-    pub common_dir: PathBuf,
-    /// Top of the main checkout; equal to `root` outside linked worktrees.
-    pub main_root: PathBuf,
 }
 
 impl SettingsLocations {
@@ -151,49 +135,5 @@ fn is_owned_or_missing(path: &Path) -> bool {
     match path.metadata() {
         Ok(metadata) => metadata.uid() == rustix::process::geteuid().as_raw(),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-    }
-}
-
-impl GitRepo {
-    /// Finds the repository that contains this folder; `None` if there is none.
-    pub fn discover(folder: &Path) -> Option<Self> {
-        folder.ancestors().find_map(Self::open_at)
-    }
-
-    fn open_at(root: &Path) -> Option<Self> {
-        let dot_git = root.join(".git");
-        let metadata = dot_git.metadata().ok()?;
-        let git_dir = if metadata.is_dir() {
-            dot_git
-        } else {
-            // A linked worktree or a submodule: one line names its git folder.
-            let text = bounded_read::read_text(&dot_git, GIT_POINTER_MAX_BYTES).ok().flatten()?;
-            root.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?
-        };
-        if !git_dir.join("HEAD").exists() {
-            return None;
-        }
-        let common_dir = Self::read_common_dir(&git_dir);
-        let main_root = Self::find_main_root(root, &git_dir, &common_dir);
-        Some(Self { root: root.to_owned(), git_dir, common_dir, main_root })
-    }
-
-    fn read_common_dir(git_dir: &Path) -> PathBuf {
-        let pointer = bounded_read::read_text(&git_dir.join("commondir"), GIT_POINTER_MAX_BYTES).ok().flatten();
-        let named = pointer.and_then(|text| git_dir.join(text.trim()).canonicalize().ok());
-        named.unwrap_or_else(|| git_dir.to_owned())
-    }
-
-    /// Returns the main checkout of a linked worktree. A folder can claim to be a worktree of any repository; it is
-    /// one only if that repository's own record points back to it.
-    fn find_main_root(root: &Path, git_dir: &Path, common_dir: &Path) -> PathBuf {
-        let back = bounded_read::read_text(&git_dir.join("gitdir"), GIT_POINTER_MAX_BYTES).ok().flatten();
-        let points_back = back.and_then(|text| git_dir.join(text.trim()).canonicalize().ok());
-        let points_back = points_back.is_some_and(|path| path == root.join(".git"));
-        let recorded = git_dir.parent().is_some_and(|parent| parent == common_dir.join("worktrees"));
-        match common_dir.parent() {
-            Some(main) if points_back && recorded && common_dir.ends_with(".git") => main.to_owned(),
-            _ => root.to_owned(),
-        }
     }
 }

@@ -120,7 +120,9 @@ pub(crate) fn merge_layers(layers: &[SettingsLayer]) -> MergedSettings {
             let said = layer.root.get(key).filter(|node| sticky.matches(node));
             // The administrator's own value can be stricter still.
             let refused = merged.get(key).is_some_and(|now| now == "refuse");
-            if let Some(node) = said.filter(|_| !refused) {
+            if let Some(node) = said
+                && !refused
+            {
                 merged.root.move_to_end(key, MergedEntry::One(sourced_value(node, layer)));
             }
         }

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use gimlet_fs::{FileReadError, read_file};
 use serde_json::Value;
 
-use crate::atomic_write::{self, FileUpdateError};
-use crate::bounded_read::{self, FileReadError, SETTINGS_MAX_BYTES};
+use crate::file_update::{self, FileUpdateError};
 use crate::git_excludes;
 use crate::json_edit::{self, JsonEdit, JsonEditError};
 use crate::load;
@@ -13,6 +13,7 @@ use crate::locations::SettingsLocations;
 use crate::scope::Scope;
 use crate::setting_keys::{self, KeySource};
 use crate::settings_lease::{self, LeaseWindow};
+use crate::size_limits::SETTINGS_MAX_BYTES;
 
 /// Reason why a setting was not written.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +63,7 @@ pub fn save_setting(
     }
     let is_new = !path.exists();
     let (standing, now) =
-        LeaseWindow::read_with_leases(locations, || bounded_read::read_file(&path, SETTINGS_MAX_BYTES).ok().flatten());
+        LeaseWindow::read_with_leases(locations, || read_file(&path, SETTINGS_MAX_BYTES).ok().flatten());
     if standing.suspect_content(&path, now.as_deref()).is_some() {
         return Err(SaveError::PendingCommand { path });
     }
@@ -72,7 +73,7 @@ pub fn save_setting(
         after = json_edit::apply_edit(text.unwrap_or_default(), &parts, edit)?;
         Ok(Some(after.clone()))
     };
-    atomic_write::update_file(&path, SETTINGS_MAX_BYTES, change).map_err(|error| match error {
+    file_update::update_file(&path, SETTINGS_MAX_BYTES, change).map_err(|error| match error {
         FileUpdateError::Read { path, source } => SaveError::Read { path, source },
         FileUpdateError::Write { path, source } => SaveError::Write { path, source },
         FileUpdateError::Busy { path } => SaveError::Busy { path },

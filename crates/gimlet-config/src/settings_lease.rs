@@ -15,12 +15,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use gimlet_fs::read_file;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use crate::atomic_write;
-use crate::bounded_read::{self, SETTINGS_MAX_BYTES};
+use crate::file_update;
 use crate::locations::SettingsLocations;
+use crate::size_limits::SETTINGS_MAX_BYTES;
 use crate::symlink_names::symlink_names;
 
 /// Maximum size of a record, which holds a few settings files.
@@ -170,7 +171,7 @@ impl LeaseWindow {
         // gimlet itself may have written the file in between; then both contents are known.
         let known = [&self.after, &self.before].map(|standing| standing.leased_content(file));
         let is_known = known.into_iter().flatten().any(|vouched| is_unchanged(vouched, read));
-        self.leased_content(file).filter(|_| !is_known)
+        if is_known { None } else { self.leased_content(file) }
     }
 
     /// Returns true if the content could come from a command that will never be checked.
@@ -206,7 +207,7 @@ pub fn record_rewrite(locations: &SettingsLocations, file: &Path, before: Option
             if renew(&mut record) { serde_json::to_string(&record).map(Some) } else { Ok(None) }
         };
         // If the record cannot be updated, the new content counts as a change by the command.
-        drop(atomic_write::update_file(&record_path(&folder, &id), RECORD_MAX_BYTES, change));
+        drop(file_update::update_file(&record_path(&folder, &id), RECORD_MAX_BYTES, change));
     }
 }
 
@@ -238,7 +239,7 @@ fn is_unchanged(vouched: &LeasedContent, now: Option<&[u8]>) -> bool {
 
 /// Returns the text of a file, invalid UTF-8 replaced; `None` if it cannot be read.
 fn read_lossy_text(file: &Path) -> Option<String> {
-    let bytes = bounded_read::read_file(file, 2 * SETTINGS_MAX_BYTES).ok().flatten()?;
+    let bytes = read_file(file, 2 * SETTINGS_MAX_BYTES).ok().flatten()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -261,11 +262,11 @@ fn list_record_ids(folder: &Path) -> Vec<String> {
 }
 
 fn read_record(record: &Path) -> Option<LeaseRecord> {
-    serde_json::from_slice(&bounded_read::read_file(record, RECORD_MAX_BYTES).ok().flatten()?).ok()
+    serde_json::from_slice(&read_file(record, RECORD_MAX_BYTES).ok().flatten()?).ok()
 }
 
 fn write_record(folder: &Path, id: &str, record: &LeaseRecord) -> io::Result<File> {
-    atomic_write::create_private_folder(folder)?;
+    gimlet_fs::create_private_dir_all(folder)?;
     let private = |path: &Path| File::options().write(true).create_new(true).mode(0o600).open(path);
     let lock = private(&lock_path(folder, id))?;
     rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;

@@ -53,7 +53,9 @@ fn describe_key(name: &str, property: &mut Value) {
         KeyEffect::NotYet => words.push("Checked, without effect yet.".into()),
         KeyEffect::Hosted => words.push("Belongs to a hosted service: checked, without effect.".into()),
     }
-    if let Some(property) = property.as_object_mut().filter(|_| !words.is_empty()) {
+    if let Some(property) = property.as_object_mut()
+        && !words.is_empty()
+    {
         property.insert("description".into(), words.join(" ").into());
     }
 }

@@ -1,17 +1,18 @@
 //! Interface settings that older versions and other programs keep in `.claude.json`. They have the lowest precedence;
 //! nothing else in that file is a setting, and `permissions`, `hooks` and `env` there are never read.
 
+use gimlet_fs::{FileReadError, read_file, read_text};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::backup;
-use crate::bounded_read::{self, STATE_MAX_BYTES};
 use crate::file_ownership;
 use crate::json::{self, JsonText, TextPosition};
 use crate::locations::SettingsLocations;
 use crate::problem::{ProblemSeverity, SettingsProblem};
 use crate::settings::{NotifyChannel, Settings, TeammateMode};
+use crate::size_limits::STATE_MAX_BYTES;
 
 /// Interface settings in `.claude.json`. The names of its keys are those of the fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,7 +89,7 @@ fn inspect_state_file(locations: &SettingsLocations) -> Option<StateFileProblem>
             None,
         );
     }
-    let bytes = match bounded_read::read_file(file, STATE_MAX_BYTES) {
+    let bytes = match read_file(file, STATE_MAX_BYTES) {
         Ok(bytes) => bytes?,
         Err(error) => return trouble(format!("{error}; {in_vain}"), None, None),
     };
@@ -99,7 +100,7 @@ fn inspect_state_file(locations: &SettingsLocations) -> Option<StateFileProblem>
     let text = match String::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
-            let reason = bounded_read::FileReadError::NotUtf8(error.utf8_error().valid_up_to());
+            let reason = FileReadError::NotUtf8(error.utf8_error().valid_up_to());
             return trouble(format!("{reason}; {in_vain}"), None, Some(error.into_bytes()));
         }
     };
@@ -112,7 +113,7 @@ impl StateSettings {
     /// Reads the interface settings; a file that cannot be read and a value that does not fit count as unset. The file
     /// can be large: only programs with an interface need this.
     pub fn read(locations: &SettingsLocations) -> Self {
-        let Ok(Some(text)) = bounded_read::read_text(&locations.state_file, STATE_MAX_BYTES) else {
+        let Ok(Some(text)) = read_text(&locations.state_file, STATE_MAX_BYTES) else {
             return Self::default();
         };
         let Ok(parsed) = json::parse_json(&text) else { return Self::default() };

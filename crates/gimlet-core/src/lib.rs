@@ -42,11 +42,12 @@ pub use agents::{
 };
 pub use backgrounding::BackgroundingGuard;
 pub use confinement::SessionConfinement;
-pub use context::{SystemPrompt, git_branch, offered_schema, system_blocks, tool_defs, tools_from_json, tools_to_json};
+pub use context::{SystemPrompt, offered_schema, system_blocks, tool_defs, tools_from_json, tools_to_json};
 pub use gate::{
     ChangedSettings, DiskFileView, EffectivePermissions, HostPermit, PermissionConfig, Permit, PolicyCall, PolicyInput,
     ReviewConfig, ReviewRules, SandboxUpdate, SettingsOrigin, SettingsSource,
 };
+pub use gimlet_git::git_branch;
 pub use hooks::{
     HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookEntry, HookEvent, HookFailurePolicy, HookHandler,
     HookMatcher, HookMatcherError, HookRegistry, StartSource, check_driver_hooks,

@@ -9,12 +9,12 @@ use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use gimlet_exec::is_credential_name;
+use gimlet_fs::{AtomicFile, FileDurability};
 use gimlet_proto::{ContentPart, Env, ResultContent, Secret, View};
 
 pub use token_shapes::mask_tokens;
@@ -154,10 +154,9 @@ impl Redactor {
         if !copy_masked(&finder, File::open(path)?, io::sink())? {
             return Ok(());
         }
-        let masked = path.with_added_extension("masked");
-        let file = File::options().write(true).create_new(true).mode(0o600).open(&masked)?;
-        copy_masked(&finder, File::open(path)?, file)?;
-        std::fs::rename(&masked, path)
+        let mut masked = AtomicFile::create(path)?;
+        copy_masked(&finder, File::open(path)?, &mut masked)?;
+        masked.rename_into_place(FileDurability::Content)
     }
 
     fn mask_in_place(&self, text: &mut String) {

@@ -175,7 +175,10 @@ impl CgroupMount {
             CgroupVersion::V1 => kinds.split(',').any(|kind| kind == "memory"),
             CgroupVersion::V2 => number == "0" && kinds.is_empty(),
         };
-        let below = Path::new(path).strip_prefix(&self.root).ok().filter(|_| is_this)?;
+        if !is_this {
+            return None;
+        }
+        let below = Path::new(path).strip_prefix(&self.root).ok()?;
         Some(self.at.components().chain(below.components()).collect())
     }
 }

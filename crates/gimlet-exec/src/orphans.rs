@@ -9,7 +9,7 @@
 use std::fs::{self, File, TryLockError};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -173,7 +173,7 @@ impl RunRecord {
     /// Writes the record and locks it. Where locks do not work there is no record: without a lock a sweep could not
     /// distinguish living runs from dead ones.
     pub(crate) fn write_locked(&self, dir: &Path) -> io::Result<LockedRecord> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        gimlet_fs::create_private_dir_all(dir)?;
         let path = self.path_in(dir);
         let unfinished = path.with_extension(UNFINISHED_EXTENSION);
         let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;

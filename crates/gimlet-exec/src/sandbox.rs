@@ -6,7 +6,6 @@
 //!
 //! Linux only. [`probe`] determines what is available; nothing here decides whether a command has to be sandboxed.
 
-mod bounded_read;
 mod bubblewrap;
 mod confinement;
 mod credential_stores;
@@ -150,7 +149,7 @@ impl Sandbox {
             SandboxBackend::Landlock | SandboxBackend::None { .. } => MountBackend::Absent,
         };
         let spec = &self.spec;
-        let proxy = self.proxy_socket.clone().filter(|_| spec.network != NetworkAccess::Off);
+        let proxy = if spec.network == NetworkAccess::Off { None } else { self.proxy_socket.clone() };
         // Without a namespace "local" would be the whole machine.
         let is_apart = walls != MountBackend::Absent;
         let inet = if is_apart && (proxy.is_some() || spec.local_sockets) { InetAccess::Any } else { InetAccess::None };

@@ -337,10 +337,9 @@ pub fn runs_zsh(env: &Env) -> bool {
 fn find_shell(env: &Env) -> Result<(PathBuf, ShellLanguage), ShellError> {
     if let Some(named) = env.get("CLAUDE_CODE_SHELL") {
         let path = PathBuf::from(named);
-        let language = ShellLanguage::from_path(&path).filter(|_| is_runnable(&path));
-        return match language {
-            Some(language) => Ok((path, language)),
-            None => Err(ShellError::Unsupported { name: "CLAUDE_CODE_SHELL", path }),
+        return match ShellLanguage::from_path(&path) {
+            Some(language) if is_runnable(&path) => Ok((path, language)),
+            _ => Err(ShellError::Unsupported { name: "CLAUDE_CODE_SHELL", path }),
         };
     }
     let login = env.exact("SHELL").map(PathBuf::from);

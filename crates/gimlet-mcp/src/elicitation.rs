@@ -93,8 +93,8 @@ fn parse_answer(answer: &str) -> Option<ElicitResult> {
     };
     let accepted = action == ElicitationAction::Accept;
     let result = ElicitResult::new(action);
-    Some(match answer.content.filter(|_| accepted) {
-        Some(content) => result.with_content(Value::Object(content)),
-        None => result,
+    Some(match answer.content {
+        Some(content) if accepted => result.with_content(Value::Object(content)),
+        _ => result,
     })
 }

@@ -121,9 +121,9 @@ impl ServerConfig {
     /// Inherits the policies of an earlier configuration if this one has none for its tools.
     pub(crate) fn inherit_policies(self, earlier: Option<&ToolPolicies>) -> Self {
         let silent = self.raw_entry.get("tools").is_none_or(Value::is_null);
-        match earlier.filter(|_| silent) {
-            Some(policies) => Self { policies: policies.clone(), ..self },
-            None => self,
+        match earlier {
+            Some(policies) if silent => Self { policies: policies.clone(), ..self },
+            _ => self,
         }
     }
 }

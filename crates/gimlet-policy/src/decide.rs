@@ -126,7 +126,7 @@ impl DecisionContext {
 
     pub(crate) fn shell_facts(&self) -> ShellFacts<'_> {
         // The variables that zsh sets by itself are not known here.
-        let environment = self.environment.as_deref().filter(|_| !self.zsh);
+        let environment = if self.zsh { None } else { self.environment.as_deref() };
         ShellFacts { cwd: &self.cwd, roots: &self.roots, home: self.home.as_deref(), environment }
     }
 
@@ -502,8 +502,10 @@ impl PolicyEvaluator<'_> {
     fn find_parse_doubt(&self) -> Option<VerdictReason> {
         let mut scoped = self.rules.deny.iter().chain(&self.rules.ask);
         let scoped = scoped.any(|rule| matches!(rule.specifier, RuleSpecifier::Command(_) | RuleSpecifier::Path(_)));
-        let trouble = self.subjects.iter().find_map(RuleSubject::trouble).filter(|_| scoped)?;
-        Some(VerdictReason::NotUnderstood(trouble))
+        if !scoped {
+            return None;
+        }
+        self.subjects.iter().find_map(RuleSubject::trouble).map(VerdictReason::NotUnderstood)
     }
 
     fn find_mandatory_question(&self) -> Option<VerdictReason> {

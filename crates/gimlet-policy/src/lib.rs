@@ -18,8 +18,8 @@ pub use decide::{
 };
 pub use denied_files::DeniedFiles;
 pub use paths::{
-    DirListing, FileTable, FileView, FollowedPath, ListedEntry, ListedKind, PathStat, follow_symlinks, is_protected,
-    normalise, pattern_for_path,
+    DirListing, FileTable, FileView, FollowedPath, ListedEntry, ListedKind, follow_symlinks, is_protected, normalise,
+    pattern_for_path,
 };
 pub use rules::{
     Behavior, PermissionUpdate, PermissionUpdateError, Rule, RuleError, RuleOddity, RuleProblem, RuleRemark, RuleScope,

@@ -21,7 +21,7 @@ pub use file_view::{DirListing, FileView, ListedEntry, ListedKind};
 pub(crate) use glob_path::{GlobPath, GlobPathBuilder, GlobSegment};
 pub(crate) use path_pattern::{AnchorDirs, MatchStrictness, PathPattern, PathPatternError, path_names};
 pub use pattern_escape::pattern_for_path;
-pub use symlinks::{FollowedPath, PathStat, follow_symlinks};
+pub use symlinks::{FollowedPath, follow_symlinks};
 
 /// Limit of Linux for a path, in bytes.
 const LONGEST_PATH: usize = 4096;

@@ -266,7 +266,7 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> ShellAnalysis {
     analysis.fully_parsed = parsed.trouble.is_none();
     analysis.redirects = collect_file_redirects(&parsed.redirects);
     analysis.has_indirect_expansion = parsed.has_indirect_expansion;
-    let single = parsed.commands.first().filter(|_| parsed.single && analysis.trouble.is_none());
+    let single = if parsed.single && analysis.trouble.is_none() { parsed.commands.first() } else { None };
     analysis.simple = single.and_then(|command| static_values(&command.words));
     analysis.view_of_file = single.and_then(|command| command_facts::viewed_file(&command.words, facts));
     if analysis.trouble.is_none() && !parsed.beyond_command_rules && !parsed.has_indirect_expansion {
@@ -301,7 +301,7 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> ShellAnalysis {
 
 /// Returns the paths that a command names, or `None` unless its every flag is known and its words are static.
 pub(crate) fn operand_paths(words: &[Word]) -> Option<Vec<&str>> {
-    words.iter().all(|word| !word.is_dynamic()).then(|| read_only_commands::path_operands(words))?
+    if words.iter().any(Word::is_dynamic) { None } else { read_only_commands::path_operands(words) }
 }
 
 fn static_values(words: &[Word]) -> Option<Vec<String>> {
@@ -528,7 +528,10 @@ fn derive_facts(
             moves = true;
             let target = operands.iter().find(|operand| !operand.starts_with('-') && !operand.is_empty());
             // A plain `cd` changes to the home directory.
-            let target = target.map(Path::new).or(facts.home.filter(|_| *name == "cd" && operands.is_empty()));
+            let target = match target {
+                None if *name == "cd" && operands.is_empty() => facts.home,
+                target => target.map(Path::new),
+            };
             // Each may start from any of those before, and any may fail.
             let known = if directories.len() < MOST_DIRECTORIES { directories.clone() } else { Vec::new() };
             for from in known {

@@ -151,7 +151,10 @@ pub struct ModelRequest {
 impl ModelRequest {
     /// Returns the messages for a model that accepts this many images.
     pub fn messages_for(&self, most_images: usize) -> &[Arc<Message>] {
-        self.few_images.as_ref().filter(|_| most_images < SendableImage::MOST).unwrap_or(&self.messages)
+        match &self.few_images {
+            Some(messages) if most_images < SendableImage::MOST => messages,
+            _ => &self.messages,
+        }
     }
 }
 

@@ -174,7 +174,7 @@ impl ScriptResponder {
             let version = version_of(request)?;
             check_betas(&betas)?;
             // A missing model is reported by the field check.
-            let fallback = || ModelCapabilities::find("", &[]).filter(|_| request.model().is_empty());
+            let fallback = || if request.model().is_empty() { ModelCapabilities::find("", &[]) } else { None };
             let unknown = || ApiError::new(404, format!("model: {}", request.model()));
             let profile = profile.clone().or_else(fallback).ok_or_else(unknown)?;
             let count_only = request.path() == COUNT_TOKENS;

@@ -183,8 +183,9 @@ impl WireEncoder {
             EventBody::Requesting => self.shown_blocks.retain(|(agent, _)| *agent != event.agent),
             EventBody::Block(block) if block.error.is_none() => {
                 self.shown_blocks.push((event.agent.clone(), block.uuid.clone()));
-                let is_call = block.block.kind() == BlockKind::ToolUse && event.agent.parent_tool_use().is_some();
-                self.unanswered_calls.extend(block.block.id().filter(|_| is_call).map(ToolUseId::new));
+                if block.block.kind() == BlockKind::ToolUse && event.agent.parent_tool_use().is_some() {
+                    self.unanswered_calls.extend(block.block.id().map(ToolUseId::new));
+                }
             }
             EventBody::ReplyDiscarded => return self.retraction_line(event),
             EventBody::TurnEnded(report) => {

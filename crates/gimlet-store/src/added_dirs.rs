@@ -5,12 +5,12 @@
 //! without a transcript is ignored, and losing the file loses no session.
 
 use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{create_private_dirs, open_private, read_small_file};
+use crate::disk::{create_private_dirs, open_private, read_small_file, replace_private};
 use crate::layout::{SessionFiles, StoreLocations, project_key};
 
 /// Number of sessions that are remembered for a folder, and the number at which older ones are dropped.
@@ -28,7 +28,11 @@ struct AddedDirLine {
 pub fn record_added_dir(places: &StoreLocations, folder: &Path, session: &SessionFiles) -> io::Result<()> {
     let path = record_file(places, folder);
     let line = AddedDirLine { folder: folder.to_owned(), transcript: session.transcript() };
-    let known = read_lines(&path);
+    let known = match read_lines(&path) {
+        // Nothing that was written here is that large, so it starts again.
+        Err(error) if error.kind() == ErrorKind::FileTooLarge => return replace_private(&path, &render_line(&line)?),
+        known => known.unwrap_or_default(),
+    };
     if known.contains(&line) {
         return Ok(());
     }
@@ -37,17 +41,14 @@ pub fn record_added_dir(places: &StoreLocations, folder: &Path, session: &Sessio
         let mut file = open_private(&path, OpenOptions::new().append(true).create(true))?;
         return file.write_all(&render_line(&line)?);
     }
-    let draft = path.with_extension(format!("{}.tmp", uuid::Uuid::new_v4().simple()));
-    let mut file = open_private(&draft, OpenOptions::new().write(true).create_new(true))?;
-    for line in known[known.len() + 1 - KEPT..].iter().chain([&line]) {
-        file.write_all(&render_line(line)?)?;
-    }
-    std::fs::rename(&draft, &path)
+    let kept = known[known.len() + 1 - KEPT..].iter().chain([&line]);
+    let lines = kept.map(render_line).collect::<io::Result<Vec<_>>>()?;
+    replace_private(&path, &lines.concat())
 }
 
 /// Returns the transcripts of the sessions that added a folder.
 pub(crate) fn transcripts_with_added_dir(places: &StoreLocations, folder: &Path) -> Vec<PathBuf> {
-    let lines = read_lines(&record_file(places, folder));
+    let lines = read_lines(&record_file(places, folder)).unwrap_or_default();
     lines.into_iter().filter(|line| line.folder == folder).map(|line| line.transcript).collect()
 }
 
@@ -55,9 +56,8 @@ fn record_file(places: &StoreLocations, folder: &Path) -> PathBuf {
     places.config_home().join("gimlet/added").join(format!("{}.ndjson", project_key(&folder.to_string_lossy())))
 }
 
-fn read_lines(path: &Path) -> Vec<AddedDirLine> {
-    let text = read_small_file(path).unwrap_or_default();
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+fn read_lines(path: &Path) -> io::Result<Vec<AddedDirLine>> {
+    Ok(read_small_file(path)?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
 fn render_line(line: &AddedDirLine) -> io::Result<Vec<u8>> {
@@ -85,6 +85,12 @@ mod tests {
         let found = transcripts_with_added_dir(&places, folder);
         let expected: Vec<PathBuf> = sessions[MOST + 1 - KEPT..].iter().map(SessionFiles::transcript).collect();
         assert_eq!(found, expected);
+        // A file that something else filled is not read, and starts again.
+        let file = OpenOptions::new().write(true).open(record_file(&places, folder)).unwrap();
+        file.set_len(1 << 40).unwrap();
+        assert_eq!(transcripts_with_added_dir(&places, folder), Vec::<PathBuf>::new());
+        record_added_dir(&places, folder, &sessions[0]).unwrap();
+        assert_eq!(transcripts_with_added_dir(&places, folder), [sessions[0].transcript()]);
         // Another folder that shares the name of the file is not this one.
         assert_eq!(transcripts_with_added_dir(&places, other), Vec::<PathBuf>::new());
     }

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use gimlet_proto::SessionId;
 
 use crate::LoadError;
-use crate::disk::{create_private_dirs, open_private, read_small_file};
+use crate::disk::{create_private_dirs, open_private, read_small_file, replace_private};
 use crate::entry_format::EntryStamp;
 use crate::layout::SessionFiles;
 use crate::load::{LoadOptions, LoadedSession, load_conversation};
@@ -87,10 +87,7 @@ impl AgentTranscripts {
         let Some(path) = self.files.as_ref().map(|files| files.agent_meta(agent_id)) else { return Ok(()) };
         let mut meta: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&read_small_file(&path)?)?;
         meta.insert("stoppedByUser".to_owned(), true.into());
-        let draft = path.with_extension("draft");
-        let mut file = open_private(&draft, OpenOptions::new().write(true).create(true).truncate(true))?;
-        file.write_all(&serde_json::to_vec(&meta)?)?;
-        std::fs::rename(draft, path)
+        replace_private(&path, &serde_json::to_vec(&meta)?)
     }
 
     /// Returns the path of a subagent's transcript, if it is kept.

@@ -100,9 +100,10 @@ fn append_line(files: &SessionFiles, line: &str) -> Result<(), AnnotateError> {
     }
     let torn = read_range(&file, length - 1, 1).map_err(failed)? != b"\n";
     let line = if torn { format!("\n{line}") } else { line.to_owned() };
-    let worked_in = file.metadata().and_then(|metadata| metadata.modified()).ok().filter(|_| !files.is_driven());
+    let worked_in = file.metadata().and_then(|metadata| metadata.modified());
+    let is_idle = !files.is_driven();
     write_and_sync(&file, line.as_bytes()).map_err(failed)?;
-    if let Some(time) = worked_in {
+    if is_idle && let Ok(time) = worked_in {
         // A label is not activity: the session used last stays the newest. The file's time still advances a moment,
         // for programs that detect changes by it. Where the time cannot be set, the label still counts.
         drop(file.set_modified(time + MOMENT));

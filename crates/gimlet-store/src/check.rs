@@ -341,9 +341,9 @@ fn find_cycles(index: &TranscriptIndex) -> Vec<u32> {
         while walk_of[here] == NEW {
             walk_of[here] = walk;
             let row = &index.rows[here];
-            match index.by_uuid.get(&row.parent).filter(|_| !row.boundary) {
-                Some(parent) => here = *parent as usize,
-                None => break,
+            match index.by_uuid.get(&row.parent) {
+                Some(parent) if !row.boundary => here = *parent as usize,
+                _ => break,
             }
             if walk_of[here] == walk {
                 found.push(index.rows[here].line);

@@ -16,7 +16,7 @@ use gimlet_proto::{EntryId, SessionId};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::disk::{create_private_dirs, open_private};
+use crate::disk::{create_private_dirs, open_private, replace_private};
 use crate::entry_format::current_timestamp;
 use crate::layout::StoreLocations;
 use crate::side_writer::SideWriter;
@@ -217,14 +217,7 @@ impl SessionCheckpoints {
         }
         create_private_dirs(&self.folder)?;
         // Under another name first: partial content under its hash would pass for the whole.
-        let draft = self.folder.join(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
-        let mut file = open_private(&draft, OpenOptions::new().write(true).create_new(true))?;
-        let written =
-            file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| std::fs::rename(&draft, &path));
-        if let Err(error) = written {
-            drop(std::fs::remove_file(&draft));
-            return Err(error);
-        }
+        replace_private(&path, bytes)?;
         self.stored += bytes.len() as u64;
         Ok(blob)
     }

@@ -3,16 +3,20 @@
 //! It is a trait so that tests can record, tear and refuse each call. Implementations add no buffering and no retries
 //! of their own: one `write` here is one `write(2)` there.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use gimlet_fs::FileDurability;
 use rustix::fs::{CWD, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::symlinks::refuse_symlinks;
+
+/// Maximum size of a file that is read at once.
+const SMALL_FILE_MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Opens and makes the files that records go to.
 pub trait Disk: Send + Sync {
@@ -110,7 +114,7 @@ impl LogFile for File {
 /// Makes a directory that only its owner may enter; parents that exist already are left as they are.
 pub fn create_private_dirs(dir: &Path) -> io::Result<()> {
     refuse_symlinks(dir)?;
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+    gimlet_fs::create_private_dir_all(dir)
 }
 
 /// Opens a file that only its owner may read. Returns an error for a symlink and for anything but a regular file; the
@@ -130,28 +134,24 @@ pub(crate) fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result
     Ok(file)
 }
 
-/// Opens a file for reading. Returns an error unless it is a regular file, and for symlinks: a pipe would block until
-/// it has a writer, and a device has no end. Session files are never reached through symlinks.
+/// Opens a regular file for reading. Returns an error for anything else, and for symlinks: session files are never
+/// reached through them.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     refuse_symlinks(path)?;
-    let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
-    let kind = file.metadata()?.file_type();
-    let what = match (kind.is_file(), kind.is_dir(), kind.is_fifo()) {
-        (true, _, _) => return Ok(file),
-        (_, true, _) => "it is a folder, not a file",
-        (_, _, true) => "it is a pipe, not a file",
-        _ => "it is a device, not a file",
-    };
-    Err(io::Error::new(ErrorKind::InvalidInput, what))
+    Ok(gimlet_fs::open_regular_file(path)?)
 }
 
-/// Reads the text of a small regular file, such as git's state files.
-pub fn read_small_file(path: &Path) -> io::Result<String> {
-    const LONGEST: u64 = 1 << 20;
-    let mut text = String::new();
-    open_regular(path)?.take(LONGEST).read_to_string(&mut text)?;
-    Ok(text)
+/// Reads the text of a small regular file as [`open_regular`] opens it. Returns an error of the kind `FileTooLarge` for
+/// a file that is not small.
+pub(crate) fn read_small_file(path: &Path) -> io::Result<String> {
+    refuse_symlinks(path)?;
+    gimlet_fs::read_text(path, SMALL_FILE_MAX_BYTES)?.ok_or_else(|| ErrorKind::NotFound.into())
+}
+
+/// Replaces a small file, or creates it, for the owner only.
+pub(crate) fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    refuse_symlinks(path)?;
+    gimlet_fs::replace_file(path, bytes, FileDurability::Content)
 }
 
 /// Reads `length` bytes from `offset`, or less where the file ends.

@@ -76,15 +76,18 @@ pub(crate) fn replace_images(
             let mut changed = false;
             let shown: Vec<String> = content_parts(block)?
                 .iter()
-                .map(|part| match is_image(part).then(|| objection(part.get())).flatten() {
-                    Some(why) => {
+                .map(|part| {
+                    if is_image(part)
+                        && let Some(why) = objection(part.get())
+                    {
                         changed = true;
                         omitted_image_note(why).json().to_owned()
+                    } else {
+                        part.get().to_owned()
                     }
-                    None => part.get().to_owned(),
                 })
                 .collect();
-            changed.then(|| replace_block_content(block, &format!("[{}]", shown.join(",")))).flatten()
+            if changed { replace_block_content(block, &format!("[{}]", shown.join(","))) } else { None }
         }
         _ => None,
     }

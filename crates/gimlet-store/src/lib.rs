@@ -48,7 +48,6 @@ mod transcript;
 mod transcript_index;
 mod transcript_log;
 mod turns;
-mod worktrees;
 
 pub use added_dirs::record_added_dir;
 pub use agent_transcripts::{AgentMeta, AgentTranscripts, KnownAgent, write_agent_meta};
@@ -60,10 +59,11 @@ pub use checkpoints::{
 };
 pub use damage::{Damage, DamageReport};
 pub use decision_ledger::{Decider, DecisionLedger, DecisionLine, DecisionOutcome, read_decisions};
-pub use disk::{Disk, LogFile, RealDisk, create_private_dirs, read_small_file};
+pub use disk::{Disk, LogFile, RealDisk, create_private_dirs};
 pub use entry_format::{AssistantHead, CompactionRecord, EntryStamp, UserEntryKind, current_timestamp};
 pub use error::{ForkError, LoadError, TranscriptError};
 pub use fork::{ForkSummary, fork, rename_without_replacing};
+pub use gimlet_git::other_worktrees;
 pub use history_repair::{INTERRUPTED_CALL, MISSING_START, is_sendable, repair_messages};
 pub use history_validation::{InvalidHistory, find_invalid};
 pub use images::{images_in_block, keep_newest_images, replace_attachments, replace_oldest_images};
@@ -88,4 +88,3 @@ pub use sync_thread::{FsyncMode, SyncFuture};
 pub use transcript::{InterruptKind, Transcript, TranscriptOptions, UserEntry};
 pub use transcript_log::{LineMirror, MirrorFactory};
 pub use turns::{DropTurnError, check_dropped_turn, count_turns};
-pub use worktrees::other_worktrees;

@@ -320,9 +320,10 @@ fn find_stray_results(
 ) -> io::Result<()> {
     let mut missing: HashSet<String> =
         find_open_calls(lives).into_iter().map(|(call, _)| call.as_str().to_owned()).collect();
-    let Some(first) = chain.links.iter().map(|link| link.row).min().filter(|_| !missing.is_empty()) else {
+    if missing.is_empty() {
         return Ok(());
-    };
+    }
+    let Some(first) = chain.links.iter().map(|link| link.row).min() else { return Ok(()) };
     let used: HashSet<u32> = chain.links.iter().map(|link| link.row).collect();
     let sidechain = chain.links.last().is_some_and(|link| index.rows[link.row as usize].sidechain);
     let mut buffer = Vec::new();

@@ -190,12 +190,12 @@ impl<'a> RepairWriter<'a> {
         let mut line = Vec::new();
         read_span(self.file, row.span, &mut line)?;
         // A second part of an entry that was split by an insertion needs an id of its own.
-        let id = match crate::full_entry::find_uuid(&line).filter(|_| self.written.insert(number)) {
-            Some(id) => id.to_string(),
-            None => uuid::Uuid::new_v4().hyphenated().to_string(),
+        let id = match crate::full_entry::find_uuid(&line) {
+            Some(id) if self.written.insert(number) => id.to_string(),
+            _ => uuid::Uuid::new_v4().hyphenated().to_string(),
         };
         let content = (!whole || blocks.len() != count).then(|| entry_format::render_user_content(blocks, false));
-        let parent = self.last.as_deref().filter(|_| !row.boundary);
+        let parent = if row.boundary { None } else { self.last.as_deref() };
         let record = rebuild_record(&line, &id, parent, content.as_deref());
         self.out.write_all(&record)?;
         self.out.write_all(b"\n")?;

@@ -193,7 +193,10 @@ fn strip_cache_mark(part: &RawValue) -> (String, Option<BlockFault>) {
 /// Returns true if a part of a result that is not an image can be sent.
 fn is_sendable_part(part: &RawValue) -> bool {
     let json = part.get();
-    match json_member(json, "type").filter(|_| json.starts_with('{')) {
+    if !json.starts_with('{') {
+        return false;
+    }
+    match json_member(json, "type") {
         Some("\"text\"") => {
             let text = json_member(json, "text").filter(|text| text.starts_with('"'));
             let blank = |text: &str| serde_json::from_str::<String>(text).is_ok_and(|text| text.trim().is_empty());

@@ -153,7 +153,7 @@ fn find_unfinished_reply_time(tail: &[u8]) -> Option<String> {
         }
         if has_member(line, "type", "\"assistant\"") {
             let ended = memmem::find(line, b"\"stop_reason\":").is_some() && !has_member(line, "stop_reason", "null");
-            return last_string(line, "timestamp").filter(|_| !ended);
+            return if ended { None } else { last_string(line, "timestamp") };
         }
     }
     None

@@ -18,8 +18,9 @@ pub fn derive_title(text: &str) -> Option<String> {
 fn strip_list_marks(line: &str) -> &str {
     let line = line.trim().trim_start_matches(['#', '>', '*', '-', '+', ' ']).trim_end_matches(['#', '*', ' ']);
     let unnumbered = line.trim_start_matches(|c: char| c.is_ascii_digit());
-    match unnumbered.strip_prefix(['.', ')']).filter(|_| unnumbered.len() < line.len()) {
-        Some(rest) if rest.starts_with(' ') => rest.trim_start(),
+    let has_number = unnumbered.len() < line.len();
+    match unnumbered.strip_prefix(['.', ')']) {
+        Some(rest) if has_number && rest.starts_with(' ') => rest.trim_start(),
         _ => line,
     }
 }

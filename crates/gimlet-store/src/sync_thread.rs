@@ -139,7 +139,7 @@ fn run_sync_jobs(disk: &dyn Disk, queue: &mpsc::Receiver<SyncJob>) {
         for reply in batch.into_iter().filter_map(|job| job.reply) {
             told |= reply.send(result.clone()).is_ok();
         }
-        untold = result.err().filter(|_| !told);
+        untold = if told { None } else { result.err() };
     }
 }
 

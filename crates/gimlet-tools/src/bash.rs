@@ -163,8 +163,11 @@ impl Tool for Bash {
     /// cannot.
     fn needs(&self, input: &BashInput, cx: &PathContext) -> Vec<AccessNeed> {
         let analysis = input.analysis(cx);
-        let reads = analysis.reads.iter().filter(|_| analysis.read_only).cloned().map(AccessNeed::Read);
-        std::iter::once(AccessNeed::Run(input.command.clone())).chain(reads).collect()
+        let mut needs = vec![AccessNeed::Run(input.command.clone())];
+        if analysis.read_only {
+            needs.extend(analysis.reads.iter().cloned().map(AccessNeed::Read));
+        }
+        needs
     }
 
     fn is_read_only(&self, input: &BashInput, cx: &PathContext) -> bool {

@@ -314,7 +314,8 @@ impl ReadJob {
             () => Some(read_state::GLIMPSE),
         };
         // A range behind the end shows nothing of the file.
-        let stamp = stamp.filter(|_| page.shown > 0 || page.total_lines == 0);
+        let shows_file = page.shown > 0 || page.total_lines == 0;
+        let stamp = if shows_file { stamp } else { None };
         let target = std::mem::take(&mut self.target);
         let output = self.output(scan, selection.first);
         let result = ToolResult::new(output);

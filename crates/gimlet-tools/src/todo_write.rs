@@ -87,8 +87,8 @@ impl Tool for TodoWrite {
         let lists = cx.state::<TodoLists>();
         let agent = cx.agent.clone();
         // A subagent begins without a list; only the conversation itself has a past.
-        let recall =
-            || (agent == AgentPath::default()).then(|| list_from_past_calls(cx.services.past_calls())).flatten();
+        let is_main = agent == AgentPath::default();
+        let recall = || if is_main { list_from_past_calls(cx.services.past_calls()) } else { None };
         let old_todos = lists.for_agent(&agent).or_else(recall).unwrap_or_default();
         let output = TodoWriteOutput { old_todos, new_todos: input.todos.clone() };
         // As a change, so that a call whose result is discarded leaves the list alone.

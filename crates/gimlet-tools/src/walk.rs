@@ -94,11 +94,9 @@ impl SearchBase {
     fn is_closed(&self, entry: &DirEntry) -> bool {
         let Some(closed) = &self.closed else { return false };
         let path = entry.path();
-        let names = [
-            Some(self.display_path.join(self.relative(path))),
-            entry.path_is_symlink().then(|| path.canonicalize().ok()).flatten(),
-        ];
-        closed.contains(path) || names.iter().flatten().any(|name| closed.contains(name))
+        closed.contains(path)
+            || closed.contains(&self.display_path.join(self.relative(path)))
+            || (entry.path_is_symlink() && path.canonicalize().is_ok_and(|target| closed.contains(&target)))
     }
 
     /// Returns the part of a found path below the base; empty for the base itself.

@@ -44,7 +44,9 @@ fn keep_matching_rules(rules: &mut Value, label: &str) {
     let label = label.to_lowercase();
     let Some(lists) = rules.as_object_mut() else { return };
     for (name, list) in lists.iter_mut() {
-        if let Some(entries) = list.as_array_mut().filter(|_| !name.starts_with(&label)) {
+        if let Some(entries) = list.as_array_mut()
+            && !name.starts_with(&label)
+        {
             entries.retain(|entry| entry.as_str().is_some_and(|rule| rule.to_lowercase().starts_with(&label)));
         }
     }

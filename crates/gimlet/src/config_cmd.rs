@@ -84,7 +84,9 @@ fn show_setting(found: &SettingsSnapshot, key: &str, as_json: bool) -> Result<Ex
     let sources = found.effective.merged.sources(key);
     let withheld = withheld_places(found, key);
     let Some(value) = found.effective.merged.get(key) else {
-        if let Some(value) = state_value(found, key).filter(|_| withheld.is_empty()) {
+        if let Some(value) = state_value(found, key)
+            && withheld.is_empty()
+        {
             return Ok(show_state(found, key, &value, as_json));
         }
         let why = if withheld.is_empty() {
@@ -100,9 +102,9 @@ fn show_setting(found: &SettingsSnapshot, key: &str, as_json: bool) -> Result<Ex
         print_sanitised(&json!({ "key": key, "value": value, "sources": sources, "withheld": withheld }).to_string());
     } else {
         print_sanitised(describe_parts(found, key, &value, &sources).trim_end());
-    }
-    for place in withheld.iter().filter(|_| !as_json) {
-        crate::print_error_line(&format!("not used: {place}"));
+        for place in &withheld {
+            crate::print_error_line(&format!("not used: {place}"));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -138,9 +140,11 @@ fn describe_parts(found: &SettingsSnapshot, key: &str, value: &Value, sources: &
 fn not_set_message(key: &str) -> String {
     let known =
         gimlet_config::find_key(key).is_some() || KEYS.iter().any(|row| row.path.starts_with(&format!("{key}.")));
-    match gimlet_config::suggest_key(key).filter(|_| !known) {
+    if known {
+        return format!("{key} is not set in any settings file");
+    }
+    match gimlet_config::suggest_key(key) {
         Some(name) => format!("there is no setting {key}; did you mean {name}?"),
-        None if known => format!("{key} is not set in any settings file"),
         None => format!("there is no setting {key}"),
     }
 }

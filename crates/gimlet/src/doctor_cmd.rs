@@ -112,8 +112,10 @@ fn suggest_tool(rule: &str) -> String {
 
 /// Returns a problem for an allow rule about an unknown tool, which would have no effect.
 fn check_unknown_tool(rule: &RuleLine) -> Option<SettingsProblem> {
-    let allows = settings_mapping::rule_behavior(rule) == Behavior::Allow;
-    let (name, close) = crate::start::find_unknown_tool(&rule.text).filter(|_| allows)?;
+    if settings_mapping::rule_behavior(rule) != Behavior::Allow {
+        return None;
+    }
+    let (name, close) = crate::start::find_unknown_tool(&rule.text)?;
     let close = close.map(|close| format!("; did you mean `{close}`?")).unwrap_or_default();
     Some(SettingsProblem {
         severity: ProblemSeverity::Warning,

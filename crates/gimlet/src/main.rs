@@ -233,7 +233,10 @@ fn nearest_command(word: &str) -> Option<(String, Report)> {
     let command = CliArgs::command();
     let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
     let is_slip = !names.contains(&word) && word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
-    let meant = gimlet_core::tool::nearest_name(word, names).filter(|_| is_slip)?;
+    if !is_slip {
+        return None;
+    }
+    let meant = gimlet_core::tool::nearest_name(word, names)?;
     let report = Report::new(format!("there is no command '{word}'"))
         .with_hint(format!("Did you mean 'gimlet {meant}'? A prompt needs -p"));
     Some((meant.to_owned(), report))

@@ -160,7 +160,9 @@ pub(crate) fn new_exec() -> Exec {
 }
 
 fn probe_options(walls: &SandboxLimitArgs, around: &ProcessEnv) -> Result<ProbeOptions, Report> {
-    if let Some(problem) = invalid_backend_choice(&around.env).filter(|_| walls.bubblewrap.is_none()) {
+    if let Some(problem) = invalid_backend_choice(&around.env)
+        && walls.bubblewrap.is_none()
+    {
         return Err(Report::new(problem));
     }
     let bubblewrap = match &walls.bubblewrap {

@@ -29,8 +29,10 @@ pub(crate) fn find_locations(around: &ProcessEnv) -> SettingsLocations {
 /// Returns another user id that may own the config home: the one that is named, or the caller of `sudo`.
 fn alternate_owner(env: &Env) -> Option<u32> {
     let number = |text: Option<&str>| text.and_then(|text| text.trim().parse().ok());
-    let by_sudo = || number(env.exact("SUDO_UID")).filter(|_| rustix::process::geteuid().is_root());
-    number(env.get("GIMLET_CONFIG_OWNER")).or_else(by_sudo)
+    match number(env.get("GIMLET_CONFIG_OWNER")) {
+        None if rustix::process::geteuid().is_root() => number(env.exact("SUDO_UID")),
+        named => named,
+    }
 }
 
 pub(crate) fn rule_behavior(rule: &RuleLine) -> Behavior {
@@ -107,9 +109,11 @@ pub(crate) fn apply_managed_limits(
 
 /// Returns the allow rules of settings files that have no effect, since the administrator permits only managed ones.
 pub(crate) fn unused_allow_rules(effective: &EffectiveSettings) -> Vec<SourcedValue> {
-    let managed_only = effective.settings.allow_managed_permission_rules_only == Some(true);
-    let others = effective.merged.entries("permissions.allow").iter().filter(|_| managed_only);
-    others.filter(|rule| rule.origin.scope != Scope::Managed).cloned().collect()
+    if effective.settings.allow_managed_permission_rules_only != Some(true) {
+        return Vec::new();
+    }
+    let rules = effective.merged.entries("permissions.allow").iter();
+    rules.filter(|rule| rule.origin.scope != Scope::Managed).cloned().collect()
 }
 
 /// Reason why they have no effect.

@@ -74,7 +74,9 @@ impl<'t> RestrictionScanner<'t> {
                 b'}' => self.depth = self.depth.saturating_sub(1),
                 _ => {}
             }
-            self.open_list = self.open_list.filter(|_| !matches!(byte, b']' | b'}'));
+            if matches!(byte, b']' | b'}') {
+                self.open_list = None;
+            }
             self.sandbox_depth = self.sandbox_depth.filter(|outside| byte != b'}' || self.depth > *outside);
         }
     }
@@ -90,14 +92,19 @@ impl<'t> RestrictionScanner<'t> {
         if self.reader.eat(b':') {
             self.reader.skip_whitespace();
             self.scan_key(&word);
-        } else if let Some(list) = self.open_list.filter(|_| !word.trim().is_empty()) {
+        } else if let Some(list) = self.open_list
+            && !word.trim().is_empty()
+        {
             self.rules[list].push(JsonNode { json: JsonValue::String(word), span });
         }
     }
 
     /// Scans the value of a key without consuming it, so that the search continues inside it.
     fn scan_key(&mut self, key: &str) {
-        self.open_list = LISTS.iter().position(|(list, _)| *list == key).filter(|_| self.reader.eat(b'['));
+        self.open_list = match LISTS.iter().position(|(list, _)| *list == key) {
+            Some(list) if self.reader.eat(b'[') => Some(list),
+            _ => None,
+        };
         if let Some(switch) = SWITCHES.iter().position(|switch| *switch == key) {
             self.off[switch] |= self.has_next(&format!("\"{SWITCHED_OFF}\""));
         }

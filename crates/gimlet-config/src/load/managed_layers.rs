@@ -5,16 +5,18 @@
 
 use std::path::{Path, PathBuf};
 
+use gimlet_fs::{FileReadError, read_file};
+
 use super::{
     FileAuthor, LayerSource, LoadedSettings, SettingsLayer, SettingsLoadOptions, list_drop_in_files, restrictions,
 };
-use crate::bounded_read::{self, FileReadError, SETTINGS_MAX_BYTES};
 use crate::file_ownership;
 use crate::json::{JsonNode, JsonValue};
 use crate::problem::{ProblemSeverity, SettingsProblem};
 use crate::scope::Scope;
 use crate::settings::PolicyHelper;
 use crate::settings_lease::LeaseWindow;
+use crate::size_limits::SETTINGS_MAX_BYTES;
 
 /// Output of the administrator's policy program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,7 +123,7 @@ impl LoadedSettings {
         }
         for path in paths {
             let before = self.layers.len();
-            let read = bounded_read::read_file(&path, SETTINGS_MAX_BYTES);
+            let read = read_file(&path, SETTINGS_MAX_BYTES);
             let source = LayerSource { scope: Scope::Managed, file: &path, author: FileAuthor::User, anchor: &dir };
             // No sandboxed command can write it.
             self.add_file(&LeaseWindow::default(), source, read);

@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::atomic_write;
-use crate::bounded_read;
+use gimlet_fs::read_text;
+
+use crate::file_update;
 use crate::locations::SettingsLocations;
 
 /// Maximum size of the record, which is a list of paths.
@@ -14,7 +15,7 @@ const RECORD_MAX_BYTES: u64 = 4 * 1024 * 1024;
 /// Returns true if this file is known to have come with its project.
 pub(super) fn is_recorded(locations: &SettingsLocations, file: &Path) -> bool {
     let Some(name) = file.to_str() else { return false };
-    match bounded_read::read_text(&record_path(locations), RECORD_MAX_BYTES) {
+    match read_text(&record_path(locations), RECORD_MAX_BYTES) {
         Ok(None) => false,
         Ok(Some(text)) => parse_record(Some(&text)).is_ok_and(|files| files.contains(name)),
         // A record that cannot be read may name it.
@@ -41,7 +42,7 @@ fn update_record(locations: &SettingsLocations, mut change: impl FnMut(&mut BTre
         let mut files = parse_record(text).unwrap_or_default();
         if change(&mut files) { serde_json::to_string_pretty(&files).map(|text| Some(text + "\n")) } else { Ok(None) }
     };
-    drop(atomic_write::update_file(&record_path(locations), RECORD_MAX_BYTES, renew));
+    drop(file_update::update_file(&record_path(locations), RECORD_MAX_BYTES, renew));
 }
 
 fn parse_record(text: Option<&str>) -> Result<BTreeSet<String>, serde_json::Error> {

@@ -286,8 +286,10 @@ impl LayerValidator<'_> {
     /// Removes modes that stop asking unless the user set them. `auto` in a project's files still overrides the mode
     /// of other files, so the built-in one replaces it.
     fn restrict_default_mode(&mut self, root: &mut JsonNode) {
-        let in_project = matches!(self.scope, Scope::Project | Scope::Local);
-        let Some(permissions) = root.get_mut("permissions").filter(|_| in_project) else { return };
+        if !matches!(self.scope, Scope::Project | Scope::Local) {
+            return;
+        }
+        let Some(permissions) = root.get_mut("permissions") else { return };
         let Some(mode) = permissions.get_mut("defaultMode") else { return };
         let at = Some(mode.span.start);
         match mode.as_str() {

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
+use gimlet_fs::read_inside;
 use serde_json::Value;
 
 use super::item_collector::ProjectFolders;
 use super::project_item::{DigestBuilder, ProjectItem, ProjectItemKind};
 use super::referenced_scripts::{self, ScriptRoots};
-use crate::bounded_read;
 
 const DOCUMENT_MAX_BYTES: u64 = 1024 * 1024;
 /// Maximum depth of folders, and number of files; a larger tree is no plausible set of skills.
@@ -61,7 +61,7 @@ fn walk_folder(
 }
 
 fn read_document_item(project: &ProjectFolders<'_>, path: &Path, kind: ProjectItemKind) -> Option<ProjectItem> {
-    let bytes = bounded_read::read_inside(project.root, path, DOCUMENT_MAX_BYTES).ok().flatten()?;
+    let bytes = read_inside(project.root, path, DOCUMENT_MAX_BYTES).ok().flatten()?;
     document_item(project, path, kind, &bytes)
 }
 

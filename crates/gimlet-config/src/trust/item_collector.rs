@@ -2,16 +2,17 @@
 
 use std::path::Path;
 
+use gimlet_fs::read_inside;
 use serde_json::Value;
 
 use super::documents;
 use super::project_item::{DigestBuilder, LayerPath, ProjectItem, ProjectItemKind, SANDBOX_ANSWERS};
 use super::referenced_scripts::ScriptRoots;
-use crate::bounded_read::{self, SETTINGS_MAX_BYTES};
 use crate::json::{self, JsonMember, JsonNode, JsonText, JsonValue};
 use crate::load::{FileAuthor, LoadedSettings, SettingsLayer};
 use crate::locations::SettingsLocations;
 use crate::setting_keys::{self, KEYS, TrustRequirement};
+use crate::size_limits::SETTINGS_MAX_BYTES;
 
 pub(super) fn collect_items(loaded: &LoadedSettings) -> Vec<ProjectItem> {
     let project = ProjectFolders::from_locations(&loaded.locations);
@@ -53,7 +54,7 @@ impl ProjectFolders<'_> {
 
     fn add_mcp_servers(&self, path: &Path, items: &mut Vec<ProjectItem>) {
         // A file that cannot be read starts no server; the reader of servers reports it.
-        let Ok(Some(bytes)) = bounded_read::read_inside(self.root, path, SETTINGS_MAX_BYTES) else { return };
+        let Ok(Some(bytes)) = read_inside(self.root, path, SETTINGS_MAX_BYTES) else { return };
         let Ok(text) = String::from_utf8(bytes) else { return };
         let Ok(parsed) = json::parse_json(&text) else { return };
         let text = JsonText::new(text);

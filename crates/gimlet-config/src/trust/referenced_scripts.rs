@@ -8,12 +8,12 @@ use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use gimlet_fs::{FileReadError, read_inside};
 use serde_json::Value;
 
 use super::item_collector::ProjectFolders;
 use super::project_item::{DigestBuilder, ReferencedScript};
 use super::shell_scan;
-use crate::bounded_read::{self, FileReadError};
 
 /// Maximum size of a script whose content is part of its item's digest, and of all scripts of one item together.
 const SCRIPT_MAX_BYTES: u64 = 8 * 1024 * 1024;
@@ -180,7 +180,7 @@ struct FoundScript {
 impl FoundScript {
     fn parse_json_content(&self) -> Option<Value> {
         let is_list = self.is_whole && self.path.extension().is_some_and(|extension| extension == "json");
-        is_list.then(|| serde_json::from_slice(&self.bytes).ok()).flatten()
+        if is_list { serde_json::from_slice(&self.bytes).ok() } else { None }
     }
 }
 
@@ -218,9 +218,12 @@ impl ScriptSearch<'_> {
 
     /// Follows a command to another folder. One that is not there may be made later, and one that is hidden may be any.
     fn change_folder(&mut self, place: Option<&str>) {
-        let Some(place) = place.filter(|_| self.folders.len() < MAX_FOLDERS) else {
-            self.is_cut_short = true;
-            return;
+        let place = match place {
+            Some(place) if self.folders.len() < MAX_FOLDERS => place,
+            _ => {
+                self.is_cut_short = true;
+                return;
+            }
         };
         let root = self.roots.project.root;
         let from: Vec<PathBuf> = self.folders.clone();
@@ -262,7 +265,7 @@ impl ScriptSearch<'_> {
 
     fn read_script(&mut self, path: &Path) -> Option<(Vec<u8>, bool)> {
         let room = SCRIPT_MAX_BYTES.min(ALL_SCRIPTS_MAX_BYTES.saturating_sub(self.read));
-        match bounded_read::read_inside(self.roots.project.root, path, room) {
+        match read_inside(self.roots.project.root, path, room) {
             Ok(bytes) => {
                 let bytes = bytes?;
                 self.read += bytes.len() as u64;

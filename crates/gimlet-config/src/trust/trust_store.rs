@@ -4,17 +4,18 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use gimlet_fs::{FileReadError, read_text};
 use serde_json::{Map, Value, json};
 
 use super::project_item::{AcceptedItem, ProjectItem, UNFOLLOWED};
 use super::{ItemChange, ProjectTrust, TrustInventory};
-use crate::atomic_write::{self, FileUpdateError};
 use crate::backup;
-use crate::bounded_read::{self, FileReadError, STATE_MAX_BYTES};
 use crate::file_ownership::{self, CurrentUser};
+use crate::file_update::{self, FileUpdateError};
 use crate::json;
 use crate::json_edit::{self, JsonEdit, JsonEditError};
 use crate::locations::SettingsLocations;
+use crate::size_limits::STATE_MAX_BYTES;
 
 /// Number of accepted versions kept for every item, so that two branches do not ask in turns.
 const VERSIONS_KEPT: usize = 8;
@@ -147,7 +148,10 @@ impl TrustStore {
 
     /// Removes all trust in this folder; returns true if there was any.
     pub fn revoke(&self) -> Result<bool, TrustError> {
-        let Some(key) = self.root.to_str().filter(|_| !self.in_memory_only) else { return Ok(false) };
+        if self.in_memory_only {
+            return Ok(false);
+        }
+        let Some(key) = self.root.to_str() else { return Ok(false) };
         let had_flag = self.has_shared_flag();
         if had_flag {
             self.store_flag(key, false).map_err(TrustError::Shared)?;
@@ -163,7 +167,7 @@ impl TrustStore {
             }
             Ok(Some(format!("{}\n", serde_json::to_string_pretty(&own)?)))
         };
-        atomic_write::update_file(&self.own_file, STATE_MAX_BYTES, change)
+        file_update::update_file(&self.own_file, STATE_MAX_BYTES, change)
             .map(|()| true)
             .map_err(|error| TrustError::Store(error.to_string()))
     }
@@ -198,7 +202,7 @@ impl TrustStore {
             }
             Ok(Some(format!("{}\n", serde_json::to_string_pretty(&own)?)))
         };
-        atomic_write::update_file(&self.own_file, STATE_MAX_BYTES, change)
+        file_update::update_file(&self.own_file, STATE_MAX_BYTES, change)
             .map_err(|error| TrustError::Store(error.to_string()))
     }
 
@@ -219,7 +223,7 @@ impl TrustStore {
             )
             .map(Some)
         };
-        atomic_write::update_file(&self.state_file, STATE_MAX_BYTES, change)
+        file_update::update_file(&self.state_file, STATE_MAX_BYTES, change)
             .map_err(|error: FileUpdateError<JsonEditError>| error.to_string())
     }
 
@@ -249,7 +253,7 @@ impl TrustStore {
         if !self.user.check_state_file(&self.state_file).is_empty() {
             return false;
         }
-        let Ok(Some(text)) = bounded_read::read_text(&self.state_file, STATE_MAX_BYTES) else { return false };
+        let Ok(Some(text)) = read_text(&self.state_file, STATE_MAX_BYTES) else { return false };
         let Ok(parsed) = json::parse_json(&text) else { return false };
         let flag = |folder: &PathBuf| {
             let node = parsed.root.find(["projects", folder.to_str()?, FLAG])?;
@@ -268,14 +272,14 @@ impl TrustStore {
         if !self.ownership_problems().is_empty() {
             return None;
         }
-        let text = bounded_read::read_text(&self.own_file, STATE_MAX_BYTES).ok().flatten()?;
+        let text = read_text(&self.own_file, STATE_MAX_BYTES).ok().flatten()?;
         serde_json::from_str(&text).ok()
     }
 
     /// Renames a record that cannot be read; it is never overwritten.
     fn back_up_broken_record(&self) -> Result<(), TrustError> {
         let path = &self.own_file;
-        let broken = match bounded_read::read_text(path, STATE_MAX_BYTES) {
+        let broken = match read_text(path, STATE_MAX_BYTES) {
             Ok(None) => false,
             Ok(Some(text)) => !serde_json::from_str::<Value>(&text).is_ok_and(|own| own.is_object()),
             Err(FileReadError::NotUtf8(_)) => true,

@@ -108,9 +108,9 @@ fn collect_keys(schema: &Value, object: &Value, above: &str, found: &mut Vec<Str
         let path = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
         let is_group = KEYS.iter().any(|key| key.path.starts_with(&format!("{path}.")));
         let block = property["$ref"].as_str().and_then(|name| schema.pointer(name.strip_prefix('#')?));
-        match block.filter(|_| is_group) {
-            Some(block) => collect_keys(schema, block, &path, found),
-            None => found.push(path),
+        match block {
+            Some(block) if is_group => collect_keys(schema, block, &path, found),
+            _ => found.push(path),
         }
     }
 }

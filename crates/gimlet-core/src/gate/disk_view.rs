@@ -4,7 +4,8 @@ use std::fs::DirEntry;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use gimlet_policy::{DirListing, FileView, FollowedPath, ListedEntry, ListedKind, PathStat, follow_symlinks};
+use gimlet_fs::PathStat;
+use gimlet_policy::{DirListing, FileView, FollowedPath, ListedEntry, ListedKind, follow_symlinks};
 
 use super::git_traps::find_git_trap;
 
@@ -14,7 +15,7 @@ pub struct DiskFileView;
 
 impl FileView for DiskFileView {
     fn follow(&self, path: &Path) -> Option<FollowedPath> {
-        follow_symlinks(path, &inspect_path)
+        follow_symlinks(path, &PathStat::read)
     }
 
     fn list(&self, folder: &Path, most: usize) -> DirListing {
@@ -48,16 +49,6 @@ fn to_listed_entry(entry: &DirEntry) -> ListedEntry {
         _ => ListedKind::Link,
     };
     ListedEntry { name: entry.file_name(), kind }
-}
-
-fn inspect_path(path: &Path) -> PathStat {
-    match std::fs::read_link(path) {
-        Ok(target) => PathStat::Link(target),
-        // It exists and is not a symlink.
-        Err(error) if error.kind() == ErrorKind::InvalidInput => PathStat::Plain,
-        Err(error) if error.kind() == ErrorKind::NotFound => PathStat::Missing,
-        Err(_) => PathStat::Unknown,
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use tokio::fs::File;
@@ -143,7 +143,8 @@ impl SpillFile {
 
     /// Takes the file, if it is over the limit and was not truncated yet.
     fn take_long_file(&mut self) -> Option<fs::File> {
-        self.handle.take().filter(|_| self.accepted > WHOLE_BYTES)
+        let handle = self.handle.take();
+        if self.accepted > WHOLE_BYTES { handle } else { None }
     }
 
     /// Returns the path if there is a file, its size, and the error if one occurred.
@@ -196,7 +197,7 @@ fn create_private_file(path: &Path) -> io::Result<fs::File> {
     let open = || fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
     match (open(), path.parent()) {
         (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+            gimlet_fs::create_private_dir_all(parent)?;
             open()
         }
         (outcome, _) => outcome,

@@ -7,10 +7,8 @@
 //!
 //! Nothing here decides which commands are confined.
 
-use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use gimlet_proto::Env;
@@ -211,7 +209,7 @@ impl KnownFolder {
 impl Confinement {
     /// Builds the rules. Without Landlock there are none, and commands only get an environment of their own.
     pub fn build(spec: &ConfinementSpec) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&spec.temp_dir)?;
+        gimlet_fs::create_private_dir_all(&spec.temp_dir)?;
         let abi = landlock_abi();
         let folders =
             spec.roots.iter().chain(&spec.readable).map(|folder| KnownFolder::for_whole_folder(folder)).collect();

@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
+use gimlet_fs::read_text_nofollow;
 use gimlet_proto::{Env, PROTECTED_NAMES, SandboxSpec};
 
-use super::bounded_read::{self, PATH_FILE};
 use super::credential_stores::{credential_stores, link_targets_in};
 use super::repo_scan::is_repository;
-use super::symlinks::git_link_target;
+use super::symlinks::{PATH_FILE, git_link_target};
 
 /// Files in a home folder that run automatically, or name what other programs run, besides those protected in every
 /// folder.
@@ -153,7 +153,7 @@ impl LinkedWorktree {
     pub(super) fn find(folder: &Path) -> Option<Self> {
         let link = folder.join(".git");
         let own = git_link_target(&link)?;
-        let back = bounded_read::read_bounded_text(&own.join("gitdir"), PATH_FILE).ok()?;
+        let back = read_text_nofollow(&own.join("gitdir"), PATH_FILE).ok()?;
         let is_ours = own.join(back.trim()).canonicalize().ok()? == link.canonicalize().ok()?;
         let common = own.parent()?.parent()?.to_owned();
         let is_worktree = own.parent()?.file_name()? == "worktrees" && is_repository(&common);

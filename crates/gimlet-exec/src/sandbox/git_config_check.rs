@@ -4,9 +4,10 @@
 use std::fs;
 use std::path::Path;
 
-use super::bounded_read::{self, PATH_FILE};
+use gimlet_fs::read_text_nofollow;
+
 use super::dir_handle::may_exist;
-use super::symlinks::{ResolvedPath, git_link_target};
+use super::symlinks::{PATH_FILE, git_link_target, resolve_path};
 
 /// Sections and keys that name no program, no other file and no place to send anything.
 const PLAIN: &[(&str, &[&str])] = &[
@@ -68,12 +69,12 @@ pub(super) fn is_harmless(path: &Path) -> bool {
         Some("hooks") if metadata.is_dir() => has_only_sample_hooks(path),
         Some("config" | "config.worktree") => {
             let repository = path.parent().unwrap_or(path);
-            bounded_read::read_bounded_text(path, MAX_BYTES).is_ok_and(|text| is_plain_config(&text, repository))
+            read_text_nofollow(path, MAX_BYTES).is_ok_and(|text| is_plain_config(&text, repository))
         }
         // That of a worktree points to the repository around it, which is guarded itself.
         Some("commondir") => {
             let is_worktree = path.ancestors().nth(2).is_some_and(|dir| dir.ends_with("worktrees"));
-            is_worktree && bounded_read::read_bounded_text(path, PATH_FILE).is_ok_and(|text| text.trim_end() == "../..")
+            is_worktree && read_text_nofollow(path, PATH_FILE).is_ok_and(|text| text.trim_end() == "../..")
         }
         _ => false,
     }
@@ -94,8 +95,7 @@ fn has_only_sample_hooks(hooks: &Path) -> bool {
 /// that can do so are unchanged word for word, and the others are unchanged, gone, or about a new subject.
 pub(super) fn adds_no_commands(path: &Path, before: &str) -> bool {
     let is_config = matches!(path.file_name().and_then(|name| name.to_str()), Some("config" | "config.worktree"));
-    let now = Some(path).filter(|_| is_config).and_then(|path| bounded_read::read_bounded_text(path, MAX_BYTES).ok());
-    now.is_some_and(|now| adds_only_plain(before, &now))
+    is_config && read_text_nofollow(path, MAX_BYTES).is_ok_and(|now| adds_only_plain(before, &now))
 }
 
 fn adds_only_plain(before: &str, now: &str) -> bool {
@@ -136,8 +136,10 @@ impl GitConfigEntry<'_> {
             && self.part.is_empty()
             && self.key.is_some_and(|key| key.eq_ignore_ascii_case("worktree"));
         let is_path = is_worktree && is_plain_value(self.value) && !self.value.contains(['"', '#', ';', '~']);
-        let way = Some(self.value).filter(|_| is_path).and_then(|value| ResolvedPath::resolve(&repository.join(value)));
-        way.is_some_and(|way| {
+        if !is_path {
+            return false;
+        }
+        resolve_path(&repository.join(self.value)).is_some_and(|way| {
             way.links.is_empty() && git_link_target(&way.target.join(".git")).is_some_and(|target| target == repository)
         })
     }
@@ -187,7 +189,10 @@ fn parse_section_header(rest: &str) -> Option<(&str, &str)> {
         None => (inside, ""),
         Some((name, part)) => {
             let part = part.strip_prefix('"')?.strip_suffix('"')?;
-            Some((name, part)).filter(|_| !part.contains(['"', ']', '\\']))?
+            if part.contains(['"', ']', '\\']) {
+                return None;
+            }
+            (name, part)
         }
     };
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-').then_some((name, part))

@@ -4,9 +4,9 @@
 //! Parses everything that git parses, unlike the check for a plain configuration: a missed reference is not
 //! protected. Pure.
 
-use std::iter::Peekable;
 use std::path::{Path, PathBuf};
-use std::str::Chars;
+
+use gimlet_git::parse_git_config;
 
 /// A path that a configuration refers to, as it is spelled there.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,11 +21,13 @@ pub(super) fn find_config_refs(bytes: &[u8]) -> Vec<GitConfigRef> {
     if !has(b"hookspath") && !has(b"include") {
         return Vec::new();
     }
-    let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
-    let mut reader = GitConfigReader { ahead: text.chars().peekable(), section: String::new(), found: Vec::new() };
-    // Git stops at what it does not understand, and does nothing at all then.
-    while reader.parse_line().is_some() {}
-    reader.found
+    let entries = parse_git_config(bytes).into_iter();
+    let refs = entries.filter_map(|entry| match (entry.section.as_str(), entry.key.as_str()) {
+        ("core", "hookspath") => Some(GitConfigRef::Hooks(entry.value)),
+        ("include" | "includeif", "path") => Some(GitConfigRef::Configuration(entry.value)),
+        _ => None,
+    });
+    refs.collect()
 }
 
 /// Returns the paths that a spelling can mean: relative to `base`, or in any home folder that contains these roots.
@@ -37,108 +39,6 @@ pub(super) fn resolve_ref_paths(spelled: &str, base: &Path, roots: &[PathBuf]) -
         }
         None if spelled.is_empty() || spelled.starts_with(['~', '%']) => Vec::new(),
         None => vec![base.join(spelled)],
-    }
-}
-
-struct GitConfigReader<'a> {
-    ahead: Peekable<Chars<'a>>,
-    /// In lower case, without its quoted part.
-    section: String,
-    found: Vec<GitConfigRef>,
-}
-
-impl GitConfigReader<'_> {
-    /// Parses one section header, one key or one comment; returns `None` at the end, or where git would fail.
-    fn parse_line(&mut self) -> Option<()> {
-        while self.ahead.next_if(|c| c.is_ascii_whitespace()).is_some() {}
-        match self.ahead.next()? {
-            '#' | ';' => self.skip_comment(),
-            '[' => self.parse_section_head()?,
-            first if first.is_ascii_alphabetic() => {
-                let mut key = String::from(first.to_ascii_lowercase());
-                while let Some(c) = self.ahead.next_if(|c| c.is_ascii_alphanumeric() || *c == '-') {
-                    key.push(c.to_ascii_lowercase());
-                }
-                let value = self.parse_value()?;
-                match (self.section.as_str(), key.as_str()) {
-                    ("core", "hookspath") => self.found.push(GitConfigRef::Hooks(value)),
-                    ("include" | "includeif", "path") => self.found.push(GitConfigRef::Configuration(value)),
-                    _ => {}
-                }
-            }
-            // A mark of the order of bytes, which git skips at the beginning.
-            '\u{feff}' => {}
-            _ => return None,
-        }
-        Some(())
-    }
-
-    fn skip_comment(&mut self) {
-        while self.ahead.next().is_some_and(|c| c != '\n') {}
-    }
-
-    fn parse_section_head(&mut self) -> Option<()> {
-        self.section.clear();
-        loop {
-            match self.ahead.next()? {
-                ']' => return Some(()),
-                '"' => self.parse_subsection()?,
-                c if c.is_ascii_whitespace() => {}
-                c => self.section.push(c.to_ascii_lowercase()),
-            }
-        }
-    }
-
-    fn parse_subsection(&mut self) -> Option<()> {
-        loop {
-            match self.ahead.next()? {
-                '"' => return Some(()),
-                '\\' => self.ahead.next().map(|_| ())?,
-                _ => {}
-            }
-        }
-    }
-
-    fn parse_value(&mut self) -> Option<String> {
-        while self.ahead.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
-        let mut value = String::new();
-        match self.ahead.next() {
-            Some('=') => {}
-            // A key without a value.
-            Some('\n') | None => return Some(value),
-            Some(_) => return None,
-        }
-        // Trailing whitespace does not belong to it, unless it is in quotes.
-        let (mut is_quoted, mut len) = (false, 0);
-        while let Some(c) = self.ahead.next() {
-            match c {
-                '\n' if is_quoted => return None,
-                '\n' => break,
-                '#' | ';' if !is_quoted => {
-                    self.skip_comment();
-                    break;
-                }
-                '"' => is_quoted = !is_quoted,
-                '\\' => match self.ahead.next()? {
-                    '\n' => continue,
-                    't' => value.push('\t'),
-                    'n' => value.push('\n'),
-                    'b' => value.push('\u{8}'),
-                    c @ ('\\' | '"') => value.push(c),
-                    _ => return None,
-                },
-                c if c.is_ascii_whitespace() && !is_quoted => {
-                    if !value.is_empty() {
-                        value.push(c);
-                    }
-                    continue;
-                }
-                c => value.push(c),
-            }
-            len = value.len();
-        }
-        value.truncate(len);
-        Some(value)
     }
 }
 

@@ -7,7 +7,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::bounded_read;
+use gimlet_fs::read_file_nofollow;
+
 use super::dir_handle::{is_not_found_error, may_exist};
 
 /// Maximum bytes kept of one protected path. A larger one is known by the fingerprints of its entries, and cannot be
@@ -45,7 +46,7 @@ impl TreeNode {
             Self::File { bytes, mode } => {
                 let metadata = fs::symlink_metadata(path);
                 metadata.is_ok_and(|metadata| metadata.mode() & 0o7777 == *mode)
-                    && bounded_read::read_bounded(path, bytes.len() as u64).is_ok_and(|now| now == *bytes)
+                    && read_file_nofollow(path, bytes.len() as u64).is_ok_and(|now| now == *bytes)
             }
         }
     }
@@ -72,7 +73,7 @@ impl FileFingerprint {
 /// Returns the entries of a folder, if it is one that can be listed.
 fn read_visible_dir(path: &Path) -> Option<fs::ReadDir> {
     let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
-    is_folder.then(|| fs::read_dir(path).ok()).flatten()
+    if is_folder { fs::read_dir(path).ok() } else { None }
 }
 
 /// Identity that distinguishes a file or folder from any other that gets its name later.
@@ -327,7 +328,7 @@ fn collect_nodes(root: &Path, name: &Path, nodes: &mut BTreeMap<PathBuf, TreeNod
         TreeNode::Folder
     } else if metadata.is_file() {
         // A process that still runs may have replaced the content by now.
-        let bytes = bounded_read::read_bounded(&path, *left)?;
+        let bytes = read_file_nofollow(&path, *left)?;
         *left = left.checked_sub(bytes.len() as u64).ok_or_else(too_large)?;
         TreeNode::File { bytes, mode: metadata.mode() & 0o7777 }
     } else {

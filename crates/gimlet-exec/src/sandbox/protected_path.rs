@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,7 +59,7 @@ impl ProtectedPath {
     /// Captures the state of a path. A mount protects it if it `may_be_mounted` and exists.
     pub(super) fn capture(root: &Path, path: &Path, may_be_mounted: bool) -> Self {
         // First: a file that replaces it from here on has another identity.
-        let mounted = Some(path).filter(|_| may_be_mounted).and_then(FileIdentity::for_unaliased);
+        let mounted = if may_be_mounted { FileIdentity::for_unaliased(path) } else { None };
         let (before, link) = (Arc::new(PathState::capture(path)), find_symlink_ancestor(root, path));
         let (root, path) = (root.to_owned(), path.to_owned());
         Self { root, path, link, before, mounted, source: StateSource::Seen, allowed_change: AllowedChange::Unchanged }
@@ -105,7 +105,9 @@ impl ProtectedPath {
             self.before = Arc::new(known);
         }
         self.source = if rewritten { StateSource::Rewritten } else { StateSource::Recorded };
-        self.mounted = self.mounted.take().filter(|_| !rewritten);
+        if rewritten {
+            self.mounted = None;
+        }
     }
 
     /// Records gimlet's own change of this file, or of one in this folder.
@@ -116,7 +118,9 @@ impl ProtectedPath {
         if let Some(state) = self.before.with_part(part, was, file) {
             self.before = Arc::new(state);
             // A file that replaces another is not the one that a mount protects; a folder keeps its identity.
-            self.mounted = self.mounted.take().filter(|_| !part.as_os_str().is_empty());
+            if part.as_os_str().is_empty() {
+                self.mounted = None;
+            }
         }
     }
 
@@ -251,7 +255,7 @@ pub(super) fn quarantine_path(
 fn move_to_quarantine(held: &PathHandle, path: &Path, quarantine: &Path) -> io::Result<PathBuf> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     // Private to the user, as are the folders on the way to it, regardless of the umask.
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(quarantine)?;
+    gimlet_fs::create_private_dir_all(quarantine)?;
     let name: String = path.file_name().unwrap_or_default().to_string_lossy().chars().take(50).collect();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -387,7 +387,9 @@ fn limit_resources(plan: &SandboxLaunchPlan) -> Result<(), SandboxSetupError> {
     };
     // A dump would hold what the command read, in a place that the system chooses.
     limit(Resource::Core, 0)?;
-    if let Some(most) = plan.max_processes.filter(|_| plan.mount_backend != MountBackend::Absent) {
+    if let Some(most) = plan.max_processes
+        && plan.mount_backend != MountBackend::Absent
+    {
         // Without a user namespace this would count all processes of the user.
         limit(Resource::Nproc, most)?;
     }

@@ -3,11 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::bounded_read;
+use gimlet_fs::read_file_nofollow;
+
 use super::git_config_refs::{GitConfigRef, find_config_refs, resolve_ref_paths};
 use super::protected_path::ProtectedPath;
 use super::repo_scan::is_repository;
-use super::symlinks::ResolvedPath;
+use super::symlinks::resolve_path;
 
 /// Maximum depth to which included configurations are followed; git's own limit.
 const MAX_INCLUDES: usize = 10;
@@ -91,24 +92,24 @@ impl<'a> SnapshotBuilder<'a> {
         }
         for link in watched.before().links() {
             let link = path.join(link);
-            if ResolvedPath::resolve(&link).is_some_and(|way| !way.target.is_dir()) {
+            if resolve_path(&link).is_some_and(|way| !way.target.is_dir()) {
                 self.add_symlink_chain(&link, by);
             }
         }
-        self.snapshot
-            .mounted_paths
-            .extend(Some(path.to_owned()).filter(|_| by == ProtectedBy::GuardMount && is_real()));
+        if by == ProtectedBy::GuardMount && is_real() {
+            self.snapshot.mounted_paths.push(path.to_owned());
+        }
         self.snapshot.push(watched);
     }
 
     /// Captures every symlink on the way to a path, and its target.
     fn add_symlink_chain(&mut self, path: &Path, by: ProtectedBy<'_>) {
-        let Some(way) = ResolvedPath::resolve(path) else { return };
+        let Some(way) = resolve_path(path) else { return };
         // The spec names only the symlink; the mount that protects its target is still made by the guard.
         let by = if by == ProtectedBy::SpecMount { ProtectedBy::GuardMount } else { by };
         // A repository is guarded separately, and git has to write it.
-        let end = Some(&way.target).filter(|end| !is_repository(end));
-        way.links.iter().chain(end).for_each(|place| self.add_path(place, by));
+        let end = if is_repository(&way.target) { None } else { Some(&way.target) };
+        way.links.iter().map(|followed| &followed.link).chain(end).for_each(|place| self.add_path(place, by));
     }
 
     /// Captures the paths that a repository's configuration refers to. `tops` are the folders that it is checked out
@@ -154,8 +155,7 @@ impl<'a> SnapshotBuilder<'a> {
                 watched.before().bytes().map(find_config_refs).unwrap_or_default()
             }
             _ => {
-                let bytes = ResolvedPath::resolve(path)
-                    .and_then(|way| bounded_read::read_bounded(&way.target, MAX_CONFIG_BYTES).ok());
+                let bytes = resolve_path(path).and_then(|way| read_file_nofollow(&way.target, MAX_CONFIG_BYTES).ok());
                 bytes.map(|bytes| find_config_refs(&bytes)).unwrap_or_default()
             }
         }

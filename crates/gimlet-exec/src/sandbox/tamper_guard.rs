@@ -265,7 +265,7 @@ fn is_settings_file(path: &Path) -> bool {
 
 /// Returns the folder that a `.git` belongs to.
 fn containing_folder(repository: &Path) -> Option<&Path> {
-    repository.parent().filter(|_| repository.ends_with(".git"))
+    if repository.ends_with(".git") { repository.parent() } else { None }
 }
 
 /// Returns the protected paths beside a `.git`, in the folder that belongs to it.

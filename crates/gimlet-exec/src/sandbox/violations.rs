@@ -114,7 +114,9 @@ fn find_closed_place(
     let paths: Vec<PathBuf> =
         path_candidates(line).into_iter().map(|word| normalize_lexically(&cwd.join(word))).collect();
     let reading = paths.iter().find(|path| spec.deny_read.iter().any(|closed| path.starts_with(closed)));
-    if let Some(path) = reading.filter(|_| !writing) {
+    if let Some(path) = reading
+        && !writing
+    {
         return Some(SandboxViolation::Read { path: path.clone() });
     }
     // With mounts the kernel itself reports "read-only"; a plain refusal must name a path that is known to be closed,

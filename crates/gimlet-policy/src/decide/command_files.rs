@@ -158,8 +158,11 @@ pub(super) fn find_command_files(
     let written = written.chain(parts.iter().flat_map(|part| &part.written));
     let protected = written.into_iter().find(|path| is_protected(path)).cloned();
     let protected = protected.or_else(|| {
-        let entered = analysis.directories.iter().skip(1).filter(|_| !analysis.read_only);
-        let entered = entered.flat_map(|directory| place.path_spellings(directory).0).find(|path| is_protected(path));
+        let find_entered = || {
+            let mut spellings = analysis.directories.iter().skip(1).flat_map(|folder| place.path_spellings(folder).0);
+            spellings.find(|path| is_protected(path))
+        };
+        let entered = if analysis.read_only { None } else { find_entered() };
         entered.or_else(|| protected_mentions::find_protected(analysis.reachable_commands(), &place))
     });
     let mut spoken = Some(Vec::new());
@@ -170,7 +173,10 @@ pub(super) fn find_command_files(
     if place.write_rules.as_ref().is_some_and(FileDenyRules::has_write_rules) {
         changed = unknown_program_paths::possible_changes(analysis, &place);
     }
-    let git_trap = view.filter(|_| analysis.runs_git).and_then(|view| view.find_git_trap(&world.cwd));
+    let git_trap = match view {
+        Some(view) if analysis.runs_git => view.find_git_trap(&world.cwd),
+        _ => None,
+    };
     CommandFiles {
         touched,
         redirects,
@@ -290,8 +296,8 @@ impl<'a> PathLookup<'a> {
                     let value = text.split_once('=').map(|(_, value)| value);
                     let operand = (!text.starts_with('-')).then_some(text);
                     // `-fFILE`
-                    let attached = text.get(2..).filter(|_| operand.is_none() && !text.starts_with("--"));
-                    let attached = attached.filter(|value| !value.is_empty());
+                    let may_attach = operand.is_none() && !text.starts_with("--");
+                    let attached = text.get(2..).filter(|value| may_attach && !value.is_empty());
                     let paths = operand.into_iter().chain(value).chain(attached);
                     touched
                         .extend(paths.map(|path| FileAccess { copy_source: copied, ..self.path_access(path, write) }));
@@ -310,7 +316,10 @@ impl<'a> PathLookup<'a> {
     fn pattern_access(&self, word: &Word, write: bool) -> Option<FileAccess> {
         let pattern = glob_path(&word.pieces().iter().collect::<Vec<_>>())?;
         let begins = matches!(word.pieces().first(), Some(WordPiece::Text(text)) if !text.starts_with('-'));
-        let found = self.budget.as_ref()?.expand_glob(&pattern, self.directories).filter(|_| begins)?;
+        let found = self.budget.as_ref()?.expand_glob(&pattern, self.directories)?;
+        if !begins {
+            return None;
+        }
         let (mut paths, mut certain) = (Vec::new(), pattern.absolute || !self.changes_directory);
         for path in found {
             let (spellings, followed) = self.path_spellings(&path);
@@ -333,7 +342,7 @@ impl<'a> PathLookup<'a> {
     /// Returns the targets that a redirection reads by a name that is only known at run time. They are resolved only
     /// where nothing in the text does more than read.
     fn dynamic_source<'r>(&self, redirect: &'r FileRedirect) -> Option<&'r ReadTargets> {
-        redirect.source.as_ref().filter(|_| self.only_reads && redirect.target.value().is_none())
+        if self.only_reads && redirect.target.value().is_none() { redirect.source.as_ref() } else { None }
     }
 
     fn redirect_access(&self, redirect: &FileRedirect) -> FileAccess {

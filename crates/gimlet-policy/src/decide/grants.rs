@@ -47,13 +47,13 @@ impl PolicyEvaluator<'_> {
                 Err(VerdictReason::Default)
             }
             RuleSubject::Session => Ok(VerdictReason::SessionState),
-            RuleSubject::Path { spelled, resolved, write, odd, .. } => {
-                let Some(resolved) = resolved.as_deref().filter(|_| !odd) else {
-                    return Err(VerdictReason::OddPath(spelled.clone()));
-                };
-                self.grant_path(spelled, *write)?;
-                self.grant_path(resolved, *write)
-            }
+            RuleSubject::Path { spelled, resolved, write, odd, .. } => match resolved {
+                Some(resolved) if !odd => {
+                    self.grant_path(spelled, *write)?;
+                    self.grant_path(resolved, *write)
+                }
+                _ => Err(VerdictReason::OddPath(spelled.clone())),
+            },
             RuleSubject::Fetch { host } => {
                 let matches = |rule: &Rule| match (&rule.specifier, host) {
                     (RuleSpecifier::Domain(pattern), Some(host)) => pattern.matches(host),
@@ -92,8 +92,8 @@ impl PolicyEvaluator<'_> {
     fn grant_path(&self, path: &Path, write: bool) -> Result<VerdictReason, VerdictReason> {
         // A rule about a command does not allow what the command writes by redirection.
         let is_redirection = write && self.is_command_call();
-        self.grant_location(path, write)
-            .or_else(|refusal| self.find_allow_rule(|_| false).filter(|_| !is_redirection).ok_or(refusal))
+        let granted = self.grant_location(path, write);
+        if is_redirection { granted } else { granted.or_else(|refusal| self.find_allow_rule(|_| false).ok_or(refusal)) }
     }
 
     /// Returns true if only explicit permissions count, so that a rule is searched also where none is needed
@@ -110,7 +110,9 @@ impl PolicyEvaluator<'_> {
     /// reason to ask.
     fn grant_location(&self, path: &Path, write: bool) -> Result<VerdictReason, VerdictReason> {
         let rule = || self.allow_rules().find(|rule| self.path_rule_allows(rule, path, write));
-        if let Some(rule) = self.requires_explicit_rule().then(rule).flatten() {
+        if self.requires_explicit_rule()
+            && let Some(rule) = rule()
+        {
             return Ok(rule.to_reason(Behavior::Allow));
         }
         let secret = !write && self.is_credential_path(path);
@@ -220,13 +222,16 @@ impl PolicyEvaluator<'_> {
         files: &PartFiles,
         all: &CommandFiles,
     ) -> Result<VerdictReason, VerdictReason> {
-        let trap = all.git_trap.as_ref().filter(|_| may_run_git(part));
+        let trap = if may_run_git(part) { all.git_trap.as_ref() } else { None };
         // The target of a symlink counts as well. Rules that close any of it were checked before.
         let reads = part.reads.is_some() && trap.is_none() && files.followed;
         let matches = |rule: &&Rule| !files.unseen_writes && part.layers.iter().any(|words| rule.allows_command(words));
         let rule = || self.allow_rules().find(matches).map(|rule| rule.to_reason(Behavior::Allow));
-        let or_rule = |reason: VerdictReason| self.requires_explicit_rule().then(rule).flatten().unwrap_or(reason);
-        if let Some(reason) = self.grant_reads(&files.reads).filter(|_| reads) {
+        let or_rule =
+            |reason: VerdictReason| if self.requires_explicit_rule() { rule().unwrap_or(reason) } else { reason };
+        if let Some(reason) = self.grant_reads(&files.reads)
+            && reads
+        {
             // An explicit rule takes precedence over the analysis: such a command is not confined.
             return Ok(rule().unwrap_or(reason));
         }
@@ -237,9 +242,10 @@ impl PolicyEvaluator<'_> {
         if accepts && files.edits.as_deref().is_some_and(|edits| self.may_accept_edits(edits)) {
             return Ok(or_rule(VerdictReason::Mode(self.context.mode)));
         }
-        let missing =
-            || trap.filter(|_| part.reads.is_some()).cloned().map_or(VerdictReason::Default, VerdictReason::GitRuns);
-        rule().ok_or_else(missing)
+        rule().ok_or_else(|| match trap {
+            Some(trap) if part.reads.is_some() => VerdictReason::GitRuns(trap.clone()),
+            _ => VerdictReason::Default,
+        })
     }
 
     /// Returns the reason that lets all of these be read: a rule, where one is needed for some of them. A rule about

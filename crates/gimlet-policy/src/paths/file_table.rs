@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, btree_map};
 use std::path::{Path, PathBuf};
 
-use super::{DirListing, FileView, FollowedPath, ListedEntry, ListedKind, PathStat, follow_symlinks};
+use gimlet_fs::PathStat;
+
+use super::{DirListing, FileView, FollowedPath, ListedEntry, ListedKind, follow_symlinks};
 
 /// Symlinks and files by their absolute paths. A path that is not in the table is taken to exist and not to be a
 /// symlink, but is listed in no folder; unless the table is complete.

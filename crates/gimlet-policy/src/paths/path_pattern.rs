@@ -143,8 +143,8 @@ impl PathPattern {
     /// pattern closes is below that.
     fn may_reach_below(&self, directory: &Path, base: &Path) -> bool {
         let floats = self.any_depth || self.any_depth_if_forbidding;
-        let literals = self.segments.iter().map_while(|segment| literal_name(segment).filter(|_| !floats));
-        let literals: Vec<String> = literals.collect();
+        let literals: Vec<String> =
+            if floats { Vec::new() } else { self.segments.iter().map_while(literal_name).collect() };
         let open = literals.len() < self.segments.len();
         let fold = |name: &std::ffi::OsStr| fold_case(&name.to_string_lossy(), true);
         let beginning: Vec<String> =

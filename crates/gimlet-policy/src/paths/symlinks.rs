@@ -1,24 +1,10 @@
-//! Symlink resolution as the kernel does it, over a callback that returns the kind of a path: from a disk, or a table
-//! in a test. Every hop is kept, since a rule may name a symlink in the middle of a chain.
+//! Symlinks of a path as rules see them: every hop is kept, since a rule may name a symlink in the middle of a chain.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
+
+use gimlet_fs::{PathStat, ResolvePolicy, ResolvedPath};
 
 use super::normalise;
-
-/// Limit of symlinks in a chain, as in the kernel.
-const MOST_HOPS: usize = 40;
-
-/// Kind of a path, its last name not followed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PathStat {
-    /// A symlink, with its target as written.
-    Link(PathBuf),
-    /// A file, a folder, or anything else that is not a symlink.
-    Plain,
-    Missing,
-    /// The kind could not be determined: a folder that may not be searched, a file in place of a folder.
-    Unknown,
-}
 
 /// Target of a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,71 +26,10 @@ impl FollowedPath {
 /// Follows an absolute path; `None` when it cannot be resolved: a loop of symlinks, a folder that may not be searched,
 /// `..` after a name that does not exist.
 pub fn follow_symlinks(path: &Path, look: &dyn Fn(&Path) -> PathStat) -> Option<FollowedPath> {
-    let mut names = split_steps(path);
-    let mut real = PathBuf::from("/");
-    let mut hops = Vec::new();
-    let mut missing = false;
-    while let Some(name) = names.pop() {
-        let name = match name {
-            PathStep::Parent if missing => return None,
-            PathStep::Parent => {
-                real.pop();
-                continue;
-            }
-            PathStep::Normal(name) => name,
-        };
-        let next = real.join(&name);
-        let entry = if missing { PathStat::Missing } else { look(&next) };
-        match entry {
-            PathStat::Plain => real = next,
-            PathStat::Missing => {
-                missing = true;
-                real = next;
-            }
-            PathStat::Unknown => return None,
-            PathStat::Link(target) => {
-                if hops.len() == MOST_HOPS || target.as_os_str().is_empty() {
-                    return None;
-                }
-                if target.is_absolute() {
-                    real = PathBuf::from("/");
-                }
-                names.extend(split_steps(&target));
-                hops.push(join_steps(&real, &names));
-            }
-        }
-    }
-    hops.retain(|hop| *hop != real);
-    Some(FollowedPath { real, hops })
-}
-
-enum PathStep {
-    Parent,
-    Normal(PathBuf),
-}
-
-/// Returns the names of a path in reverse order.
-fn split_steps(path: &Path) -> Vec<PathStep> {
-    let names = path.components().filter_map(|component| match component {
-        Component::Normal(name) => Some(PathStep::Normal(name.into())),
-        Component::ParentDir => Some(PathStep::Parent),
-        Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
-    });
-    let mut names: Vec<PathStep> = names.collect();
-    names.reverse();
-    names
-}
-
-fn join_steps(base: &Path, names: &[PathStep]) -> PathBuf {
-    let rest: PathBuf = names
-        .iter()
-        .rev()
-        .map(|name| match name {
-            PathStep::Parent => Path::new(".."),
-            PathStep::Normal(name) => name.as_path(),
-        })
-        .collect();
-    normalise(base, &rest)
+    let resolved = ResolvedPath::resolve(path, ResolvePolicy::STRICT, look)?;
+    let hops = resolved.links.into_iter().map(|followed| normalise(Path::new("/"), &followed.path_after));
+    let hops = hops.filter(|hop| *hop != resolved.target).collect();
+    Some(FollowedPath { real: resolved.target, hops })
 }
 
 #[cfg(test)]

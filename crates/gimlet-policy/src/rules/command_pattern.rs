@@ -89,7 +89,7 @@ impl CommandPattern {
         let named = name.is_some_and(|name| self.may_name(name));
         let starts = if named { subcommand_starts(words) } else { Vec::new() };
         // Every subcommand of git is also a program of its own.
-        let subcommand = name.and_then(|name| name.strip_prefix("git-")).filter(|_| self.may_name("git"));
+        let subcommand = if self.may_name("git") { name.and_then(|name| name.strip_prefix("git-")) } else { None };
         let dashed = subcommand.map(|name| [&["git", name].map(Word::from_literal), &words[1..]].concat());
         let shorter = starts.into_iter().map(|(start, certain)| ([&words[..1], &words[start..]].concat(), certain));
         shorter.chain(dashed.map(|words| (words, true)))
@@ -243,7 +243,10 @@ fn needs_exact_rule(words: &[Word]) -> bool {
 /// Joins the words with spaces, with or without those that may vanish.
 fn join_with_blanks(words: &[Word], name: Option<&str>, shortest: bool) -> String {
     let kept = words.iter().enumerate().filter(|(at, word)| *at == 0 || !(shortest && may_vanish(word)));
-    let texts = kept.map(|(at, word)| name.filter(|_| at == 0).map_or_else(|| word.masked(), str::to_owned));
+    let texts = kept.map(|(at, word)| match name {
+        Some(name) if at == 0 => name.to_owned(),
+        _ => word.masked(),
+    });
     texts.collect::<Vec<_>>().join(" ")
 }
 

@@ -169,7 +169,7 @@ const KNOWN: &[(&[&str], NextWord)] = &[
 /// Returns the number of words that a rule may fix and leave the rest open; `None` for a command that is only
 /// suggested as it is.
 pub(crate) fn open_prefix_length(words: &[&str]) -> Option<usize> {
-    fixed_prefix_length(words).filter(|_| !build_targets::takes_several_targets(words))
+    if build_targets::takes_several_targets(words) { None } else { fixed_prefix_length(words) }
 }
 
 /// Returns the number of words that a suggested rule fixes, also for rules of the past: for some programs the words

@@ -73,7 +73,9 @@ pub(super) fn parse_edit_command(words: &[Word]) -> Option<EditOperands<'_>> {
     if unclear || nothing || edited.paths.iter().any(String::is_empty) {
         return None;
     }
-    if let Some((target, sources)) = edited.paths.clone().split_last().filter(|_| copies) {
+    if let Some((target, sources)) = edited.paths.clone().split_last()
+        && copies
+    {
         // The last may be a directory, and then a file in it is written.
         edited.paths.extend(sources.iter().map(|source| format!("{target}/{}", base_name(source))));
         let pairs = sources.iter().map(|source| (source.clone(), target.clone()));

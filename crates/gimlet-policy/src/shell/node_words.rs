@@ -68,9 +68,10 @@ pub(super) fn array_values(array: Node<'_>, text: &str) -> Vec<String> {
     let value = |word: &Word| {
         let shown = word.masked();
         // `[KEY]=VALUE`
-        let keyed =
-            matches!(word.pieces().first(), Some(WordPiece::Glob('['))).then(|| shown.split_once("]=")).flatten();
-        let value = keyed.map_or(shown.as_str(), |(_, value)| value);
+        let value = match shown.split_once("]=") {
+            Some((_, value)) if matches!(word.pieces().first(), Some(WordPiece::Glob('['))) => value,
+            _ => shown.as_str(),
+        };
         (!value.contains(UNKNOWN_CHAR)).then(|| value.to_owned())
     };
     words.finish().iter().flat_map(Word::choices).filter_map(value).collect()

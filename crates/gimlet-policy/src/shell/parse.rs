@@ -72,7 +72,10 @@ pub(crate) struct ParsedRedirect {
 impl ParsedRedirect {
     /// Returns the number of the target descriptor, if above 2.
     pub(crate) fn extra_descriptor_target(&self) -> Option<&str> {
-        let target = self.target.value().filter(|_| matches!(self.operator.as_str(), "<&" | ">&"))?;
+        if !matches!(self.operator.as_str(), "<&" | ">&") {
+            return None;
+        }
+        let target = self.target.value()?;
         let number = target.strip_suffix('-').unwrap_or(target);
         is_extra_descriptor(number).then_some(number)
     }

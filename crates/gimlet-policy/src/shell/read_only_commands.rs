@@ -127,11 +127,14 @@ pub(super) fn find_read_targets(
 ) -> Option<ReadTargets> {
     let (name, arguments) = words.split_first()?;
     let name = name.value()?;
-    let fixed =
-        || arguments.iter().map(Word::value).collect::<Option<Vec<&str>>>().filter(|_| feed == XargsInput::None);
+    let fixed = || match feed {
+        XargsInput::None => arguments.iter().map(Word::value).collect::<Option<Vec<&str>>>(),
+        _ => None,
+    };
     match name {
         "cd" => cd_targets(&fixed()?, scene, in_loop),
-        "printf" => special_commands::is_plain_printf(arguments).then(|| targets_of_globs(arguments, scene))?,
+        "printf" if !special_commands::is_plain_printf(arguments) => None,
+        "printf" => targets_of_globs(arguments, scene),
         "test" | "[" | "[[" if feed == XargsInput::None => {
             targets_of_words(test_conditions::condition_files(words)?, scene)
         }
@@ -352,7 +355,9 @@ impl<'a> SortedArguments<'a> {
         let mut rest = arguments.iter();
         while let Some(word) = rest.next() {
             let role = if split.flags_ended { WordRole::FILE } else { WordRole::OPERAND };
-            if let Some(flags) = globbed_flags(row, word).filter(|_| !split.flags_ended) {
+            if let Some(flags) = globbed_flags(row, word)
+                && !split.flags_ended
+            {
                 flags.into_iter().for_each(|flag| split.record_flag(row, flag));
                 word.choices().iter().for_each(|word| split.record_include(word));
                 continue;
@@ -438,7 +443,10 @@ impl<'a> SortedArguments<'a> {
     /// counts as no limit.
     fn record_include(&mut self, word: &Word) {
         let plain = word.pieces().iter().all(|piece| matches!(piece, WordPiece::Text(_) | WordPiece::Glob(_)));
-        if let Some(name) = word.plain_text().strip_prefix("--include=").filter(|_| plain && !self.doubtful) {
+        if let Some(name) = word.plain_text().strip_prefix("--include=")
+            && plain
+            && !self.doubtful
+        {
             self.included.push(GlobSegment::from_find_pattern(name));
         }
     }

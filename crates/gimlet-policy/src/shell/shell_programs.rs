@@ -237,7 +237,10 @@ pub(crate) fn script_arguments(words: &[Word]) -> Option<Vec<&Word>> {
 fn option_values<'v>(values: &'v [String], letter: char, long: &str) -> impl Iterator<Item = (&'v str, usize)> {
     values.iter().enumerate().filter_map(move |(at, value)| {
         let attached = if value.starts_with("--") {
-            is_long_option(value, long).then(|| value.split_once('=').map_or("", |(_, code)| code))?
+            if !is_long_option(value, long) {
+                return None;
+            }
+            value.split_once('=').map_or("", |(_, code)| code)
         } else {
             value.strip_prefix('-')?.split_once(letter)?.1
         };

@@ -194,7 +194,11 @@ impl<'a> ValueScope<'a> {
         let mut reading = ReadTargets::default();
         for word in words {
             let option = matches!(word.pieces().first(), Some(WordPiece::Text(text)) if text.starts_with('-'));
-            reading.merge(self.operand_targets(word, role).filter(|_| !(option && role.may_be_option))?);
+            let targets = self.operand_targets(word, role)?;
+            if option && role.may_be_option {
+                return None;
+            }
+            reading.merge(targets);
         }
         Some(reading)
     }
@@ -210,9 +214,8 @@ impl<'a> ValueScope<'a> {
         // After a `cd` the directory that it is relative to is unknown.
         let moved = self.directories.has_changed();
         match word.value() {
-            Some(path) => {
-                readable_paths(path, self).filter(|_| path.starts_with('/') || !moved).map(ReadTargets::from_paths)
-            }
+            Some(path) if moved && !path.starts_with('/') => None,
+            Some(path) => readable_paths(path, self).map(ReadTargets::from_paths),
             None => self.operand_targets(word, WordRole::FILE).filter(|reading| !moved && !reading.assumes_unset),
         }
     }
@@ -389,12 +392,12 @@ impl<'a> ValueScope<'a> {
                 && filters.iter().all(|filter| passes_lines_through(filter))
         };
         let plain = filters.is_empty() || (!self.takes_input && one_pipe());
-        self.printed_by_command(first).filter(|_| plain)
+        if plain { self.printed_by_command(first) } else { None }
     }
 
     /// Returns the names that a command prints; `None` if credentials or error messages may be among them.
     fn printed_by_command(&self, command: &ParsedCommand) -> Option<PrintedNames> {
-        printed_names(&command.words).filter(|_| !self.near_credentials && !command.errors_join_output)
+        if self.near_credentials || command.errors_join_output { None } else { printed_names(&command.words) }
     }
 
     /// Returns the directory that a substitution prints, for the beginning of a word.
@@ -460,8 +463,10 @@ fn entered_directory<'t>(text: &'t str, parsed: &ParsedScript) -> Option<&'t str
 /// Returns true for filters that leave lines as they are; with a file operand they would pass that on, and counting
 /// bytes cuts names.
 fn passes_lines_through(command: &ParsedCommand) -> bool {
+    if command.errors_join_output {
+        return false;
+    }
     let words: Option<Vec<&str>> = command.words.iter().map(Word::value).collect();
-    let words = words.filter(|_| !command.errors_join_output);
     let Some((name, arguments)) = words.as_deref().and_then(<[&str]>::split_first) else { return false };
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let picks = |word: &str| {

@@ -42,17 +42,23 @@ fn little(bytes: &[u8], at: usize, count: usize) -> Option<u32> {
 }
 
 fn png(bytes: &[u8]) -> Option<ImageHeader> {
-    bytes.starts_with(b"\x89PNG\r\n\x1a\n").then_some(())?;
+    if !bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+        return None;
+    }
     Some(ImageHeader { media_type: "image/png", width: big(bytes, 16, 4)?, height: big(bytes, 20, 4)? })
 }
 
 fn gif(bytes: &[u8]) -> Option<ImageHeader> {
-    (bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a")).then_some(())?;
+    if !bytes.starts_with(b"GIF87a") && !bytes.starts_with(b"GIF89a") {
+        return None;
+    }
     Some(ImageHeader { media_type: "image/gif", width: little(bytes, 6, 2)?, height: little(bytes, 8, 2)? })
 }
 
 fn webp(bytes: &[u8]) -> Option<ImageHeader> {
-    (bytes.starts_with(b"RIFF") && bytes.get(8..12)? == b"WEBP").then_some(())?;
+    if !bytes.starts_with(b"RIFF") || bytes.get(8..12)? != b"WEBP" {
+        return None;
+    }
     let (width, height) = match bytes.get(12..16)? {
         b"VP8X" => (little(bytes, 24, 3)? + 1, little(bytes, 27, 3)? + 1),
         b"VP8L" => {
@@ -66,7 +72,9 @@ fn webp(bytes: &[u8]) -> Option<ImageHeader> {
 
 /// Walks a JPEG's segments to the frame header.
 fn jpeg(bytes: &[u8]) -> Option<ImageHeader> {
-    bytes.starts_with(&[0xff, 0xd8]).then_some(())?;
+    if !bytes.starts_with(&[0xff, 0xd8]) {
+        return None;
+    }
     let mut at = 2;
     loop {
         let marker = *bytes.get(at + 1)?;

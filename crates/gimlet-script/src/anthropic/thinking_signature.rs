@@ -61,9 +61,9 @@ impl ThinkingSigner {
                 binder.absorb_blocks(canonical_blocks(content, text));
             }
             for block in content.items() {
-                match block.str_of("signature").filter(|_| block.type_tag() == "thinking") {
-                    Some(signature) => binder.previous = Some(signature.to_owned()),
-                    None => binder.absorb_block(block, text),
+                match block.str_of("signature") {
+                    Some(signature) if block.type_tag() == "thinking" => binder.previous = Some(signature.to_owned()),
+                    _ => binder.absorb_block(block, text),
                 }
             }
         }

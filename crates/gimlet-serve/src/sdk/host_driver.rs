@@ -185,7 +185,8 @@ impl Driver for HostDriver {
             #[serde(flatten)]
             question: &'a serde_json::Map<String, serde_json::Value>,
         }
-        let whole = super::host_lines::parse_lossy(&question).filter(|_| question.get().len() < truncate::MAX_INPUT);
+        let fits = question.get().len() < truncate::MAX_INPUT;
+        let whole = if fits { super::host_lines::parse_lossy(&question) } else { None };
         let Some(question) = whole else {
             let text = "the question of the server cannot be shown whole".to_owned();
             return Box::pin(std::future::ready(Err(DriverError::Failed(text))));

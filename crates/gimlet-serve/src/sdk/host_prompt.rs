@@ -83,7 +83,7 @@ pub(super) fn parse_prompt(line: &HostLine) -> HostPrompt {
         return HostPrompt::Local(said, LocalCommand::Empty);
     }
     let verbatim = line.is_set("client_composed");
-    let command = command_name(&blocks).filter(|_| !verbatim);
+    let command = if verbatim { None } else { command_name(&blocks) };
     match command.as_deref() {
         Some(name) if LOCAL_COMMANDS.contains(&name) => return HostPrompt::Local(said, LocalCommand::Clear),
         Some(_) => {

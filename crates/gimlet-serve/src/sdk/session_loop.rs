@@ -317,7 +317,10 @@ impl SdkSession {
     /// Returns the end of a turn with the prompts that wait here added to those in the session.
     fn with_waiting_count(&self, event: &Event) -> Option<Event> {
         let EventBody::TurnEnded(report) = &event.body else { return None };
-        let here = Some(self.count_waiting_turns()).filter(|here| *here > 0)?;
+        let here = self.count_waiting_turns();
+        if here == 0 {
+            return None;
+        }
         let mut report = report.clone();
         report.queued += here;
         Some(Event { body: EventBody::TurnEnded(report), ..event.clone() })

@@ -64,8 +64,10 @@ impl TaskLines {
     /// Renders the end of a task after a result that nothing may follow. Only subagents are reported, to programs that
     /// count them; the rest waits for the next turn.
     pub(super) fn end_after_result(&mut self, event: &Event, task: &TaskView, counted: bool) -> Vec<String> {
-        let told = self.running.iter().position(|told| told.id == task.id);
-        let Some(at) = told.filter(|_| task.state != TaskState::Running) else { return Vec::new() };
+        if task.state == TaskState::Running {
+            return Vec::new();
+        }
+        let Some(at) = self.running.iter().position(|told| told.id == task.id) else { return Vec::new() };
         self.is_stale |= self.running.remove(at).backgrounded;
         let lines = vec![updated_line(event, task), notification_line(event, task)];
         if counted && task.kind == "local_agent" {

@@ -21,7 +21,10 @@ pub(super) struct SearchableText {
 
 /// Reads the beginning of a result that has a file of its own; nothing when it is no text.
 pub(super) fn read_result_text(bytes: &[u8]) -> Option<SearchableText> {
-    let text = (!bytes.contains(&0)).then(|| String::from_utf8_lossy(bytes).into_owned())?;
+    if bytes.contains(&0) {
+        return None;
+    }
+    let text = String::from_utf8_lossy(bytes).into_owned();
     let said = SearchableText { role: HitRole::Result, time_ms: None, entry: None, text };
     (!said.text.trim().is_empty()).then_some(said)
 }

@@ -145,7 +145,8 @@ impl FoldedText {
         let mut at = 0;
         while at < self.chars.len() && found.len() < MOST {
             let begins = at == 0 || !self.chars[at - 1].0.is_alphanumeric() || !first[0].is_ascii();
-            match begins.then(|| self.phrase_end(at, &words, term.open)).flatten() {
+            let end = if begins { self.phrase_end(at, &words, term.open) } else { None };
+            match end {
                 Some(end) => {
                     found.push(self.chars[at].1..self.chars.get(end).map_or(self.end, |(_, byte)| *byte));
                     at = end.max(at + 1);

@@ -144,7 +144,9 @@ impl BackgroundSupervisor {
             let progress = self.command.progress(1);
             let is_quiet = before.replace(progress.total_bytes) == Some(progress.total_bytes);
             let question = progress.last_lines.last().filter(|line| is_quiet && looks_like_question(line));
-            if let Some(line) = question.filter(|_| told.replace(progress.total_bytes) != Some(progress.total_bytes)) {
+            if let Some(line) = question
+                && told.replace(progress.total_bytes) != Some(progress.total_bytes)
+            {
                 self.publish_task_change(Some(question_notice(&self.task, line)));
             }
         }

@@ -81,8 +81,10 @@ async fn report_exit(
     let shown = output_window::window_of_success(captured, call.limits.output_chars);
     let refused = call.refusals(Some(exit), &shown.text).await;
     // An exit code has no certain meaning for a command that the sandbox restricted.
-    let meaning = exit_code::interpret_exit_code(&call.input.command, &call.analysis, code, &shown.text)
-        .filter(|_| refused.is_none());
+    let meaning = match refused {
+        Some(_) => None,
+        None => exit_code::interpret_exit_code(&call.input.command, &call.analysis, code, &shown.text),
+    };
     landing.notices.extend(refused);
     let held_back = confinement_denial::find_confinement_denial(call, exit, &shown.text);
     let seen = file_effects::find_file_effects(call, captured, exit.is_success()).await;

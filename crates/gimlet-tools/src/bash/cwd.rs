@@ -40,7 +40,7 @@ fn cwd_update_for(started: &StartDir, ended_in: Option<PathBuf>, is_main: bool, 
     }
     let end = if stayed { started.dir.clone() } else { ended_in.unwrap_or_else(|| started.dir.clone()) };
     let goes_home = paths.env.flag("CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR");
-    let kept = spelled_in_roots(&end, paths).filter(|_| is_main && !goes_home);
+    let kept = if is_main && !goes_home { spelled_in_roots(&end, paths) } else { None };
     // A subagent never changes the session's directory and always starts in its own.
     let back = if is_main { &paths.project_dir } else { &paths.cwd };
     let stands = kept.unwrap_or_else(|| {

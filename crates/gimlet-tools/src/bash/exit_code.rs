@@ -18,8 +18,10 @@ pub(super) fn interpret_exit_code(
     code: i32,
     output: &str,
 ) -> Option<&'static str> {
-    let last = analysis.last_pipeline_command.as_deref().filter(|_| code == 1)?;
-    let answer = match last {
+    if code != 1 {
+        return None;
+    }
+    let answer = match analysis.last_pipeline_command.as_deref()? {
         "grep" | "egrep" | "fgrep" | "rg" | "git grep" => "No matches found",
         "diff" | "cmp" | "git diff" => "The files differ",
         "test" | "[" | "[[" => "The condition is false",

@@ -44,7 +44,10 @@ pub(super) async fn find_file_effects(call: &BashCall<'_>, captured: &CapturedOu
     if call.analysis.looks_like_writer {
         seen.stale = changed_files(call).await.map(|paths| stale_files_hint(call, &paths));
     }
-    if let Some(path) = call.analysis.view_of_file.clone().filter(|_| succeeded && captured.is_complete()) {
+    if let Some(path) = call.analysis.view_of_file.clone()
+        && succeeded
+        && captured.is_complete()
+    {
         let printed = captured.head.clone();
         seen.view = tokio::task::spawn_blocking(move || read_viewed_file(&path, &printed).ok()).await.ok().flatten();
     }

@@ -75,7 +75,9 @@ impl BashOutput {
     }
 
     pub(super) fn for_model(&self) -> ResultContent {
-        if let Some(picture) = self.is_image.then(|| image::parse_image_uri(&self.stdout)).flatten() {
+        if self.is_image
+            && let Some(picture) = image::parse_image_uri(&self.stdout)
+        {
             let mut parts = vec![picture];
             if !self.stderr.is_empty() {
                 parts.push(ContentPart::Text { text: self.stderr.clone() });

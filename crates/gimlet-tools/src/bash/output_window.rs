@@ -3,7 +3,7 @@
 //! Uses only the two ends that the capture kept; a file is never read back.
 
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use gimlet_exec::{CapturedOutput, render_for_model};
@@ -149,7 +149,7 @@ pub(super) fn tail_of(text: &str, max: usize) -> &str {
 async fn save(file: PathBuf, bytes: Vec<u8>) -> std::io::Result<PathBuf> {
     let written = tokio::task::spawn_blocking(move || {
         if let Some(parent) = file.parent() {
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+            gimlet_fs::create_private_dir_all(parent)?;
         }
         let mut handle = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file)?;
         handle.write_all(&bytes)?;

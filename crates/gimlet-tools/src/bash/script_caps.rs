@@ -18,10 +18,10 @@ pub(super) struct ScriptCallCounts {
 impl ScriptCallCounts {
     /// Counts a command; one that would exceed a limit is an error and is not counted.
     pub(super) fn count(&self, command: &str, env: &Env) -> Result<(), ToolError> {
-        let Some(caps) = env.get("CLAUDE_CODE_SCRIPT_CAPS").filter(|_| env.flag("CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"))
-        else {
+        if !env.flag("CLAUDE_CODE_SUBPROCESS_ENV_SCRUB") {
             return Ok(());
-        };
+        }
+        let Some(caps) = env.get("CLAUDE_CODE_SCRIPT_CAPS") else { return Ok(()) };
         // A limit that cannot be parsed is an error, not an absent limit.
         let caps: HashMap<String, u64> = serde_json::from_str(caps).map_err(|error| {
             ToolError::failed(format!(

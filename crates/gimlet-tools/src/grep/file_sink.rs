@@ -70,7 +70,9 @@ impl<'a, M: Matcher> FileSink<'a, M> {
         if self.has_room() {
             let text = &mut self.hits.text;
             text.push(mark);
-            if let Some(number) = number.filter(|_| self.taking.numbers) {
+            if let Some(number) = number
+                && self.taking.numbers
+            {
                 // Writing to a string cannot fail.
                 let _ok = write!(text, "{number}{mark}");
             }

@@ -42,6 +42,7 @@ impl GrepReport<'_> {
         let total = page.total_entries().saturating_sub(self.separators);
         let entries = self.entries(page);
         let shown = entries.len();
+        let is_cut = self.paging.offset.saturating_add(shown) < total;
         let mut output = GrepOutput {
             mode: self.mode,
             num_files: total_files,
@@ -51,7 +52,7 @@ impl GrepReport<'_> {
             num_matches: None,
             total_files,
             total_lines: None,
-            applied_limit: self.paging.limit.filter(|_| self.paging.offset.saturating_add(shown) < total),
+            applied_limit: if is_cut { self.paging.limit } else { None },
             applied_offset: Some(self.paging.offset).filter(|offset| *offset > 0),
             remarks: Vec::new(),
         };

@@ -61,15 +61,12 @@ pub(super) fn write_parts(
 /// Creates a new folder, so that nothing stored earlier is overwritten.
 fn new_folder(results: &Path, call: &str) -> io::Result<PathBuf> {
     let safe: String = call.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).collect();
-    let mut builder = DirBuilder::new();
-    builder.mode(0o700);
-    builder.recursive(true).create(results)?;
-    builder.recursive(false);
+    gimlet_fs::create_private_dir_all(results)?;
     let mut number = 1;
     loop {
         let name = if number == 1 { format!("{safe}-parts") } else { format!("{safe}-parts-{number}") };
         let folder = results.join(name);
-        match builder.create(&folder) {
+        match DirBuilder::new().mode(0o700).create(&folder) {
             Ok(()) => return Ok(folder),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1_000 => number += 1,
             Err(error) => return Err(error),

@@ -82,7 +82,9 @@ pub(super) fn scan(
         }
     }
     let encoding = splitter.as_ref().map_or(TextEncoding::Utf8, |(_, encoding)| *encoding);
-    if let Some((splitter, _)) = splitter.filter(|_| is_counted) {
+    if let Some((splitter, _)) = splitter
+        && is_counted
+    {
         splitter.finish(&mut page);
     }
     if page.over_budget && selection.explicit {

@@ -212,9 +212,8 @@ impl Simulation<'_> {
         let judge = |rules: &RuleSet, mode| past_call::decide_call(&again, rules, mode, &place);
         // The user answered it with another input, and the ledger's verdict is on that one.
         let was_answered = again.to_policy_call().needs_person;
-        let recorded = line
-            .filter(|_| self.args.against == ComparisonBase::Then && !was_answered)
-            .and_then(ComparedDecision::from_ledger);
+        let uses_ledger = self.args.against == ComparisonBase::Then && !was_answered;
+        let recorded = if uses_ledger { line.and_then(ComparedDecision::from_ledger) } else { None };
         let then = recorded.unwrap_or_else(|| ComparedDecision::from_verdict(judge(&sides.now, place.mode)));
         let now = judge(&sides.changed, self.args.mode.unwrap_or(place.mode));
         let (tool, about) = again.tool_and_subject();

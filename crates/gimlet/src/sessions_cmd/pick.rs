@@ -29,7 +29,9 @@ pub(crate) fn pick_session(around: &ProcessEnv) -> Result<String, Report> {
     let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(|_| untold())?;
     let here = super::sessions_for_dir(&StoreLocations::new(&around.config_home), &around.cwd);
     let sessions = here.list(SessionFilter::All);
-    if let Some(report) = session_lookup::unreadable_report(&here).filter(|_| sessions.is_empty()) {
+    if let Some(report) = session_lookup::unreadable_report(&here)
+        && sessions.is_empty()
+    {
         return Err(report);
     }
     if sessions.is_empty() {

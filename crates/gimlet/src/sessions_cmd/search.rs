@@ -32,7 +32,9 @@ pub(super) fn run(args: &SearchArgs, desk: &SessionsContext<'_>) -> Result<ExitC
     meter.clear();
     updated.map_err(failed)?;
     let hits = index.find(&search).map_err(failed)?;
-    if let Some(report) = session_lookup::unreadable_report(&desk.nearby).filter(|_| hits.is_empty()) {
+    if let Some(report) = session_lookup::unreadable_report(&desk.nearby)
+        && hits.is_empty()
+    {
         return Err(report);
     }
     if args.json {

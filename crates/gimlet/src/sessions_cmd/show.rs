@@ -123,10 +123,9 @@ fn block_text(moment: &TranscriptItem, block: &Block, names: &ToolNames, full: b
     match block.kind() {
         BlockKind::Text => {
             let text = block.as_text()?.trim_end().to_owned();
-            let speaker = moment.model.as_deref().filter(|_| moment.kind == TranscriptItemKind::Reply);
-            Some(match speaker {
-                Some(model) => format!("\n── {model}\n{text}"),
-                None => text,
+            Some(match &moment.model {
+                Some(model) if moment.kind == TranscriptItemKind::Reply => format!("\n── {model}\n{text}"),
+                _ => text,
             })
         }
         BlockKind::ToolUse => {

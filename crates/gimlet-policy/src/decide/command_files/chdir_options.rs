@@ -29,9 +29,10 @@ pub(super) fn find_chdir_dirs(analysis: &ShellAnalysis) -> Vec<PathBuf> {
 impl PathLookup<'_> {
     /// Returns the paths that a relative path has from those directories.
     pub(super) fn paths_after_chdir(&self, path: &str) -> Vec<PathBuf> {
-        let relative = Path::new(path).is_relative();
-        let from = self.chdir_dirs.iter().filter(|_| relative);
-        from.flat_map(|directory| self.path_spellings(&directory.join(path)).0).collect()
+        if Path::new(path).is_absolute() {
+            return Vec::new();
+        }
+        self.chdir_dirs.iter().flat_map(|directory| self.path_spellings(&directory.join(path)).0).collect()
     }
 
     /// Returns the operands of a recognised command as files of those directories.

@@ -222,9 +222,10 @@ impl PathLookup<'_> {
                 None => view.is_complete(),
             }
         });
-        let removed = edits.paths.iter().filter(|_| edits.removes_trees);
-        let mut found = removed.filter_map(|folder| Some((folder, seen(folder)?)));
-        moves || found.any(|(folder, found)| found.iter().any(|(name, _)| is_protected(&normalise(folder, name))))
+        let mut found = edits.paths.iter().filter_map(|folder| Some((folder, seen(folder)?)));
+        moves
+            || (edits.removes_trees
+                && found.any(|(folder, found)| found.iter().any(|(name, _)| is_protected(&normalise(folder, name)))))
     }
 
     /// Returns the access for an edited path. The text does not show if the target is a folder, so it is not certain
@@ -236,7 +237,10 @@ impl PathLookup<'_> {
     /// Returns the destinations of a folder's files. The target may be a folder that gets the copy, or become the
     /// copy.
     fn copy_destinations(&self, copy: &TreeCopy) -> Option<Vec<FileAccess>> {
-        let eyes = self.budget.as_ref().filter(|_| self.view.is_some_and(FileView::is_complete))?;
+        if !self.view.is_some_and(FileView::is_complete) {
+            return None;
+        }
+        let eyes = self.budget.as_ref()?;
         // A symlink is copied as one and has another target from its new place; a missing source is created by the
         // text.
         if eyes.entry_kind(&copy.source)? == ListedKind::Link {

@@ -202,8 +202,9 @@ impl<'a> LookupBudget<'a> {
     fn expand_to_words(&self, look: &PatternLookup, folders: &mut Vec<PathBuf>) -> Option<Vec<ExpandedPath>> {
         let found = self.expand_segments(&look.pattern, &look.from, folders)?;
         for (path, _) in &found {
-            let word = relative_spelling(path, &look.from).filter(|_| !look.pattern.absolute);
-            let option = word.is_some_and(|word| word.as_os_str().as_encoded_bytes().starts_with(b"-"));
+            let word = relative_spelling(path, &look.from);
+            let is_option_like = word.is_some_and(|word| word.as_os_str().as_encoded_bytes().starts_with(b"-"));
+            let option = is_option_like && !look.pattern.absolute;
             if option && look.role.may_be_option && !look.pattern.prefixed {
                 return None;
             }
@@ -256,7 +257,9 @@ impl<'a> LookupBudget<'a> {
         for path in from.iter().map(|from| from.join(folder)) {
             let entries = self.list_folder(&path)?;
             if entries.is_empty() {
-                fits(folder).then_some(())?;
+                if !fits(folder) {
+                    return None;
+                }
                 judged.push(path);
             }
             for entry in entries.iter().filter(|entry| !entry.name.as_encoded_bytes().starts_with(b".")) {
@@ -323,7 +326,9 @@ impl<'a> LookupBudget<'a> {
         found: &mut dyn FnMut(ListedKind, PathBuf),
     ) -> Option<()> {
         let mut waiting = vec![(from.join(root), if below.without_root { String::new() } else { root.to_owned() })];
-        (below.without_root || fits(root)).then_some(())?;
+        if !below.without_root && !fits(root) {
+            return None;
+        }
         while let Some((folder, printed)) = waiting.pop() {
             for entry in self.list_folder(&folder)? {
                 let name = entry.name.to_str()?;
@@ -334,7 +339,9 @@ impl<'a> LookupBudget<'a> {
                 };
                 let path = folder.join(name);
                 if below.name_pattern.as_ref().is_none_or(|named| named.matches(&entry.name)) {
-                    fits(&word).then_some(())?;
+                    if !fits(&word) {
+                        return None;
+                    }
                     found(entry.kind, path.clone());
                 }
                 if entry.kind == ListedKind::Folder {

@@ -37,7 +37,8 @@ pub(super) fn percent_decode(text: &str) -> Option<String> {
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
-        let digits = bytes.get(at + 1..at + 3).filter(|_| *byte == b'%').and_then(|digits| str::from_utf8(digits).ok());
+        let digits = if *byte == b'%' { bytes.get(at + 1..at + 3) } else { None };
+        let digits = digits.and_then(|digits| str::from_utf8(digits).ok());
         let digits = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
         match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
             Some(value) => {

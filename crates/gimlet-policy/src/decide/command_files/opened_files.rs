@@ -37,7 +37,10 @@ pub(super) fn find_known_readers(analysis: &ShellAnalysis) -> HashSet<&[Word]> {
 impl PathLookup<'_> {
     /// Returns the files that a part opens, if it belongs to a recognised reader.
     pub(super) fn opened_by_part(&self, part: &CommandPart) -> Vec<FileAccess> {
-        part.reads.as_ref().filter(|_| is_reader(part)).map_or(Vec::new(), |reading| self.opened_by_reader(reading))
+        match &part.reads {
+            Some(reading) if is_reader(part) => self.opened_by_reader(reading),
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the files that a reader of these targets opens.
@@ -51,8 +54,10 @@ impl PathLookup<'_> {
             opened.push(FileAccess::unknown(false));
         }
         // Without rules that deny reads no names are needed.
-        let looks = reading.lookups.iter().filter(|_| self.read_rules.is_some());
-        for look in looks {
+        if self.read_rules.is_none() {
+            return opened;
+        }
+        for look in &reading.lookups {
             match look {
                 PendingLookup::Pattern(look) => opened.extend(self.pattern_reads(look, reading)),
                 PendingLookup::Tree { .. } => opened.extend(self.looked_up_reads(look, reading)),

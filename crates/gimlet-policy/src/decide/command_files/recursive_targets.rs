@@ -90,8 +90,9 @@ fn copy_targets<'a>(name: &str, known: &[&'a str]) -> Vec<RecursiveTarget<'a>> {
     let mut found = move_targets(known, takes, whole);
     // Files that the source does not have are deleted.
     let clears = known.iter().any(|word| word.starts_with("--del"));
-    let target = found.last().and_then(|taken| taken.moves_to).filter(|_| clears);
-    found.extend(target.map(|(_, target)| RecursiveTarget::for_removed(target)));
+    if clears && let Some((_, target)) = found.last().and_then(|taken| taken.moves_to) {
+        found.push(RecursiveTarget::for_removed(target));
+    }
     found
 }
 

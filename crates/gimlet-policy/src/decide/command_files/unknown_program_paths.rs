@@ -27,7 +27,7 @@ pub(super) const OPEN_NOTHING: &[&str] = &[
 pub(super) fn possible_reads(analysis: &ShellAnalysis, place: &PathLookup<'_>) -> Option<Vec<PathBuf>> {
     let reached = analysis.reachable_commands();
     // A recognised reader names files in its script; its other words are handled with those of readers.
-    let script = |words: &[Word]| ScriptSyntax::for_command(words).filter(|_| is_reader(words));
+    let script = |words: &[Word]| if is_reader(words) { ScriptSyntax::for_command(words) } else { None };
     collect_paths(
         analysis,
         place,
@@ -93,9 +93,10 @@ fn collect_paths<'w>(
         let sed = name == Some("sed");
         for word in told.into_iter().flat_map(Word::choices) {
             spoken.add_word(word, messages)?;
-            let files =
-                word.value().filter(|_| sed).map_or(Vec::new(), |text| ScriptSyntax::Sed.find_named_files(text).0);
-            files.into_iter().try_for_each(|file| spoken.add_path(file))?;
+            if sed && let Some(text) = word.value() {
+                let files = ScriptSyntax::Sed.find_named_files(text).0;
+                files.into_iter().try_for_each(|file| spoken.add_path(file))?;
+            }
         }
     }
     if any {

@@ -134,7 +134,8 @@ impl RemovalContext<'_> {
             "ls" => self.judge_listing(words, recursive && !source.filtered),
             "pwd" => self.judge_name("."),
             "realpath" | "readlink" => words[1..].iter().find_map(|word| self.judge_operand(word, recursive)),
-            "git" => has_word(words, "--show-toplevel").then(|| self.judge_name(".")).flatten(),
+            "git" if has_word(words, "--show-toplevel") => self.judge_name("."),
+            "git" => None,
             // File names below the search directory, and not the files' contents.
             "grep" | "egrep" | "fgrep" | "rg" if has_short_option(words, 'l') || has_word(words, "--files") => None,
             program if PRINT_HARMLESS.contains(&program) => None,

@@ -196,10 +196,10 @@ fn printed_source(text: &str, at: usize) -> OutputSource {
     };
     let parsed = parse::parse_script(inner);
     let own = parsed.commands.iter().filter(|command| command.within.is_none()).map(|command| command.at);
-    own.max()
-        .filter(|_| parsed.trouble.is_none())
-        .map(|last| PipeGraph::from_script(&parsed).source_of(last))
-        .unwrap_or_default()
+    match own.max() {
+        Some(last) if parsed.trouble.is_none() => PipeGraph::from_script(&parsed).source_of(last),
+        _ => OutputSource::default(),
+    }
 }
 
 /// Returns the text of the substitution that the given text begins with.

@@ -446,7 +446,7 @@ impl<'a> TreeWalk<'a> {
             None => Some(String::new()),
         };
         let name = part("name").map_or("", |name| self.source(name)).to_owned();
-        VariableAssignment { name, value: value.filter(|_| plain) }
+        VariableAssignment { name, value: if plain { value } else { None } }
     }
 
     /// Visits builtins for which the grammar has nodes of their own.
@@ -607,7 +607,9 @@ impl<'a> TreeWalk<'a> {
         if !document.agrees_with_bash {
             self.record_trouble(ParseTrouble::Construct);
         }
-        self.parsed.unquoted.extend(document.body.value().filter(|_| document.hidden).map(str::to_owned));
+        if document.hidden {
+            self.parsed.unquoted.extend(document.body.value().map(str::to_owned));
+        }
         self.add_redirect(node, "<<".to_owned(), document.body);
     }
 }
@@ -623,7 +625,11 @@ fn errors_joined_from(node: Node<'_>, kind: &str, text: &str) -> Option<usize> {
         "redirected_statement" if joins_errors(node, text) => {
             let body = node.child_by_field_name("body").unwrap_or(node);
             let last = body.named_child(body.named_child_count().saturating_sub(1) as u32);
-            Some(last.filter(|_| node_kinds::kind_name(body) == "pipeline").unwrap_or(body).start_byte())
+            let start = match last {
+                Some(last) if node_kinds::kind_name(body) == "pipeline" => last,
+                _ => body,
+            };
+            Some(start.start_byte())
         }
         _ => None,
     }

@@ -22,12 +22,16 @@ pub(super) fn launches_dynamic_word(name: &str, words: &[Word], known: &[&str]) 
     let Some((_, runners)) = table(NAME_THINGS) else { return false };
     let options: Vec<&str> = runners.iter().copied().filter(|runner| runner.starts_with('-')).collect();
     let behind = known.iter().position(|word| runners.contains(word) && !word.starts_with('-'));
-    let starts = behind.filter(|_| RUN_NEXT_WORD.contains(&name)).is_some_and(|at| {
+    if RUN_NEXT_WORD.contains(&name)
+        && let Some(at) = behind
+    {
         // The package that the program is run in precedes it.
         let skipped = usize::from(known[at] == "explore");
-        starts_dynamic_word(&words[at + 1..], skipped)
-    });
-    starts || has_dynamic_value(words, &options)
+        if starts_dynamic_word(&words[at + 1..], skipped) {
+            return true;
+        }
+    }
+    has_dynamic_value(words, &options)
 }
 
 fn git_launches_dynamic_word(words: &[Word], known: &[&str]) -> bool {

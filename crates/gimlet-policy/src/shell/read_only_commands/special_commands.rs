@@ -45,7 +45,7 @@ pub(super) fn find_name_pattern<'a>(arguments: &[&'a str]) -> Option<&'a str> {
             let value = rest.next()?;
             name = name.or((word == "-name").then_some(value));
         } else if word == "-print" {
-            return name.filter(|_| rest.next().is_none());
+            return if rest.next().is_none() { name } else { None };
         } else if !list_contains(FIND_TESTS, word) {
             return None;
         }

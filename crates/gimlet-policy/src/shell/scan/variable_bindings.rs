@@ -39,8 +39,11 @@ pub(crate) fn find_bindings(text: &str) -> Vec<VariableBinding> {
 /// Returns the bindings of `printf -v NAME FORMAT WORD…`: the value may be any of the words.
 fn printf_bindings(words: &[Word]) -> Vec<VariableBinding> {
     let [printf, rest @ ..] = words else { return Vec::new() };
+    if printf.value() != Some("printf") {
+        return Vec::new();
+    }
     let option = rest.iter().position(|word| word.value().is_some_and(|text| text.starts_with("-v")));
-    let Some(option) = option.filter(|_| printf.value() == Some("printf")) else { return Vec::new() };
+    let Some(option) = option else { return Vec::new() };
     let attached = rest[option].value().and_then(|text| text.strip_prefix("-v")).filter(|name| !name.is_empty());
     let (name, values) = match attached {
         Some(name) => (Some(name), &rest[option + 1..]),
@@ -83,8 +86,8 @@ pub(super) fn split_assignment(word: &Word) -> Option<(&str, &str, &[WordPiece],
     }
     // `NAME[…]=VALUE`
     let [WordPiece::Glob('['), subscript @ ..] = rest else { return None };
-    let named = assigned_name(&format!("{head}=")).is_some();
-    subscript.iter().enumerate().filter(|_| named).find_map(|(at, piece)| {
+    assigned_name(&format!("{head}="))?;
+    subscript.iter().enumerate().find_map(|(at, piece)| {
         let WordPiece::Text(text) = piece else { return None };
         let sign = text.find("]=").or_else(|| text.find("]+="))?;
         Some((head.as_str(), &text[sign + 1..], &subscript[at + 1..], true))
@@ -97,7 +100,10 @@ pub(super) fn default_word(words: &[Word]) -> Option<Word> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let operator = head.trim_start_matches(is_name);
     let operator = operator.strip_prefix(':').unwrap_or(operator);
-    let beginning = operator.strip_prefix(['-', '=', '+']).filter(|_| head.starts_with(is_name))?;
+    if !head.starts_with(is_name) {
+        return None;
+    }
+    let beginning = operator.strip_prefix(['-', '=', '+'])?;
     let mut word = WordBuilder::default();
     // It may begin with a home directory.
     word.push_unquoted(&beginning[..usize::from(beginning.starts_with('~'))]);
@@ -109,7 +115,7 @@ pub(super) fn default_word(words: &[Word]) -> Option<Word> {
 /// Returns the name of the list that begins after these pieces.
 pub(super) fn list_name(pieces: &[WordPiece]) -> Option<String> {
     let [WordPiece::Text(head)] = pieces else { return None };
-    assigned_name(head).filter(|_| head.ends_with('=')).map(str::to_owned)
+    if head.ends_with('=') { assigned_name(head).map(str::to_owned) } else { None }
 }
 
 /// Returns the binding that one word of a list makes.

@@ -92,7 +92,7 @@ fn calls_are_answered(rules: &RuleContext<'_>, messages: &[SpannedJson], positio
 }
 
 fn result_id(block: &SpannedJson) -> Option<&str> {
-    block.str_of("tool_use_id").filter(|_| block.type_tag() == "tool_result")
+    if block.type_tag() == "tool_result" { block.str_of("tool_use_id") } else { None }
 }
 
 /// Returns a server tool call of this message whose result had not arrived when the message ended.
@@ -176,7 +176,10 @@ fn thinking_leads(rules: &RuleContext<'_>, messages: &[SpannedJson]) -> RuleResu
         return Ok(());
     }
     let answering = messages.last().is_some_and(|last| !of_kind(last, "tool_result").is_empty());
-    let Some(turn) = messages.len().checked_sub(2).filter(|_| answering) else { return Ok(()) };
+    if !answering {
+        return Ok(());
+    }
+    let Some(turn) = messages.len().checked_sub(2) else { return Ok(()) };
     let Some(block) = blocks(&messages[turn]).first().filter(|block| !is_thinking(block)) else { return Ok(()) };
     let message = format!("Expected `thinking` or `redacted_thinking`, but found `{}`", block.type_tag());
     Err(ApiError::at(&format!("messages.{turn}.content.0.type"), message))

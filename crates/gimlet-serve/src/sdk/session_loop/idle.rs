@@ -135,7 +135,9 @@ impl SdkSession {
         }
         let told = self.lifecycle.mark_started(&said.uuid, &self.session.id);
         self.write_lines(told).await;
-        if let Some(message) = said.message.as_ref().filter(|_| self.replay_prompts) {
+        if let Some(message) = said.message.as_ref()
+            && self.replay_prompts
+        {
             let line = json!({"type": "user", "message": message, "parent_tool_use_id": null,
                 "session_id": self.session.id, "uuid": said.uuid, "timestamp": self.backend.timestamp(),
                 "isReplay": true});

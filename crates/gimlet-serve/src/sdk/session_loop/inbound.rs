@@ -225,7 +225,7 @@ impl SdkSession {
         if reshapes.is_empty() {
             self.apply_initialize(&wishes);
             self.write_initialize_response(id, &wishes).await;
-            let tasks = self.wire.background_tasks_line(&self.session.id).filter(|_| again);
+            let tasks = if again { self.wire.background_tasks_line(&self.session.id) } else { None };
             self.write_lines(tasks.into_iter().collect()).await;
         } else if self.has_prompts {
             let problem = format!("initialize came after the first prompt, too late for: {}", reshapes.join(", "));

@@ -215,7 +215,9 @@ impl FaultRow {
         if problems.found.is_empty() {
             check_resume(&plan, &world, &model, &run, &mut problems).await;
         }
-        if let Some(check) = plan.further.filter(|_| problems.found.is_empty()) {
+        if let Some(check) = plan.further
+            && problems.found.is_empty()
+        {
             check(&model, &run);
         }
         problems.found
@@ -359,7 +361,9 @@ async fn check_resume(
     problems.expect(wanted.is_none_or(|wanted| wanted == request.model()), || {
         format!("resumed with the model {}", request.model())
     });
-    if let Some(last) = faulty.requests().last().filter(|_| plan.extends) {
+    if let Some(last) = faulty.requests().last()
+        && plan.extends
+    {
         problems.expect(is_extension(last, request), || {
             format!("resuming changed what was sent:\n    {}\n    {shape}", message_shape(last))
         });

@@ -114,9 +114,12 @@ async fn serve_proxy(listener: TcpListener, target: Option<u16>) {
             let mut client = BufReader::new(socket);
             let mut head = String::new();
             while !head.ends_with("\r\n\r\n") && client.read_line(&mut head).await.is_ok_and(|read| read > 0) {}
-            let Some(port) = target.filter(|_| head.starts_with(&format!("CONNECT {HIDDEN}:443 "))) else {
-                let refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic\r\n\r\n";
-                return drop(client.write_all(refusal).await);
+            let port = match target {
+                Some(port) if head.starts_with(&format!("CONNECT {HIDDEN}:443 ")) => port,
+                _ => {
+                    let refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic\r\n\r\n";
+                    return drop(client.write_all(refusal).await);
+                }
             };
             let mut server = TcpStream::connect((HERE, port)).await.unwrap();
             client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();

@@ -1,45 +1,34 @@
-//! Working trees of a repository, as its own files name them. Starts no program and never writes.
+//! Working trees of a repository.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use crate::disk::read_small_file;
+use gimlet_fs::read_text;
+
+use crate::git_repo::{GitRepo, POINTER_MAX_BYTES};
 
 /// Returns the other working trees of the repository that contains `dir`: the main one first, then the linked ones by
-/// name.
+/// name. Those that were moved or removed without git's knowledge are among them.
 pub fn other_worktrees(dir: &Path) -> Vec<PathBuf> {
-    let Some((root, common)) = find_repository(dir) else { return Vec::new() };
+    let Some(GitRepo { root, common_dir, .. }) = GitRepo::discover(dir) else { return Vec::new() };
     let mut trees = Vec::new();
-    if common.file_name().is_some_and(|name| name == ".git") {
-        trees.extend(common.parent().map(Path::to_owned));
+    if common_dir.ends_with(".git") {
+        trees.extend(common_dir.parent().map(Path::to_owned));
     }
-    let entries = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
-    let mut links: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    links.sort();
-    trees.extend(links.iter().filter_map(|link| {
-        let git_file = PathBuf::from(read_small_file(&link.join("gitdir")).ok()?.trim_end());
-        Some(normalize_path(&link.join(git_file)).parent()?.to_owned())
-    }));
+    let entries = fs::read_dir(common_dir.join("worktrees")).into_iter().flatten().flatten();
+    let mut records: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    records.sort();
+    trees.extend(records.iter().filter_map(|record| read_worktree_root(record)));
     let here = fs::canonicalize(&root).unwrap_or(root);
     // A tree that was moved or removed without git's knowledge can still have sessions under its old name.
     trees.retain(|tree| fs::canonicalize(tree).map_or(true, |tree| tree != here));
     trees
 }
 
-/// Returns the root of the working tree that contains `dir`, and the folder that all of its repository's trees share.
-fn find_repository(dir: &Path) -> Option<(PathBuf, PathBuf)> {
-    let root = dir.ancestors().find(|folder| folder.join(".git").exists())?;
-    let git = root.join(".git");
-    if git.is_dir() {
-        return Some((root.to_owned(), git));
-    }
-    let text = read_small_file(&git).ok()?;
-    let own = normalize_path(&root.join(text.strip_prefix("gitdir:")?.trim()));
-    let common = match read_small_file(&own.join("commondir")) {
-        Ok(common) => normalize_path(&own.join(common.trim_end())),
-        Err(_) => own,
-    };
-    Some((root.to_owned(), common))
+/// Returns the root of the working tree that a record in the main repository names.
+fn read_worktree_root(record: &Path) -> Option<PathBuf> {
+    let git_file = read_text(&record.join("gitdir"), POINTER_MAX_BYTES).ok().flatten()?;
+    Some(normalize_path(&record.join(git_file.trim_end())).parent()?.to_owned())
 }
 
 /// Returns the path without `.` and `..`, symlinks left alone.
@@ -73,6 +62,8 @@ mod tests {
         let (main, side, gone) = (base.join("main"), base.join("side"), base.join("gone"));
         fs::create_dir_all(main.join(".git/worktrees")).unwrap();
         fs::create_dir_all(main.join("src/deep")).unwrap();
+        write_file(&main.join(".git/HEAD"), "ref: refs/heads/main\n");
+        write_file(&main.join(".git/worktrees/side/HEAD"), "ref: refs/heads/side\n");
         write_file(&main.join(".git/worktrees/side/gitdir"), &format!("{}/.git\n", side.display()));
         write_file(&main.join(".git/worktrees/side/commondir"), "../..\n");
         write_file(&main.join(".git/worktrees/gone/gitdir"), &format!("{}/.git\n", gone.display()));
@@ -86,6 +77,7 @@ mod tests {
     fn a_repository_with_one_tree_and_one_that_makes_no_sense_have_no_others() {
         let temp = tempfile::tempdir().unwrap();
         fs::create_dir_all(temp.path().join("a/.git")).unwrap();
+        write_file(&temp.path().join("a/.git/HEAD"), "ref: refs/heads/main\n");
         write_file(&temp.path().join("b/.git"), "nonsense");
         assert_eq!(other_worktrees(&temp.path().join("a")), Vec::<PathBuf>::new());
         assert_eq!(other_worktrees(&temp.path().join("b")), Vec::<PathBuf>::new());
