@@ -38,7 +38,7 @@ use gimlet_proto::{AgentSummary, CredentialSource, Driver, DriverHook, Env, Sess
 use gimlet_serve::sdk::TranscriptMirror;
 use gimlet_store::{SessionCheckpoints, StoreLocations};
 
-use crate::args::RunArgs;
+use crate::launch_request::LaunchRequest;
 use crate::process_env::ProcessEnv;
 use crate::report::Report;
 pub(crate) use initial_mode::PreviousMode;
@@ -140,28 +140,28 @@ impl Default for LaunchOptions {
 
 /// Opens the session that the flags describe.
 pub(crate) async fn start(
-    run: &RunArgs,
+    request: &LaunchRequest,
     around: &ProcessEnv,
     manner: &LaunchOptions,
 ) -> Result<StartedSession<impl Future<Output = ()> + Send + use<>>, Report> {
     let mut configured =
-        SessionSettings::open_with_policy(run, around).await?.with_flag_settings(&manner.flag_settings);
-    mcp_servers::check_sideloading(run, &configured)?;
+        SessionSettings::open_with_policy(request, around).await?.with_flag_settings(&manner.flag_settings);
+    mcp_servers::check_sideloading(request, &configured)?;
     let env = &configured.env.clone();
     let locations = configured.loaded.locations.clone();
     // The file can be large, so it is checked in parallel.
     let state = tokio::task::spawn_blocking(move || gimlet_config::check_and_back_up_state_file(&locations));
     let now = configured.now();
-    let source = ResumeSource::from_flags(run, around)?;
+    let source = ResumeSource::from_flags(request, around)?;
     let before = source.agent();
     let named =
         AgentNames { of_session: before.as_deref(), by_settings: configured.effective.settings.agent.as_deref() };
-    let role = MainAgentChoice::choose(run, env, &now.rules, &named)?;
-    let run = &role.run.clone();
+    let role = MainAgentChoice::choose(request, env, &now.rules, &named)?;
+    let request = &role.request.clone();
     let redactor = configured.redactor.clone();
     let key_helper = configured.build_key_helper();
     let (provider, missing) = provider::build_provider(
-        run,
+        request,
         &configured,
         key_helper.clone().map(|helper| helper as Arc<dyn CredentialSource>),
     )?;
@@ -188,14 +188,14 @@ pub(crate) async fn start(
         models: provider.model_summaries(),
         agents: toolbox.agent_roster(env).offered_kinds(&now.rules),
         sandbox_missing: walls.missing.clone(),
-        plugin_flags: mcp_servers::plugin_flags(run).map(str::to_owned).collect(),
+        plugin_flags: mcp_servers::plugin_flags(request).map(str::to_owned).collect(),
     };
     let segment = PromptSegment {
-        system: gimlet_core::system_blocks(&read_system_prompt(run, around, configured.note_for_model())?),
+        system: gimlet_core::system_blocks(&read_system_prompt(request, around, configured.note_for_model())?),
         tools: gimlet_core::tool_defs(&toolbox.tools, &prompt),
     };
     let past = SessionHistory::open(
-        run,
+        request,
         around,
         manner,
         SessionOpening { source, segment, agent: role.name(), fsync: configured.fsync() },
@@ -203,7 +203,7 @@ pub(crate) async fn start(
     warnings.extend(past.remarks.iter().cloned());
     let upkeep = session_expiry::SessionExpiry::from_settings(&configured, &past.id);
     let before = past.model.as_deref().or(role.model().filter(|_| role.is_restored()));
-    let chosen = model_choice::choose_models(run, &configured, &provider, before)?;
+    let chosen = model_choice::choose_models(request, &configured, &provider, before)?;
     warnings.extend(chosen.remark);
     let api_key_source = provider.api_key_source().to_owned();
     let runtime_dir = around.config_home.join("gimlet").join("run");
@@ -212,7 +212,7 @@ pub(crate) async fn start(
     let processes = session_processes::build_processes(
         env,
         &past.id,
-        provider::choose_effort(run, &configured),
+        provider::choose_effort(request, &configured),
         &around.config_home,
         runtime_dir,
     );
@@ -223,19 +223,19 @@ pub(crate) async fn start(
     if let Some(helper) = key_helper {
         helper.set_exec(exec.clone());
     }
-    let servers = mcp_servers::build_servers(run, around, manner, &configured)?;
-    let options = turn_options(run, &configured, manner);
+    let servers = mcp_servers::build_servers(request, around, manner, &configured)?;
+    let options = turn_options(request, &configured, manner);
     let resumed = past.mode.and_then(|mode| choose_resumed_mode(mode, configured.review().is_some()));
-    let (plans, own_plan) = plan_file::plan_location(run, around, &configured, &past);
-    let checkpoints = open_checkpoints(run, around, &configured, &past.id);
+    let (plans, own_plan) = plan_file::plan_location(request, around, &configured, &past);
+    let checkpoints = open_checkpoints(request, around, &configured, &past.id);
     let agent_when_cleared = role.agent_after_clear();
     let file_habits = file_habits(&configured);
     let config = SessionConfig {
         id: past.id,
         model: Arc::new(AnthropicProvider::new(provider)),
         model_id: chosen.model,
-        thinking: provider::choose_thinking(run, &configured),
-        effort: provider::choose_effort(run, &configured),
+        thinking: provider::choose_thinking(request, &configured),
+        effort: provider::choose_effort(request, &configured),
         api_key_source,
         tools: toolbox.tools,
         tool_source: servers.clone().map(|servers| role.filter_guests(servers as Arc<dyn ToolSource>)),
@@ -257,7 +257,7 @@ pub(crate) async fn start(
         },
         attended: manner.attended,
         background_may_start_turn: manner.driver.is_some(),
-        has_prompt: !run.is_driven(),
+        has_prompt: !request.is_driven(),
         options,
         cache_ttl: provider::choose_cache_ttl(env),
         record: past.record,
@@ -302,11 +302,11 @@ pub(crate) async fn start(
     })
 }
 
-fn turn_options(run: &RunArgs, configured: &SessionSettings, manner: &LaunchOptions) -> TurnOptions {
+fn turn_options(request: &LaunchRequest, configured: &SessionSettings, manner: &LaunchOptions) -> TurnOptions {
     let env = &configured.env;
     TurnOptions {
-        max_turns: run.max_turns.or_else(|| max_turns_from_env(env)),
-        max_budget_usd: run.max_budget_usd,
+        max_turns: request.limits.max_turns.or_else(|| max_turns_from_env(env)),
+        max_budget_usd: request.limits.max_budget_usd,
         parallel_tools: !env.flag("CLAUDE_CODE_DISABLE_PARALLEL_TOOL_USE"),
         streaming_execution: !env.flag("CLAUDE_CODE_DISABLE_STREAMING_EXECUTION"),
         wire_events: manner.wire_events,
@@ -328,17 +328,17 @@ fn scratch_dir_path(env: &Env) -> PathBuf {
 
 /// Opens the store of file checkpoints. In print mode only a program that asks for it can restore files.
 fn open_checkpoints(
-    run: &RunArgs,
+    request: &LaunchRequest,
     around: &ProcessEnv,
     configured: &SessionSettings,
     id: &SessionId,
 ) -> Option<SessionCheckpoints> {
     let env = &configured.env;
-    let wanted = match run.print || run.is_driven() {
+    let wanted = match request.is_headless() {
         true => env.flag("CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"),
         false => configured.effective.settings.file_checkpointing_enabled != Some(false),
     };
-    let kept = wanted && !env.flag("CLAUDE_CODE_DISABLE_FILE_CHECKPOINTING") && !run.no_session_persistence;
+    let kept = wanted && !env.flag("CLAUDE_CODE_DISABLE_FILE_CHECKPOINTING") && !request.session.is_unsaved;
     kept.then(|| SessionCheckpoints::open(&StoreLocations::new(&around.config_home), id))
 }
 
@@ -351,15 +351,19 @@ fn file_habits(configured: &SessionSettings) -> FilePreferences {
     }
 }
 
-fn read_system_prompt(run: &RunArgs, around: &ProcessEnv, note: Option<String>) -> Result<SystemPrompt, Report> {
+fn read_system_prompt(
+    request: &LaunchRequest,
+    around: &ProcessEnv,
+    note: Option<String>,
+) -> Result<SystemPrompt, Report> {
     let read = |text: &Option<String>, file: &Option<PathBuf>| match file {
         Some(file) => std::fs::read_to_string(around.cwd.join(file))
             .map(Some)
             .map_err(|error| Report::new(format!("{} cannot be read: {error}", file.display()))),
         None => Ok(text.clone()),
     };
-    let replace = read(&run.system_prompt, &run.system_prompt_file)?;
-    let append = read(&run.append_system_prompt, &run.append_system_prompt_file)?;
+    let replace = read(&request.system_prompt.replace, &request.system_prompt.replace_file)?;
+    let append = read(&request.system_prompt.append, &request.system_prompt.append_file)?;
     // A custom system prompt replaces the note as well.
     let note = note.filter(|_| replace.is_none());
     let append: Vec<String> = [note, append].into_iter().flatten().collect();

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use gimlet_core::Redactor;
 use gimlet_model::{AnthropicConfig, ProviderConfigError};
-use gimlet_proto::{CacheTtl, CredentialSource, Env, Secret, ThinkingDisplay, ThinkingMode, effort_from_env};
+use gimlet_proto::{CacheTtl, CredentialSource, Env, Secret, ThinkingMode, effort_from_env};
 
 use super::{SessionSettings, model_choice};
-use crate::args::{OutputFormat, RunArgs, ThinkingDisplayFlag, ThinkingFlag};
+use crate::launch_request::{LaunchRequest, ThinkingChoice};
 use crate::report::Report;
 
 /// Builds the provider from environment, settings and flags; also returns what is missing for it to answer.
 pub(super) fn build_provider(
-    run: &RunArgs,
+    request: &LaunchRequest,
     configured: &SessionSettings,
     helper: Option<Arc<dyn CredentialSource>>,
 ) -> Result<(AnthropicConfig, Option<String>), Report> {
@@ -20,18 +20,18 @@ pub(super) fn build_provider(
     let found = match AnthropicConfig::from_env_or(&configured.env, helper) {
         // A driving program can let its user log in; it needs the error in the form that it knows: as a result.
         Err(error @ ProviderConfigError::MissingCredential)
-            if run.is_driven() || run.output_format != OutputFormat::Text =>
+            if request.is_driven() || request.front_end.reads_results =>
         {
             // The driving program reports the error to its user.
-            missing = (!run.is_driven()).then(|| provider_error(error, configured).text());
+            missing = (!request.is_driven()).then(|| provider_error(error, configured).text());
             AnthropicConfig::not_logged_in(&configured.env)
         }
         found => found,
     };
     let mut provider = found
         .map_err(|error| provider_error(error, configured))?
-        .with_choices(model_choice::model_choices(run, configured));
-    apply_flags(&mut provider, run, &configured.env);
+        .with_choices(model_choice::model_choices(request, configured));
+    apply_flags(&mut provider, request, &configured.env);
     Ok((provider, missing))
 }
 
@@ -49,13 +49,10 @@ pub(crate) fn register_secrets(redactor: &Redactor, env: &Env) {
 }
 
 /// Adds the values from flags and the caller to every request.
-fn apply_flags(provider: &mut AnthropicConfig, run: &RunArgs, env: &Env) {
-    provider.add_betas(run.betas.iter().map(String::as_str));
-    provider.task_budget = run.task_budget;
-    provider.thinking_display = run.thinking_display.map(|display| match display {
-        ThinkingDisplayFlag::Summarized => ThinkingDisplay::Summarized,
-        ThinkingDisplayFlag::Omitted => ThinkingDisplay::Omitted,
-    });
+fn apply_flags(provider: &mut AnthropicConfig, request: &LaunchRequest, env: &Env) {
+    provider.add_betas(request.model.betas.iter().map(String::as_str));
+    provider.task_budget = request.model.task_budget;
+    provider.thinking_display = request.model.thinking_display;
     let callers = [
         ("entrypoint", env.get("CLAUDE_CODE_ENTRYPOINT")),
         ("agent-sdk", env.get("CLAUDE_AGENT_SDK_VERSION")),
@@ -88,24 +85,24 @@ fn provider_error(error: ProviderConfigError, configured: &SessionSettings) -> R
 }
 
 /// Returns the thinking effort from the environment, the flag, or the settings, in this order.
-pub(super) fn choose_effort(run: &RunArgs, configured: &SessionSettings) -> Option<String> {
+pub(super) fn choose_effort(request: &LaunchRequest, configured: &SessionSettings) -> Option<String> {
     let setting = configured.initial_model_and_effort().1.map(|level| level.as_str());
     // The level of that name adds plans for many agents, which gimlet does not make, to this one.
-    let flag = run.effort.as_deref().map(|level| if level == "ultracode" { "xhigh" } else { level });
+    let flag = request.model.effort.as_deref().map(|level| if level == "ultracode" { "xhigh" } else { level });
     effort_from_env(&configured.env).or(flag).or(setting).map(str::to_owned)
 }
 
 /// Returns the thinking mode from the flags, the environment, then the settings.
-pub(super) fn choose_thinking(run: &RunArgs, configured: &SessionSettings) -> ThinkingMode {
-    match run.thinking {
-        Some(ThinkingFlag::Adaptive) => return ThinkingMode::ModelDefault,
-        Some(ThinkingFlag::Disabled) => return ThinkingMode::Off,
+pub(super) fn choose_thinking(request: &LaunchRequest, configured: &SessionSettings) -> ThinkingMode {
+    match request.model.thinking {
+        Some(ThinkingChoice::Adaptive) => return ThinkingMode::ModelDefault,
+        Some(ThinkingChoice::Disabled) => return ThinkingMode::Off,
         None => {}
     }
-    if run.max_thinking_tokens.is_none() && configured.env.flag("CLAUDE_CODE_DISABLE_THINKING") {
+    if request.model.max_thinking_tokens.is_none() && configured.env.flag("CLAUDE_CODE_DISABLE_THINKING") {
         return ThinkingMode::Off;
     }
-    let budget = run.max_thinking_tokens.or_else(|| configured.env.integer("MAX_THINKING_TOKENS"));
+    let budget = request.model.max_thinking_tokens.or_else(|| configured.env.integer("MAX_THINKING_TOKENS"));
     match (budget, configured.effective.settings.always_thinking_enabled) {
         (Some(0), _) | (None, Some(false)) => ThinkingMode::Off,
         (Some(tokens), _) => ThinkingMode::Budget(tokens),

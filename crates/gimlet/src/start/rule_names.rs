@@ -3,7 +3,7 @@
 use gimlet_core::tool::nearest_name;
 use gimlet_policy::{Behavior, Rule, RuleError, RuleSource, split_rules};
 
-use crate::args::RunArgs;
+use crate::launch_request::LaunchRequest;
 use crate::report::Report;
 
 /// Tools of the reference CLI that gimlet does not have yet. Rules about them are harmless: there is nothing to call.
@@ -47,8 +47,9 @@ pub(crate) fn find_unknown_tool(rule: &str) -> Option<(&str, Option<&'static str
 
 /// Returns warnings about `--allowedTools` rules for unknown tools. None for driven sessions: the rules may be meant
 /// for another version, and there is no user to correct them.
-pub(super) fn unknown_tool_remarks(run: &RunArgs) -> Vec<String> {
-    let rules = run.allowed_tools.iter().flat_map(|text| split_rules(text)).filter(|_| !run.is_driven());
+pub(super) fn unknown_tool_remarks(request: &LaunchRequest) -> Vec<String> {
+    let rules =
+        request.permissions.allowed_rules.iter().flat_map(|text| split_rules(text)).filter(|_| !request.is_driven());
     let unknown = rules.filter_map(find_unknown_tool).filter(|(name, _)| !name.contains('_'));
     let close = |close: Option<&str>| close.map_or(String::new(), |close| format!("; did you mean {close}?"));
     unknown.map(|(name, near)| format!("--allowedTools: there is no tool named '{name}'{}", close(near))).collect()

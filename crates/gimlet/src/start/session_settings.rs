@@ -17,7 +17,7 @@ use gimlet_proto::{Env, PermissionMode};
 use super::key_helper::{KeyHelper, TrustObjection};
 use super::settings_reload::FlagSettings;
 use super::{policy_helper, provider, rule_names};
-use crate::args::RunArgs;
+use crate::launch_request::LaunchRequest;
 use crate::process_env::ProcessEnv;
 use crate::report::Report;
 use crate::settings_mapping;
@@ -53,16 +53,16 @@ pub(crate) struct SessionSettings {
 }
 
 impl SessionSettings {
-    pub(crate) fn read(run: &RunArgs, around: &ProcessEnv) -> Result<Self, Report> {
+    pub(crate) fn read(request: &LaunchRequest, around: &ProcessEnv) -> Result<Self, Report> {
         let options = SettingsLoadOptions {
-            settings_flag: run.settings.clone(),
-            sources: run.setting_sources.unwrap_or_default(),
+            settings_flag: request.settings.flag.clone(),
+            sources: request.settings.sources.unwrap_or_default(),
             policy: None,
-            parent: run.managed_settings.clone(),
+            parent: request.settings.managed.clone(),
             rule_objection: Some(settings_mapping::rule_syntax_error),
         };
         let loaded = gimlet_config::load_settings(&settings_mapping::find_locations(around), &options);
-        if let Some(problem) = loaded.errors().find(|problem| is_flag_problem(run, around, problem)) {
+        if let Some(problem) = loaded.errors().find(|problem| is_flag_problem(request, around, problem)) {
             // A problem in a value from this command line is an error.
             let report = Report::new(problem.to_string())
                 .with_hint("Settings are given as a JSON object, or with --settings as a readable file");
@@ -77,16 +77,16 @@ impl SessionSettings {
                 .with_hint("Nothing starts without it: ask whoever manages this machine to make it readable")
                 .with_reason("managed_settings_invalid"));
         }
-        let named = run.setting_sources.is_some_and(|sources| sources.project);
+        let named = request.settings.sources.is_some_and(|sources| sources.project);
         let mut configured = Self {
             around: around.clone(),
             options,
             flag_settings: FlagSettings::default(),
             first_choice: None,
             pinned: None,
-            flag_rules: parse_flag_rules(run, around)?,
-            flag_remarks: rule_names::unknown_tool_remarks(run),
-            flag_directories: resolve_flag_directories(run, around)?,
+            flag_rules: parse_flag_rules(request, around)?,
+            flag_remarks: rule_names::unknown_tool_remarks(request),
+            flag_directories: resolve_flag_directories(request, around)?,
             loaded,
             inventory: TrustInventory::default(),
             trust: ProjectTrust::none(),
@@ -95,7 +95,7 @@ impl SessionSettings {
             key_helper: None,
             redactor: Redactor::default(),
         };
-        if run.trust || named || around.env.flag("GIMLET_TRUST") {
+        if request.settings.trusts_folder || named || around.env.flag("GIMLET_TRUST") {
             configured.pinned = Some(TrustInventory::collect(&configured.loaded).items);
         }
         configured.evaluate_trust();
@@ -105,9 +105,7 @@ impl SessionSettings {
 
     /// Reads the settings of a folder, without any flag.
     pub(super) fn for_folder(around: &ProcessEnv) -> Result<Self, Report> {
-        use clap::Parser as _;
-        let cli = crate::args::CliArgs::try_parse_from(["gimlet"]).map_err(|error| Report::new(error.to_string()))?;
-        Self::read(&cli.run, around)
+        Self::read(&LaunchRequest::default(), around)
     }
 
     /// Lets the settings of the command line change through `flag_settings` while the session runs.
@@ -153,8 +151,8 @@ impl SessionSettings {
     }
 
     /// Opens the settings after the administrator's policy was applied.
-    pub(crate) async fn open_with_policy(run: &RunArgs, around: &ProcessEnv) -> Result<Self, Report> {
-        let mut configured = Self::read(run, around)?;
+    pub(crate) async fn open_with_policy(request: &LaunchRequest, around: &ProcessEnv) -> Result<Self, Report> {
+        let mut configured = Self::read(request, around)?;
         if let Some(helper) = configured.loaded.policy_helper() {
             configured.options.policy = policy_helper::run_policy_helper(&helper, around).await?;
             configured.loaded = gimlet_config::load_settings(&configured.loaded.locations, &configured.options);
@@ -519,21 +517,21 @@ fn is_parent_setting(problem: &SettingsProblem) -> bool {
     problem.file.as_os_str() == "--managed-settings"
 }
 
-fn is_flag_problem(run: &RunArgs, around: &ProcessEnv, problem: &SettingsProblem) -> bool {
+fn is_flag_problem(request: &LaunchRequest, around: &ProcessEnv, problem: &SettingsProblem) -> bool {
     if is_parent_setting(problem) {
         return true;
     }
-    let Some(flag) = &run.settings else { return false };
+    let Some(flag) = &request.settings.flag else { return false };
     problem.key.is_empty() && (problem.file.as_os_str() == "--settings" || problem.file == around.cwd.join(flag))
 }
 
 /// Parses the rules of the command line. An invalid rule is an error. One about a missing tool may be meant for another
 /// version, and only causes a remark.
-fn parse_flag_rules(run: &RunArgs, around: &ProcessEnv) -> Result<RuleSet, Report> {
+fn parse_flag_rules(request: &LaunchRequest, around: &ProcessEnv) -> Result<RuleSet, Report> {
     let mut rules = RuleSet::default();
     let lists = [
-        (Behavior::Allow, "--allowedTools", &run.allowed_tools),
-        (Behavior::Deny, "--disallowedTools", &run.disallowed_tools),
+        (Behavior::Allow, "--allowedTools", &request.permissions.allowed_rules),
+        (Behavior::Deny, "--disallowedTools", &request.permissions.denied_rules),
     ];
     for (behavior, label, texts) in lists {
         let source = RuleSource::new(RuleScope::CommandLine, &around.cwd).with_label(label);
@@ -544,8 +542,8 @@ fn parse_flag_rules(run: &RunArgs, around: &ProcessEnv) -> Result<RuleSet, Repor
     Ok(rules)
 }
 
-fn resolve_flag_directories(run: &RunArgs, around: &ProcessEnv) -> Result<Vec<PathBuf>, Report> {
+fn resolve_flag_directories(request: &LaunchRequest, around: &ProcessEnv) -> Result<Vec<PathBuf>, Report> {
     let real = |dir: &PathBuf| around.cwd.join(dir).canonicalize().ok().filter(|real| real.is_dir());
     let missing = |dir: &PathBuf| Report::new(format!("--add-dir {}: there is no such folder", dir.display()));
-    run.add_dir.iter().map(|dir| real(dir).ok_or_else(|| missing(dir))).collect()
+    request.permissions.added_dirs.iter().map(|dir| real(dir).ok_or_else(|| missing(dir))).collect()
 }

@@ -328,9 +328,8 @@ impl SettingsSource for SettingsReloader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::CliArgs;
+    use crate::launch_request::LaunchRequest;
     use crate::process_env::ProcessEnv;
-    use clap::Parser;
     use gimlet_proto::Env;
 
     fn write_file(path: &Path, text: &str) {
@@ -346,8 +345,8 @@ mod tests {
             home: Some(root.join("home")),
             config_home: root.join("home/.claude"),
         };
-        let run = CliArgs::try_parse_from(["gimlet", "-p", "go"]).unwrap().run;
-        let configured = SessionSettings::read(&run, &around).unwrap_or_else(|report| panic!("{}", report.line()));
+        let configured = SessionSettings::read(&LaunchRequest::default(), &around)
+            .unwrap_or_else(|report| panic!("{}", report.line()));
         SettingsReloader::new(configured, SandboxBuilder::inactive(root.join("scratch")))
     }
 
