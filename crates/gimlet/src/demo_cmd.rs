@@ -6,18 +6,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use gimlet_app::{
+    FrontEndKind, FrontEndOptions, LaunchRequest, PermissionOptions, ProcessEnv,
+    start::{self, LaunchOptions},
+};
 use gimlet_proto::{Env, EventBody, Op, PermissionMode, SubmittedPrompt, TurnEnd};
 use gimlet_script::{Script, ScriptServer};
 use gimlet_serve::{ColourMode, EventWatcher};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::launch_request::{FrontEndKind, FrontEndOptions, LaunchRequest, PermissionOptions};
 use crate::print_mode::PIPE_CLOSED;
-use crate::process_env::ProcessEnv;
 use crate::report::Report;
 use crate::signals::{INTERRUPTED, SignalListener};
-use crate::start::{self, LaunchOptions};
 use crate::terminal_text::may_use_colour;
 
 const SCRIPT: &str = include_str!("demo/script.json");
@@ -77,7 +78,7 @@ async fn play_demo(env: &Env, scratch: &DemoScratchDir) -> Result<ExitCode, Demo
     show_introduction(&mut watcher, scratch)?;
 
     let manner = LaunchOptions { entrypoint: "cli", ..LaunchOptions::default() };
-    let started = start::start(&demo_request(), &around, &manner).await?;
+    let started = start::start(&demo_request(), &around, &manner).await.map_err(Report::from)?;
     let mut events = started.handle.subscribe();
     let mut life = JoinSet::new();
     life.spawn(started.session_future);

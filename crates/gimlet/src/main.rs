@@ -7,19 +7,15 @@ mod config_cmd;
 mod demo_cmd;
 mod dev_cmd;
 mod doctor_cmd;
+mod environment;
 mod first_run;
-mod launch_request;
 mod permissions_cmd;
 mod print_mode;
-mod process_env;
 mod report;
 mod sandbox_cmd;
 mod sdk_mode;
-mod session_lookup;
 mod sessions_cmd;
-mod settings_mapping;
 mod signals;
-mod start;
 mod terminal_text;
 mod trust_cmd;
 mod why_cmd;
@@ -30,12 +26,12 @@ use std::sync::OnceLock;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
+use gimlet_app::ProcessEnv;
 
 use gimlet_model::ProviderConfigError;
 use gimlet_proto::Env;
 
 use args::{CliArgs, CliCommand, DevCommand, OutputFormat, PermissionsCommand, RunArgs, SandboxCommand};
-use process_env::ProcessEnv;
 use report::Report;
 
 fn main() -> ExitCode {
@@ -81,7 +77,7 @@ impl From<Report> for EarlyExit {
 
 /// Prints a result for invalid arguments, too, if a program expects one for every failure.
 fn report_to_program(exit: &EarlyExit, for_program: Option<bool>) {
-    let wanted = || process_env::read_environment().flag("CLAUDE_CODE_STARTUP_FAILURE_RESULTS");
+    let wanted = || environment::read_environment().flag("CLAUDE_CODE_STARTUP_FAILURE_RESULTS");
     if let EarlyExit::Report(report) = exit
         && let Some(as_list) = for_program
         && wanted()
@@ -175,12 +171,12 @@ fn run_cli(cli: CliArgs, ignored_flags: Vec<String>) -> Result<ExitCode, EarlyEx
             print_line(&full_version());
             Ok(ExitCode::SUCCESS)
         }
-        Some(CliCommand::Why(options)) => Ok(why_cmd::run(&options, &ProcessEnv::read()?)?),
-        Some(CliCommand::Sessions { command }) => Ok(sessions_cmd::run(&command, &ProcessEnv::read()?)?),
-        Some(CliCommand::Config { command }) => Ok(config_cmd::run(&command, &ProcessEnv::read()?)?),
-        Some(CliCommand::AutoMode { command }) => Ok(auto_mode_cmd::run(&command, &ProcessEnv::read()?)?),
-        Some(CliCommand::Trust(args)) => Ok(trust_cmd::run(&args, &ProcessEnv::read()?)?),
-        Some(CliCommand::Doctor { json }) => Ok(doctor_cmd::run(&ProcessEnv::read()?, json)),
+        Some(CliCommand::Why(options)) => Ok(why_cmd::run(&options, &environment::read_process_env()?)?),
+        Some(CliCommand::Sessions { command }) => Ok(sessions_cmd::run(&command, &environment::read_process_env()?)?),
+        Some(CliCommand::Config { command }) => Ok(config_cmd::run(&command, &environment::read_process_env()?)?),
+        Some(CliCommand::AutoMode { command }) => Ok(auto_mode_cmd::run(&command, &environment::read_process_env()?)?),
+        Some(CliCommand::Trust(args)) => Ok(trust_cmd::run(&args, &environment::read_process_env()?)?),
+        Some(CliCommand::Doctor { json }) => Ok(doctor_cmd::run(&environment::read_process_env()?, json)),
         Some(CliCommand::Completions { shell }) => {
             completions_cmd::print_completions(shell);
             Ok(ExitCode::SUCCESS)
@@ -190,7 +186,7 @@ fn run_cli(cli: CliArgs, ignored_flags: Vec<String>) -> Result<ExitCode, EarlyEx
             Ok(ExitCode::SUCCESS)
         }
         Some(CliCommand::Demo) => {
-            let env = process_env::read_environment();
+            let env = environment::read_environment();
             gimlet_exec::hide_credentials(&env);
             Ok(run_in_runtime(demo_cmd::run(&env))?)
         }
@@ -204,10 +200,13 @@ fn run_cli(cli: CliArgs, ignored_flags: Vec<String>) -> Result<ExitCode, EarlyEx
             Ok(permissions_cmd::simulate(&options)?)
         }
         Some(CliCommand::Sandbox { command: SandboxCommand::Run(args) }) => {
-            Ok(run_in_runtime(sandbox_cmd::run(args, &ProcessEnv::read()?))?)
+            Ok(run_in_runtime(sandbox_cmd::run(args, &environment::read_process_env()?))?)
         }
         Some(CliCommand::Sandbox { command: SandboxCommand::Explain(args) }) => {
-            print_line(&gimlet_serve::sanitise(&run_in_runtime(sandbox_cmd::explain(&args, &ProcessEnv::read()?))?));
+            print_line(&gimlet_serve::sanitise(&run_in_runtime(sandbox_cmd::explain(
+                &args,
+                &environment::read_process_env()?,
+            ))?));
             Ok(ExitCode::SUCCESS)
         }
         None => run_session(&cli.run, ignored_flags),
@@ -225,7 +224,7 @@ fn run_session(run: &RunArgs, ignored_flags: Vec<String>) -> Result<ExitCode, Ea
     if run.prompt.is_some() && !io::stdout().is_terminal() {
         return Ok(run_headless_session(&RunArgs { print: true, ..run.clone() }, ignored_flags)?);
     }
-    explain_missing_tui(run, &ProcessEnv::read()?)
+    explain_missing_tui(run, &environment::read_process_env()?)
 }
 
 /// Returns the command that a mistyped word means, with a report: such a word is not a prompt.
@@ -242,7 +241,7 @@ fn nearest_command(word: &str) -> Option<(String, Report)> {
 /// Runs print mode and driven sessions; a program that reads results gets one even when the session cannot start.
 fn run_headless_session(run: &RunArgs, mut ignored_flags: Vec<String>) -> Result<ExitCode, Report> {
     let mut listens = false;
-    let outcome = ProcessEnv::read().and_then(|around| {
+    let outcome = environment::read_process_env().and_then(|around| {
         // Commands may inspect their parent process. No thread has been started yet.
         gimlet_exec::hide_credentials(&around.env);
         // A flag for a copy of the transcript overrides the environment.
@@ -357,6 +356,11 @@ fn record_write_result(written: io::Result<()>) -> bool {
         drop(LOST.set(error));
     }
     is_written
+}
+
+/// Prints remarks of a session that is over.
+fn print_remarks(remarks: &[String]) {
+    remarks.iter().for_each(|remark| print_error_line(&format!("gimlet: {remark}")));
 }
 
 fn print_error_line(text: &str) {

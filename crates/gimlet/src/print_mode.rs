@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use gimlet_app::{
+    LaunchRequest, ProcessEnv,
+    start::{self, LaunchOptions},
+};
 use gimlet_proto::{MentionScope, SessionHandle, SubmittedPrompt};
 use gimlet_serve::print::{self, PrintEnd, PrintFormat, PrintJob};
 use gimlet_serve::{InitFacts, InitialInput, InputTimeouts, LineOutput, LogFilter, PipedInput, StdinError, write_log};
@@ -13,11 +17,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::args::{OutputFormat, RunArgs};
-use crate::launch_request::LaunchRequest;
-use crate::process_env::ProcessEnv;
 use crate::report::Report;
 use crate::signals::{INTERRUPTED, SignalListener, StopRequest};
-use crate::start::{self, LaunchOptions};
 
 /// Timeout for writing the last lines of the debug log.
 pub(crate) const LOG_GRACE: Duration = Duration::from_secs(1);
@@ -75,14 +76,14 @@ pub(crate) async fn run(run: &RunArgs, request: &LaunchRequest, around: &Process
             }
             life.shutdown().await;
             tasks.shutdown().await;
-            started.cleanup.clean_up().await;
+            crate::print_remarks(&started.cleanup.clean_up().await);
             return Ok(ExitCode::from(stop.code()));
         }
     };
     while life.join_next().await.is_some() {}
     // The log ends with the session; one that lost its session is not waited for.
     drop(tokio::time::timeout(LOG_GRACE, async { while tasks.join_next().await.is_some() {} }).await);
-    started.cleanup.clean_up().await;
+    crate::print_remarks(&started.cleanup.clean_up().await);
     Ok(match end {
         PrintEnd::Success => ExitCode::SUCCESS,
         PrintEnd::Failure => ExitCode::from(1),

@@ -8,25 +8,27 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gimlet_app::{
+    LaunchRequest, ProcessEnv, RequestOrigin, RequestedJson,
+    start::{self, LaunchOptions, SessionFacts},
+};
 use gimlet_model::ModelSummary;
 use gimlet_proto::{AgentSummary, Driver, Env};
 use gimlet_serve::sdk::{
     self, AgentCard, HostDriver, HostLine, HostLineError, HostLines, InitializeRequest, InitializeResponse,
-    LOCAL_COMMANDS, ModelCard, PermissionResponder, SdkEnd, SdkJob, StateAudience,
+    LOCAL_COMMANDS, ModelCard, PermissionResponder, SdkEnd, SdkJob, StateAudience, TranscriptMirror,
 };
 use gimlet_serve::{InitFacts, LineOutput};
+use gimlet_store::MirrorFactory;
+use gimlet_text::truncate_to_line;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::args::{OutputFormat, PermissionPrompts, RunArgs};
-use crate::launch_request::{LaunchRequest, RequestOrigin, RequestedJson};
 use crate::print_mode;
-use crate::process_env::ProcessEnv;
 use crate::report::Report;
 use crate::signals::{INTERRUPTED, SignalListener, StopRequest};
-use crate::start::{self, LaunchOptions, SessionFacts};
-use crate::terminal_text::truncate_to_line;
 use session_host::{HostedSessions, SessionHost};
 
 /// Time that subagents may continue after the host's last line.
@@ -44,7 +46,7 @@ const SHOWN_PROMPT: usize = 60;
 /// Runs the checks that need no host input: a host that has sent nothing yet must get these errors too.
 pub(crate) fn check_start(run: &RunArgs, request: &LaunchRequest, around: &ProcessEnv) -> Result<(), Report> {
     check_flags(run)?;
-    start::check_session(request, around)
+    Ok(start::check_session(request, around)?)
 }
 
 /// Reads the first line of a host that already got the startup error. The host must be able to write: a broken pipe
@@ -90,7 +92,7 @@ pub(crate) async fn run(run: &RunArgs, plain: &LaunchRequest, around: &ProcessEn
     let manner = LaunchOptions {
         attended: answers != PermissionResponder::Unattended,
         wire_events: run.include_partial_messages,
-        mirror: feed.is_some().then_some(mirror),
+        mirror: feed.is_some().then(|| mirror_factory(mirror)),
         driver: Some(Arc::new(host.clone()) as Arc<dyn Driver>),
         hooks: wishes.as_ref().and_then(|wishes| wishes.hooks.clone()).unwrap_or_default(),
         driver_servers: wishes.as_ref().map(|wishes| wishes.sdk_mcp_servers.clone()).unwrap_or_default(),
@@ -111,10 +113,10 @@ pub(crate) async fn run(run: &RunArgs, plain: &LaunchRequest, around: &ProcessEn
     };
     let started = match started {
         Ok(started) => started,
-        Err(report) if has_invalid_shape(&request, around) && !has_invalid_shape(plain, around) => {
-            return Err(refuse_start(&first, report, out).await);
+        Err(error) if has_invalid_shape(&request, around) && !has_invalid_shape(plain, around) => {
+            return Err(refuse_start(&first, error.into(), out).await);
         }
-        Err(report) => return Err(report),
+        Err(error) => return Err(error.into()),
     };
     let (troupe, mut arrivals) = HostedSessions::new();
     notes.queue_remarks(&troupe.take_new_remarks(&started.warnings)).await;
@@ -174,7 +176,7 @@ pub(crate) async fn run(run: &RunArgs, plain: &LaunchRequest, around: &ProcessEn
                     }
                     lives.shutdown().await;
                     tasks.shutdown().await;
-                    troupe.shut_down().await;
+                    crate::print_remarks(&troupe.shut_down().await);
                     return Ok(ExitCode::from(stop.code()));
                 }
             }
@@ -183,13 +185,18 @@ pub(crate) async fn run(run: &RunArgs, plain: &LaunchRequest, around: &ProcessEn
     while lives.join_next().await.is_some() {}
     // The log ends with the session; one that lost its session is not waited for.
     drop(tokio::time::timeout(print_mode::LOG_GRACE, async { while tasks.join_next().await.is_some() {} }).await);
-    troupe.shut_down().await;
+    crate::print_remarks(&troupe.shut_down().await);
     Ok(match end {
         SdkEnd::Success => ExitCode::SUCCESS,
         SdkEnd::Failure => ExitCode::from(1),
         SdkEnd::Interrupted => ExitCode::from(INTERRUPTED),
         SdkEnd::OutputClosed => ExitCode::from(print_mode::PIPE_CLOSED),
     })
+}
+
+/// Returns the copiers of transcripts for a mirror.
+fn mirror_factory(mirror: TranscriptMirror) -> MirrorFactory {
+    Arc::new(move |path| Box::new(mirror.of(&path.to_string_lossy())))
 }
 
 /// Returns the first line that carries a request.

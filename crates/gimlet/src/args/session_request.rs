@@ -1,13 +1,13 @@
 //! Conversion of the flags of a session to a launch request.
 
-use gimlet_proto::ThinkingDisplay;
-
-use super::{OutputFormat, RunArgs, SnapshotFlag, ThinkingDisplayFlag, ThinkingFlag};
-use crate::launch_request::{
+use gimlet_app::{
     AgentOptions, FrontEndKind, FrontEndOptions, LaunchRequest, LimitOptions, ModelOptions, OutputOptions,
     PermissionOptions, RequestOrigin, RequestedJson, SessionOptions, SettingsOptions, SystemPromptOptions,
     ThinkingChoice, ToolOptions,
 };
+use gimlet_proto::ThinkingDisplay;
+
+use super::{OutputFormat, RunArgs, SnapshotFlag, ThinkingDisplayFlag, ThinkingFlag};
 
 impl RunArgs {
     /// Returns the request that these flags make; `ignored_flags` were given and have no effect.

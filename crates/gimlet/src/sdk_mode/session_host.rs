@@ -4,6 +4,10 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use gimlet_app::{
+    LaunchRequest, ProcessEnv,
+    start::{self, LaunchOptions, PreviousMode, SessionCleanup, SessionSettings, SessionTitleTarget, StartedSession},
+};
 use gimlet_config::{JsonEdit, Scope};
 use gimlet_core::HookEvent;
 use gimlet_mcp::McpServers;
@@ -12,12 +16,6 @@ use gimlet_serve::sdk::{InitializeRequest, ReopenReason, ReopenedSession, SavedS
 use gimlet_store::{clean_title, read_summary};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
-
-use crate::launch_request::LaunchRequest;
-use crate::process_env::ProcessEnv;
-use crate::start::{
-    self, LaunchOptions, PreviousMode, SessionCleanup, SessionSettings, SessionTitleTarget, StartedSession,
-};
 
 /// Effort levels that a file can store; the highest is for single sessions.
 const EFFORTS: [&str; 4] = ["low", "medium", "high", "xhigh"];
@@ -84,12 +82,14 @@ impl HostedSessions {
         }
     }
 
-    /// Ends everything that runs for any of them, and cleans up.
-    pub(super) async fn shut_down(&self) {
-        let behind = std::mem::take(&mut self.lock_state().cleanups);
-        for left in behind {
-            left.clean_up().await;
+    /// Ends everything that runs for any of them, and cleans up. Returns lines for the user.
+    pub(super) async fn shut_down(&self) -> Vec<String> {
+        let cleanups = std::mem::take(&mut self.lock_state().cleanups);
+        let mut remarks = Vec::new();
+        for cleanup in cleanups {
+            remarks.extend(cleanup.clean_up().await);
         }
+        remarks
     }
 
     fn lock_state(&self) -> MutexGuard<'_, HostState> {
@@ -293,7 +293,7 @@ impl SessionBackend for SessionHost {
         if !is_read {
             return Err(format!("this session does not read {}, so nothing is written there", scope.label()));
         }
-        let locations = crate::settings_mapping::find_locations(&self.around);
+        let locations = gimlet_app::settings_mapping::find_locations(&self.around);
         let written = gimlet_config::save_setting(&locations, scope, key, &JsonEdit::Set(Value::String(value)));
         written.map(drop).map_err(|error| error.to_string())
     }
@@ -320,7 +320,7 @@ impl SessionBackend for SessionHost {
         gimlet_store::rename_session(&plate.files, &title).map_err(|error| error.to_string())?;
         if let Some(mirror) = &self.options.mirror {
             let line = json!({"type": "custom-title", "customTitle": title, "sessionId": session}).to_string();
-            mirror.of(&plate.files.transcript().to_string_lossy())(&line);
+            mirror(&plate.files.transcript())(&line);
         }
         Ok(())
     }

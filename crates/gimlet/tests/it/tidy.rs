@@ -24,6 +24,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("gimlet-core", &["text", "proto", "policy", "config", "store", "exec"]),
     ("gimlet-tools", &["text", "proto", "policy", "config", "store", "exec", "core"]),
     ("gimlet-mcp", &["text", "proto", "policy", "config", "store", "exec", "core"]),
+    ("gimlet-app", &["text", "proto", "policy", "config", "store", "exec", "model", "core", "tools", "mcp"]),
     ("gimlet-tui", &["text", "proto"]),
     ("gimlet-serve", &["text", "proto"]),
     ("gimlet-testkit", &["text", "proto", "script"]),
@@ -32,7 +33,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "gimlet",
         &[
             "text", "proto", "policy", "config", "store", "exec", "model", "script", "core", "tools", "mcp", "tui",
-            "serve",
+            "serve", "app",
         ],
     ),
 ];

@@ -4,7 +4,7 @@
 //! The session runs in a separate process, this test started again under a tracer, so that every program and every
 //! connection is recorded.
 
-#[path = "../../tests/it/hostile_repo/planted_repo.rs"]
+#[path = "../../../gimlet/tests/it/hostile_repo/planted_repo.rs"]
 mod planted_repo;
 
 use std::path::{Path, PathBuf};
@@ -140,7 +140,7 @@ async fn run_session(stage: &Value) {
     let around = ProcessEnv { env, cwd: path("project"), home: Some(home), config_home };
     let manner = LaunchOptions { attended: true, ..LaunchOptions::default() };
     let started =
-        start(&LaunchRequest::default(), &around, &manner).await.unwrap_or_else(|report| panic!("{}", report.line()));
+        start(&LaunchRequest::default(), &around, &manner).await.unwrap_or_else(|error| panic!("{}", error.text()));
     let mut events = started.handle.subscribe();
     let mut life = JoinSet::new();
     life.spawn(started.session_future);

@@ -9,8 +9,8 @@ use gimlet_proto::{AgentSpec, Env};
 
 use super::LaunchOptions;
 use super::main_agent::{self, MainAgentChoice};
+use crate::launch_error::LaunchError;
 use crate::launch_request::LaunchRequest;
-use crate::report::Report;
 
 /// Tools of a session.
 pub(super) struct SessionTools {
@@ -28,7 +28,7 @@ impl SessionTools {
         manner: &LaunchOptions,
         env: &Env,
         rules: &RuleSet,
-    ) -> Result<Self, Report> {
+    ) -> Result<Self, LaunchError> {
         let request = &role.request;
         let tools = select_tools(role, env, rules)?;
         let tools = if manner.attended { tools } else { tools.for_unattended() };
@@ -56,7 +56,7 @@ impl SessionTools {
 }
 
 /// Checks the answer schema and the subagent types that flags define.
-pub(crate) fn check_schema_and_agents(request: &LaunchRequest, env: &Env) -> Result<(), Report> {
+pub fn check_schema_and_agents(request: &LaunchRequest, env: &Env) -> Result<(), LaunchError> {
     parse_output_schema(request, env)?;
     main_agent::parse_agents(request).map(drop)
 }
@@ -69,18 +69,18 @@ pub(super) fn is_file_name(given: &str) -> bool {
 }
 
 /// Parses the schema of the answer.
-fn parse_output_schema(request: &LaunchRequest, env: &Env) -> Result<Option<Arc<OutputSchema>>, Report> {
+fn parse_output_schema(request: &LaunchRequest, env: &Env) -> Result<Option<Arc<OutputSchema>>, LaunchError> {
     let Some(schema) = &request.output.schema else { return Ok(None) };
     OutputSchema::parse(&schema.text, env).map(Some).map_err(|error| {
         if schema.is_from_host() {
-            return Report::new(format!("the jsonSchema of initialize cannot be used: {error}"));
+            return LaunchError::new(format!("the jsonSchema of initialize cannot be used: {error}"));
         }
-        let report = Report::new(format!("--json-schema: {error}"));
+        let report = LaunchError::new(format!("--json-schema: {error}"));
         if is_file_name(&schema.text) { report.with_hint(NOT_A_FILE) } else { report }
     })
 }
 
-fn select_tools(role: &MainAgentChoice, env: &Env, rules: &RuleSet) -> Result<ToolSet, Report> {
+fn select_tools(role: &MainAgentChoice, env: &Env, rules: &RuleSet) -> Result<ToolSet, LaunchError> {
     let all: Vec<&'static dyn AnyTool> =
         gimlet_tools::builtin().into_iter().filter(|tool| tool.is_enabled(env)).collect();
     let wanted = parse_tools_flag(&role.request, &all)?;
@@ -93,7 +93,7 @@ fn select_tools(role: &MainAgentChoice, env: &Env, rules: &RuleSet) -> Result<To
 }
 
 /// Parses the tools named by `--tools`; `None` for all.
-fn parse_tools_flag(request: &LaunchRequest, all: &[&'static dyn AnyTool]) -> Result<Option<Vec<String>>, Report> {
+fn parse_tools_flag(request: &LaunchRequest, all: &[&'static dyn AnyTool]) -> Result<Option<Vec<String>>, LaunchError> {
     let Some(lists) = &request.tools.offered else { return Ok(None) };
     let names = lists.iter().flat_map(|list| list.split([',', ' '])).filter(|name| !name.is_empty());
     let mut wanted = Vec::new();
@@ -105,7 +105,7 @@ fn parse_tools_flag(request: &LaunchRequest, all: &[&'static dyn AnyTool]) -> Re
             if request.is_driven() {
                 continue;
             }
-            let report = Report::new(format!("--tools: there is no tool named '{name}'"));
+            let report = LaunchError::new(format!("--tools: there is no tool named '{name}'"));
             return Err(match nearest_name(name, all.iter().map(|tool| tool.name())) {
                 Some(close) => report.with_hint(format!("Did you mean {close}?")),
                 None => {

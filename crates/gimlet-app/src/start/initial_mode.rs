@@ -7,18 +7,18 @@ use gimlet_proto::{Env, PermissionMode};
 
 use super::main_agent::MainAgentChoice;
 use super::{LaunchOptions, SessionSettings};
+use crate::launch_error::LaunchError;
 use crate::launch_request::LaunchRequest;
-use crate::report::Report;
 use crate::settings_mapping;
 
 /// Mode of the session that this one replaces. It overrides the settings: they may have changed since, and must not
 /// enable a mode that the old session could not have chosen.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PreviousMode {
-    pub(crate) mode: PermissionMode,
-    pub(crate) bypass_reachable: bool,
+pub struct PreviousMode {
+    pub mode: PermissionMode,
+    pub bypass_reachable: bool,
     /// True if the mode was chosen explicitly, so that an agent's mode does not override it.
-    pub(crate) mode_chosen: bool,
+    pub mode_chosen: bool,
 }
 
 /// The mode of a new session.
@@ -64,7 +64,7 @@ pub(super) fn choose_mode(
     role: &MainAgentChoice,
     manner: &LaunchOptions,
     configured: &SessionSettings,
-) -> Result<InitialMode, Report> {
+) -> Result<InitialMode, LaunchError> {
     let request = &role.request;
     let auto_available = configured.review().is_some();
     let bypass_disabled = configured.disabled_modes().contains(&PermissionMode::BypassPermissions);
@@ -88,7 +88,7 @@ fn mode_from_flags(
     configured: &SessionSettings,
     bypass_disabled: bool,
     auto_available: bool,
-) -> Result<InitialMode, Report> {
+) -> Result<InitialMode, LaunchError> {
     let mode_request = ModeRequest {
         flag: request.permissions.mode,
         skip_permissions: request.permissions.skip,
@@ -98,9 +98,9 @@ fn mode_from_flags(
         auto_available,
     };
     let StartMode { mode, bypass_reachable, warnings } =
-        choose_start_mode(&mode_request).map_err(|error| Report::new(error.to_string()))?;
+        choose_start_mode(&mode_request).map_err(|error| LaunchError::new(error.to_string()))?;
     if bypass_reachable && rustix::process::getuid().is_root() && !is_in_sandbox(&configured.env) {
-        return Err(Report::new("bypassing permissions as root is refused outside a sandbox")
+        return Err(LaunchError::new("bypassing permissions as root is refused outside a sandbox")
             .with_hint("Run as an ordinary user, or set IS_SANDBOX=1 if this machine is one")
             .with_reason("bypass_root"));
     }

@@ -5,20 +5,19 @@ use std::sync::Arc;
 
 use gimlet_core::{ConversationRecord, StartSource};
 use gimlet_proto::{Block, EntryId, Message, PermissionMode, Role, SessionId, ToolDef};
-use gimlet_serve::sdk::TranscriptMirror;
 use gimlet_store::{
     Damage, DecisionLedger, EarlyTitle, EntryStamp, FindError, FsyncMode, InterruptKind, LoadError, LoadOptions,
-    LoadedSession, MAX_HISTORY, ProjectSessions, ResultFiles, SessionFiles, SessionFilter, SessionLabels,
-    StoreLocations, ToolOutputs, Transcript, TranscriptError, TranscriptOptions, check_dropped_turn, clean_title,
-    is_session_id, load_conversation, new_session_id, other_worktrees, read_summary, record_added_dir,
+    LoadedSession, MAX_HISTORY, MirrorFactory, ProjectSessions, ResultFiles, SessionFiles, SessionFilter,
+    SessionLabels, StoreLocations, ToolOutputs, Transcript, TranscriptError, TranscriptOptions, check_dropped_turn,
+    clean_title, is_session_id, load_conversation, new_session_id, other_worktrees, read_summary, record_added_dir,
 };
 
 use super::LaunchOptions;
+use crate::launch_error::LaunchError;
 use crate::launch_request::LaunchRequest;
 use crate::process_env::ProcessEnv;
-use crate::report::Report;
 use crate::session_lookup::{self, is_id_prefix};
-use crate::terminal_text::truncate_to_line;
+use gimlet_text::truncate_to_line;
 
 /// Maximum width of a prompt in lists.
 const SHOWN_PROMPT: usize = 60;
@@ -26,74 +25,74 @@ const SHOWN_PROMPT: usize = 60;
 const MOST_NAMESAKES: usize = 100;
 
 /// Beginning of every request of a conversation segment, byte for byte.
-pub(crate) struct PromptSegment {
-    pub(crate) system: Arc<[String]>,
-    pub(crate) tools: Arc<[ToolDef]>,
+pub(super) struct PromptSegment {
+    pub system: Arc<[String]>,
+    pub tools: Arc<[ToolDef]>,
 }
 
 /// State that a session starts from.
-pub(crate) struct SessionHistory {
-    pub(crate) id: SessionId,
+pub(super) struct SessionHistory {
+    pub id: SessionId,
     /// Origin of the session.
-    pub(crate) source: StartSource,
-    pub(crate) record: ConversationRecord,
-    pub(crate) messages: Vec<Message>,
+    pub source: StartSource,
+    pub record: ConversationRecord,
+    pub messages: Vec<Message>,
     /// Outputs of the calls in them.
-    pub(crate) outputs: ToolOutputs,
+    pub outputs: ToolOutputs,
     /// The model's message after them, when it is a deferred call.
-    pub(crate) deferred: Option<Message>,
+    pub deferred: Option<Message>,
     /// Segment of the resumed session where it still fits, else the given one.
-    pub(crate) segment: PromptSegment,
-    pub(crate) model: Option<String>,
-    pub(crate) mode: Option<PermissionMode>,
-    pub(crate) result_files: ResultFiles,
+    pub segment: PromptSegment,
+    pub model: Option<String>,
+    pub mode: Option<PermissionMode>,
+    pub result_files: ResultFiles,
     /// Ledger of decisions, if the session is stored.
-    pub(crate) decisions: Option<DecisionLedger>,
-    pub(crate) scratch: SessionScratchDir,
-    pub(crate) title_target: SessionTitleTarget,
-    pub(crate) remarks: Vec<String>,
+    pub decisions: Option<DecisionLedger>,
+    pub scratch: SessionScratchDir,
+    pub title_target: SessionTitleTarget,
+    pub remarks: Vec<String>,
 }
 
 /// Destination of a session's title.
-pub(crate) struct SessionTitleTarget {
-    pub(crate) files: SessionFiles,
-    pub(crate) early: EarlyTitle,
+pub struct SessionTitleTarget {
+    pub files: SessionFiles,
+    pub early: EarlyTitle,
     /// True if the session was resumed with its own title.
-    pub(crate) has_title: bool,
+    pub has_title: bool,
 }
 
 /// The session to resume, if the flags name one.
-pub(crate) struct ResumeSource(Option<SessionFiles>);
+pub(super) struct ResumeSource(Option<SessionFiles>);
 
 impl ResumeSource {
-    pub(crate) fn from_flags(request: &LaunchRequest, around: &ProcessEnv) -> Result<Self, Report> {
+    pub(super) fn from_flags(request: &LaunchRequest, around: &ProcessEnv) -> Result<Self, LaunchError> {
         check_flags(request)?;
         find_resumed(request, around, &StoreLocations::new(&around.config_home)).map(Self)
     }
 
     /// Returns the agent that it ran as, if recorded.
-    pub(crate) fn agent(&self) -> Option<String> {
+    pub(super) fn agent(&self) -> Option<String> {
         read_summary(&self.0.as_ref()?.transcript()).ok().flatten()?.labels.agent
     }
 }
 
 /// Parameters for opening a session.
-pub(crate) struct SessionOpening<'a> {
-    pub(crate) source: ResumeSource,
-    pub(crate) segment: PromptSegment,
+pub(super) struct SessionOpening<'a> {
+    pub source: ResumeSource,
+    pub segment: PromptSegment,
     /// Agent of the main conversation.
-    pub(crate) agent: Option<&'a str>,
+    pub agent: Option<&'a str>,
     /// Mode of syncing to disk.
-    pub(crate) fsync: FsyncMode,
+    pub fsync: FsyncMode,
 }
 
 impl SessionHistory {
-    pub(crate) fn open(
+    pub(super) fn open(
         request: &LaunchRequest,
         around: &ProcessEnv,
         manner: &LaunchOptions,
         opening: SessionOpening<'_>,
-    ) -> Result<Self, Report> {
+    ) -> Result<Self, LaunchError> {
         let SessionOpening { source: ResumeSource(source), segment, agent, fsync } = opening;
         let places = StoreLocations::new(&around.config_home);
         let stamp = EntryStamp {
@@ -107,7 +106,7 @@ impl SessionHistory {
         let past = match source {
             None if request.session.fork && !request.session.continue_latest => {
                 return Err(
-                    Report::new("--fork-session needs a session").with_hint("Add --continue or --resume SESSION")
+                    LaunchError::new("--fork-session needs a session").with_hint("Add --continue or --resume SESSION")
                 );
             }
             None => wanted.create_session(),
@@ -138,18 +137,18 @@ struct SessionRequest<'a> {
     segment: PromptSegment,
     agent: Option<&'a str>,
     options: TranscriptOptions,
-    mirror: Option<&'a TranscriptMirror>,
+    mirror: Option<&'a MirrorFactory>,
 }
 
 impl SessionRequest<'_> {
-    fn create_session(self) -> Result<SessionHistory, Report> {
+    fn create_session(self) -> Result<SessionHistory, LaunchError> {
         let Self { request, around, places, stamp, segment, agent, options, mirror } = self;
         let id = choose_session_id(request, around, &places)?;
         let files = places.project(&around.cwd).session_files(&id);
         let mut transcript = if request.session.is_unsaved {
             Transcript::new_unsaved(id.clone(), stamp)
         } else {
-            Transcript::create(&files, stamp, options).map_err(|error| id_conflict_report(request, &error))?
+            Transcript::create(&files, stamp, options).map_err(|error| id_conflict_error(request, &error))?
         };
         mirror_new_lines(mirror, &mut transcript);
         // Written before long entries: it is searched for at both ends of the file.
@@ -181,7 +180,7 @@ impl SessionRequest<'_> {
         })
     }
 
-    fn resume_session(self, source: &SessionFiles) -> Result<SessionHistory, Report> {
+    fn resume_session(self, source: &SessionFiles) -> Result<SessionHistory, LaunchError> {
         let Self { request, around, places, stamp, segment, agent, options: written, mirror } = self;
         let up_to = request.session.resume_at.as_deref().map(EntryId::new);
         check_dropped_flags(request, source)?;
@@ -215,7 +214,7 @@ impl SessionRequest<'_> {
             Transcript::new_unsaved(files.id().clone(), stamp)
         } else {
             Transcript::resume(&files, &loaded, stamp, written).map_err(|error| {
-                Report::new(error.to_string()).with_hint("Close the other gimlet, or add --fork-session")
+                LaunchError::new(error.to_string()).with_hint("Close the other gimlet, or add --fork-session")
             })?
         };
         mirror_new_lines(mirror, &mut transcript);
@@ -259,8 +258,12 @@ impl SessionRequest<'_> {
 }
 
 /// Copies a session's conversation on disk and loads the copy.
-fn fork_session(source: &SessionFiles, options: &LoadOptions, target: &SessionFiles) -> Result<LoadedSession, Report> {
-    gimlet_store::fork(source, options, target).map_err(|error| Report::new(error.to_string()))?;
+fn fork_session(
+    source: &SessionFiles,
+    options: &LoadOptions,
+    target: &SessionFiles,
+) -> Result<LoadedSession, LaunchError> {
+    gimlet_store::fork(source, options, target).map_err(|error| LaunchError::new(error.to_string()))?;
     load_session(target, &LoadOptions { up_to: None, ..options.clone() })
 }
 
@@ -284,16 +287,16 @@ fn record_agent(transcript: &mut Transcript, agent: Option<&str>) {
 }
 
 /// Sends a copy of all lines written from here on.
-fn mirror_new_lines(mirror: Option<&TranscriptMirror>, transcript: &mut Transcript) {
+fn mirror_new_lines(mirror: Option<&MirrorFactory>, transcript: &mut Transcript) {
     if let Some(mirror) = mirror.cloned() {
-        transcript.set_mirror_factory(Arc::new(move |path| Box::new(mirror.of(&path.to_string_lossy()))));
+        transcript.set_mirror_factory(mirror);
     }
 }
 
 /// Sends a copy of the lines that a fork begins with.
-fn mirror_existing_lines(mirror: Option<&TranscriptMirror>, path: &Path) {
+fn mirror_existing_lines(mirror: Option<&MirrorFactory>, path: &Path) {
     let Some(mirror) = mirror else { return };
-    let mut write = mirror.of(&path.to_string_lossy());
+    let mut write = mirror(path);
     // A file that cannot be read back is reported when it is loaded.
     for line in std::fs::read_to_string(path).unwrap_or_default().lines().filter(|line| !line.is_empty()) {
         write(line);
@@ -301,36 +304,36 @@ fn mirror_existing_lines(mirror: Option<&TranscriptMirror>, path: &Path) {
 }
 
 /// Returns the report for a session id that already exists.
-fn id_conflict_report(request: &LaunchRequest, error: &TranscriptError) -> Report {
+fn id_conflict_error(request: &LaunchRequest, error: &TranscriptError) -> LaunchError {
     match (error, &request.session.id) {
-        (TranscriptError::Exists { .. }, Some(id)) => id_in_use_report(id),
-        _ => Report::new(error.to_string()).with_hint("Choose another --session-id, or resume that session"),
+        (TranscriptError::Exists { .. }, Some(id)) => id_in_use_error(id),
+        _ => LaunchError::new(error.to_string()).with_hint("Choose another --session-id, or resume that session"),
     }
 }
 
-fn id_in_use_report(id: &str) -> Report {
-    Report::new(format!("Error: Session ID {id} is already in use."))
+fn id_in_use_error(id: &str) -> LaunchError {
+    LaunchError::new(format!("Error: Session ID {id} is already in use."))
         .with_hint("Choose another --session-id, or resume that session")
 }
 
 /// Checks that session flags that need each other are given together.
-fn check_flags(request: &LaunchRequest) -> Result<(), Report> {
+fn check_flags(request: &LaunchRequest) -> Result<(), LaunchError> {
     let resumes = request.session.continue_latest || request.session.resume.is_some();
     if resumes && request.session.id.is_some() && !request.session.fork {
-        return Err(Report::new(
+        return Err(LaunchError::new(
             "Error: --session-id can only be used with --continue or --resume if --fork-session is also specified.",
         ));
     }
     let names =
         [request.session.title.as_deref().filter(|name| !name.is_empty()), request.session.default_title.as_deref()];
     if let Some(error) = names.into_iter().flatten().find_map(|name| clean_title(name).err()) {
-        return Err(Report::new(format!("--name: {error}")));
+        return Err(LaunchError::new(format!("--name: {error}")));
     }
     if request.session.resume_at.is_some() && !resumes {
-        return Err(Report::new("--resume-session-at needs a session").with_hint("Add --resume SESSION"));
+        return Err(LaunchError::new("--resume-session-at needs a session").with_hint("Add --resume SESSION"));
     }
     if request.session.drops_turn.is_some() && request.session.resume_at.is_none() {
-        return Err(Report::new(
+        return Err(LaunchError::new(
             "Resume rejected by --resume-drops-turn: it needs --resume-session-at, which says where to go on from",
         ));
     }
@@ -338,7 +341,7 @@ fn check_flags(request: &LaunchRequest) -> Result<(), Report> {
 }
 
 /// Checks that the session that the flags name exists, before anything else is known.
-pub(crate) fn check_session(request: &LaunchRequest, around: &ProcessEnv) -> Result<(), Report> {
+pub fn check_session(request: &LaunchRequest, around: &ProcessEnv) -> Result<(), LaunchError> {
     check_flags(request)?;
     let Some(files) = find_resumed(request, around, &StoreLocations::new(&around.config_home))? else { return Ok(()) };
     check_dropped_flags(request, &files)
@@ -346,7 +349,7 @@ pub(crate) fn check_session(request: &LaunchRequest, around: &ProcessEnv) -> Res
 
 /// Returns true if the session that the flags name ended in the middle of a turn: its last message has no reply. A turn
 /// that the user stopped has ended.
-pub(crate) fn is_mid_turn(request: &LaunchRequest, around: &ProcessEnv) -> Result<bool, Report> {
+pub fn is_mid_turn(request: &LaunchRequest, around: &ProcessEnv) -> Result<bool, LaunchError> {
     let ResumeSource(Some(files)) = ResumeSource::from_flags(request, around)? else { return Ok(false) };
     let up_to = request.session.resume_at.as_deref().map(EntryId::new);
     let options = LoadOptions { up_to, max_bytes: Some(MAX_HISTORY), ..LoadOptions::default() };
@@ -359,10 +362,10 @@ pub(crate) fn is_mid_turn(request: &LaunchRequest, around: &ProcessEnv) -> Resul
 }
 
 /// Refuses to drop more than the turn that the flags name.
-fn check_dropped_flags(request: &LaunchRequest, source: &SessionFiles) -> Result<(), Report> {
+fn check_dropped_flags(request: &LaunchRequest, source: &SessionFiles) -> Result<(), LaunchError> {
     let (Some(cut), Some(turn)) = (&request.session.resume_at, &request.session.drops_turn) else { return Ok(()) };
     check_dropped_turn(&source.transcript(), &EntryId::new(cut.as_str()), turn)
-        .map_err(|error| Report::new(format!("Resume rejected by --resume-drops-turn: {error}")))
+        .map_err(|error| LaunchError::new(format!("Resume rejected by --resume-drops-turn: {error}")))
 }
 
 fn no_session_remark(request: &LaunchRequest) -> Option<String> {
@@ -376,7 +379,7 @@ fn find_resumed(
     request: &LaunchRequest,
     around: &ProcessEnv,
     places: &StoreLocations,
-) -> Result<Option<SessionFiles>, Report> {
+) -> Result<Option<SessionFiles>, LaunchError> {
     if request.session.continue_latest {
         // Only sessions of this folder, and those that added it: continuing the work of another tree must be explicit.
         let here = ProjectSessions::new(places, &around.cwd, &[]);
@@ -385,7 +388,7 @@ fn find_resumed(
         // Programs ask to continue without knowing if there is a session; the first time there is none.
         return match latest {
             Some(summary) => session_lookup::session_for_summary(&summary).map(Some),
-            None => session_lookup::unreadable_report(&here).map_or(Ok(None), Err),
+            None => session_lookup::unreadable_error(&here).map_or(Ok(None), Err),
         };
     }
     let Some(wanted) = &request.session.resume else { return Ok(None) };
@@ -395,12 +398,12 @@ fn find_resumed(
     let sessions = ProjectSessions::new(places, &around.cwd, &other_worktrees(&around.cwd));
     if is_session_id(wanted) {
         let unknown = |error: FindError| {
-            Report::new(error.to_string()).with_hint("'gimlet sessions ls --all' shows what there is")
+            LaunchError::new(error.to_string()).with_hint("'gimlet sessions ls --all' shows what there is")
         };
         return sessions
             .find_by_id(wanted)
             .map(Some)
-            .map_err(|error| session_lookup::unreadable_report(&sessions).unwrap_or_else(|| unknown(error)));
+            .map_err(|error| session_lookup::unreadable_error(&sessions).unwrap_or_else(|| unknown(error)));
     }
     let unknown = |error: FindError| {
         let asked = "--resume requires a valid session ID or session title when used with --print";
@@ -410,10 +413,10 @@ fn find_resumed(
             ""
         };
         let report = || {
-            Report::new(format!("{asked}: {error}"))
+            LaunchError::new(format!("{asked}: {error}"))
                 .with_hint(format!("{short}'gimlet sessions ls' shows what there is"))
         };
-        session_lookup::unreadable_report(&sessions).unwrap_or_else(report)
+        session_lookup::unreadable_error(&sessions).unwrap_or_else(report)
     };
     match sessions.find_by_title(wanted) {
         Ok(summary) => session_lookup::session_for_summary(&summary).map(Some),
@@ -425,9 +428,9 @@ fn find_resumed(
     }
 }
 
-fn load_session(files: &SessionFiles, options: &LoadOptions) -> Result<LoadedSession, Report> {
+fn load_session(files: &SessionFiles, options: &LoadOptions) -> Result<LoadedSession, LaunchError> {
     load_conversation(&files.transcript(), options).map_err(|error| {
-        let report = Report::new(format!("the session cannot be loaded: {error}"));
+        let report = LaunchError::new(format!("the session cannot be loaded: {error}"));
         match error {
             LoadError::TooLarge { fits_up_to, .. } => report.with_hint(too_large_hint(files, fits_up_to.as_ref())),
             LoadError::NoSuchEntry { .. } => report.with_hint("--resume-session-at takes the uuid of an entry"),
@@ -485,11 +488,11 @@ fn is_cut_off(loaded: &LoadedSession) -> bool {
         })
 }
 
-fn parse_session_id(request: &LaunchRequest) -> Result<Option<SessionId>, Report> {
+fn parse_session_id(request: &LaunchRequest) -> Result<Option<SessionId>, LaunchError> {
     match &request.session.id {
         None => Ok(None),
         Some(id) if is_session_id(id) => Ok(Some(SessionId::new(id.to_ascii_lowercase()))),
-        Some(id) => Err(Report::new(format!("--session-id: '{id}' is not a UUID"))
+        Some(id) => Err(LaunchError::new(format!("--session-id: '{id}' is not a UUID"))
             .with_hint("It looks like 123e4567-e89b-42d3-a456-426614174000")),
     }
 }
@@ -499,10 +502,10 @@ fn choose_session_id(
     request: &LaunchRequest,
     around: &ProcessEnv,
     places: &StoreLocations,
-) -> Result<SessionId, Report> {
+) -> Result<SessionId, LaunchError> {
     let Some(id) = parse_session_id(request)? else { return Ok(new_session_id()) };
     if ProjectSessions::new(places, &around.cwd, &[]).has_session(id.as_str()) {
-        Err(id_in_use_report(id.as_str()))
+        Err(id_in_use_error(id.as_str()))
     } else {
         Ok(id)
     }
@@ -583,7 +586,7 @@ fn choose_result_files(
 }
 
 /// Folder that lasts as long as its session.
-pub(crate) struct SessionScratchDir(pub(super) Option<PathBuf>);
+pub(super) struct SessionScratchDir(pub(super) Option<PathBuf>);
 
 impl Drop for SessionScratchDir {
     fn drop(&mut self) {

@@ -35,88 +35,87 @@ use gimlet_mcp::McpServers;
 use gimlet_model::{AnthropicProvider, ModelSummary};
 use gimlet_policy::choose_resumed_mode;
 use gimlet_proto::{AgentSummary, CredentialSource, Driver, DriverHook, Env, SessionHandle, SessionId};
-use gimlet_serve::sdk::TranscriptMirror;
-use gimlet_store::{SessionCheckpoints, StoreLocations};
+use gimlet_store::{MirrorFactory, SessionCheckpoints, StoreLocations};
 
+use crate::launch_error::LaunchError;
 use crate::launch_request::LaunchRequest;
 use crate::process_env::ProcessEnv;
-use crate::report::Report;
-pub(crate) use initial_mode::PreviousMode;
+pub use initial_mode::PreviousMode;
 use main_agent::{AgentNames, MainAgentChoice};
 use memory_limit::MemoryLimit;
-pub(crate) use provider::register_secrets;
-pub(crate) use rule_names::{check_rule, check_tool_name, find_unknown_tool, known_tools};
+pub use provider::register_secrets;
+pub use rule_names::{check_rule, check_tool_name, find_unknown_tool, known_tools};
 use sandbox_setup::SandboxOptions;
-pub(crate) use sandbox_setup::{FolderSandbox, FolderSandboxSpec};
-pub(crate) use session_cleanup::SessionCleanup;
+pub use sandbox_setup::{FolderSandbox, FolderSandboxSpec};
+pub use session_cleanup::SessionCleanup;
 use session_history::{PromptSegment, ResumeSource, SessionHistory, SessionOpening};
-pub(crate) use session_history::{SessionTitleTarget, check_session, is_mid_turn};
-pub(crate) use session_processes::session_folders;
-pub(crate) use session_settings::SessionSettings;
+pub use session_history::{SessionTitleTarget, check_session, is_mid_turn};
+pub use session_processes::session_folders;
+pub use session_settings::SessionSettings;
 use session_tools::SessionTools;
-pub(crate) use session_tools::check_schema_and_agents;
-pub(crate) use settings_reload::FlagSettings;
+pub use session_tools::check_schema_and_agents;
+pub use settings_reload::FlagSettings;
 use settings_reload::SettingsReloader;
 
 /// A session ready to run.
-pub(crate) struct StartedSession<F> {
-    pub(crate) handle: SessionHandle,
+pub struct StartedSession<F> {
+    pub handle: SessionHandle,
     /// The session's future; to be run by the caller.
-    pub(crate) session_future: F,
+    pub session_future: F,
     /// Remarks from before the session.
-    pub(crate) warnings: Vec<String>,
+    pub warnings: Vec<String>,
     /// Cleanup to run when the session is over.
-    pub(crate) cleanup: SessionCleanup,
+    pub cleanup: SessionCleanup,
     /// Facts about the session for programs.
-    pub(crate) facts: SessionFacts,
+    pub facts: SessionFacts,
     /// Its tool servers.
-    pub(crate) servers: Option<Arc<McpServers>>,
-    pub(crate) title_target: SessionTitleTarget,
+    pub servers: Option<Arc<McpServers>>,
+    pub title_target: SessionTitleTarget,
     /// Agent that it keeps when its conversation is cleared; an empty name for none.
-    pub(crate) agent_when_cleared: Option<String>,
+    pub agent_when_cleared: Option<String>,
     /// True if the mode that bypasses permissions can be chosen in it.
-    pub(crate) bypass_reachable: bool,
+    pub bypass_reachable: bool,
 }
 
 /// Facts known once the session is open.
-pub(crate) struct SessionFacts {
+pub struct SessionFacts {
     /// Output style named in settings.
-    pub(crate) output_style: String,
-    pub(crate) betas: Vec<String>,
-    pub(crate) models: Vec<ModelSummary>,
-    pub(crate) agents: Vec<AgentSummary>,
+    pub output_style: String,
+    pub betas: Vec<String>,
+    pub models: Vec<ModelSummary>,
+    pub agents: Vec<AgentSummary>,
     /// Part of the requested sandbox that is not available.
-    pub(crate) sandbox_missing: Option<String>,
+    pub sandbox_missing: Option<String>,
     /// Flags that name plugins, which are ignored.
-    pub(crate) plugin_flags: Vec<String>,
+    pub plugin_flags: Vec<String>,
 }
 
 /// Differences between print mode and other uses.
 #[derive(Clone)]
-pub(crate) struct LaunchOptions {
+pub struct LaunchOptions {
     /// True if there is a user who can be asked.
-    pub(crate) attended: bool,
+    pub attended: bool,
     /// Entrypoint recorded in transcripts.
-    pub(crate) entrypoint: &'static str,
-    pub(crate) wire_events: bool,
+    pub entrypoint: &'static str,
+    pub wire_events: bool,
     /// Destination for a copy of the transcript.
-    pub(crate) mirror: Option<TranscriptMirror>,
+    pub mirror: Option<MirrorFactory>,
     /// The program that drives the session.
-    pub(crate) driver: Option<Arc<dyn Driver>>,
+    pub driver: Option<Arc<dyn Driver>>,
     /// Its hooks.
-    pub(crate) hooks: Vec<DriverHook>,
+    pub hooks: Vec<DriverHook>,
     /// True if the session replaces one that was cleared.
-    pub(crate) cleared: bool,
+    pub cleared: bool,
     /// Mode of the session that this one replaces, if any.
-    pub(crate) predecessor: Option<PreviousMode>,
+    pub predecessor: Option<PreviousMode>,
     /// Tool servers inside it.
-    pub(crate) driver_servers: Vec<String>,
+    pub driver_servers: Vec<String>,
     /// Their configurations from the driving program, by name.
-    pub(crate) driver_server_configs: serde_json::Map<String, serde_json::Value>,
+    pub driver_server_configs: serde_json::Map<String, serde_json::Value>,
     /// Servers of the cleared session, in the state its program left them.
-    pub(crate) servers: Option<Arc<McpServers>>,
+    pub servers: Option<Arc<McpServers>>,
     /// Settings of the command line that may still change.
-    pub(crate) flag_settings: FlagSettings,
+    pub flag_settings: FlagSettings,
 }
 
 impl Default for LaunchOptions {
@@ -139,11 +138,11 @@ impl Default for LaunchOptions {
 }
 
 /// Opens the session that the flags describe.
-pub(crate) async fn start(
+pub async fn start(
     request: &LaunchRequest,
     around: &ProcessEnv,
     manner: &LaunchOptions,
-) -> Result<StartedSession<impl Future<Output = ()> + Send + use<>>, Report> {
+) -> Result<StartedSession<impl Future<Output = ()> + Send + use<>>, LaunchError> {
     let mut configured =
         SessionSettings::open_with_policy(request, around).await?.with_flag_settings(&manner.flag_settings);
     mcp_servers::check_sideloading(request, &configured)?;
@@ -323,7 +322,12 @@ fn max_turns_from_env(env: &Env) -> Option<u32> {
 /// be planted there.
 fn scratch_dir_path(env: &Env) -> PathBuf {
     let named = env.get("CLAUDE_CODE_TMPDIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
-    named.unwrap_or_else(std::env::temp_dir).join(format!("gimlet-{}", gimlet_store::new_session_id()))
+    named.unwrap_or_else(|| temp_dir(env)).join(format!("gimlet-{}", gimlet_store::new_session_id()))
+}
+
+/// Returns the folder for temporary files.
+fn temp_dir(env: &Env) -> PathBuf {
+    env.exact("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
 }
 
 /// Opens the store of file checkpoints. In print mode only a program that asks for it can restore files.
@@ -355,11 +359,11 @@ fn read_system_prompt(
     request: &LaunchRequest,
     around: &ProcessEnv,
     note: Option<String>,
-) -> Result<SystemPrompt, Report> {
+) -> Result<SystemPrompt, LaunchError> {
     let read = |text: &Option<String>, file: &Option<PathBuf>| match file {
         Some(file) => std::fs::read_to_string(around.cwd.join(file))
             .map(Some)
-            .map_err(|error| Report::new(format!("{} cannot be read: {error}", file.display()))),
+            .map_err(|error| LaunchError::new(format!("{} cannot be read: {error}", file.display()))),
         None => Ok(text.clone()),
     };
     let replace = read(&request.system_prompt.replace, &request.system_prompt.replace_file)?;

@@ -7,15 +7,15 @@ use gimlet_model::{AnthropicConfig, ProviderConfigError};
 use gimlet_proto::{CacheTtl, CredentialSource, Env, Secret, ThinkingMode, effort_from_env};
 
 use super::{SessionSettings, model_choice};
+use crate::launch_error::LaunchError;
 use crate::launch_request::{LaunchRequest, ThinkingChoice};
-use crate::report::Report;
 
 /// Builds the provider from environment, settings and flags; also returns what is missing for it to answer.
 pub(super) fn build_provider(
     request: &LaunchRequest,
     configured: &SessionSettings,
     helper: Option<Arc<dyn CredentialSource>>,
-) -> Result<(AnthropicConfig, Option<String>), Report> {
+) -> Result<(AnthropicConfig, Option<String>), LaunchError> {
     let mut missing = None;
     let found = match AnthropicConfig::from_env_or(&configured.env, helper) {
         // A driving program can let its user log in; it needs the error in the form that it knows: as a result.
@@ -43,7 +43,7 @@ fn env_credentials(env: &Env) -> impl Iterator<Item = Secret> {
 }
 
 /// Registers the credentials of an environment for masking: gimlet's own in any form, and those of other programs.
-pub(crate) fn register_secrets(redactor: &Redactor, env: &Env) {
+pub fn register_secrets(redactor: &Redactor, env: &Env) {
     redactor.add_environment(env);
     env_credentials(env).for_each(|secret| redactor.add_secret(secret));
 }
@@ -63,24 +63,24 @@ fn apply_flags(provider: &mut AnthropicConfig, request: &LaunchRequest, env: &En
         callers.into_iter().filter_map(|(name, value)| Some(format!("{name}/{}", sendable(value?)))).collect();
 }
 
-fn provider_error(error: ProviderConfigError, configured: &SessionSettings) -> Report {
+fn provider_error(error: ProviderConfigError, configured: &SessionSettings) -> LaunchError {
     match error {
         ProviderConfigError::MissingCredential if configured.is_withheld("apiKeyHelper") => {
             let why = match configured.has_recorded_trust() {
                 true => "the apiKeyHelper of this folder is new or changed since you trusted it",
                 false => "the apiKeyHelper of this folder is not trusted",
             };
-            Report::new(format!("no credentials were found, and {why}"))
+            LaunchError::new(format!("no credentials were found, and {why}"))
                 .with_hint("Add --trust to use it in this run, or set ANTHROPIC_API_KEY")
         }
         ProviderConfigError::MissingCredential if configured.env.get("ANTHROPIC_BASE_URL").is_some() => {
-            Report::new("no credentials were found").with_hint(
+            LaunchError::new("no credentials were found").with_hint(
                 "Set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, to any word where the server at ANTHROPIC_BASE_URL asks for none, or try 'gimlet demo'",
             )
         }
-        ProviderConfigError::MissingCredential => Report::new("no credentials were found")
+        ProviderConfigError::MissingCredential => LaunchError::new("no credentials were found")
             .with_hint("Set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL and ANTHROPIC_AUTH_TOKEN for a local model server, or try 'gimlet demo'"),
-        error => Report::new(error.to_string()),
+        error => LaunchError::new(error.to_string()),
     }
 }
 

@@ -10,20 +10,20 @@ use serde_json::Value;
 
 use super::known_tools;
 use super::session_tools::{NOT_A_FILE, is_file_name};
+use crate::launch_error::LaunchError;
 use crate::launch_request::LaunchRequest;
-use crate::report::Report;
 
 /// The tool that starts subagents.
 const LAUNCHER: &str = "Agent";
 
 /// Parses the subagent types that `--agents` or the driving program defines.
-pub(super) fn parse_agents(request: &LaunchRequest) -> Result<Vec<(String, AgentSpec)>, Report> {
+pub(super) fn parse_agents(request: &LaunchRequest) -> Result<Vec<(String, AgentSpec)>, LaunchError> {
     let Some(given) = &request.agents.kinds else { return Ok(Vec::new()) };
     let wrong = |error: String| {
         if given.is_from_host() {
-            return Report::new(format!("the agents of initialize cannot be used: {error}"));
+            return LaunchError::new(format!("the agents of initialize cannot be used: {error}"));
         }
-        let report = Report::new(format!("--agents: {error}"));
+        let report = LaunchError::new(format!("--agents: {error}"));
         if is_file_name(&given.text) {
             return report.with_hint(NOT_A_FILE);
         }
@@ -59,7 +59,7 @@ impl MainAgentChoice {
         env: &Env,
         rules: &RuleSet,
         named: &AgentNames<'_>,
-    ) -> Result<Self, Report> {
+    ) -> Result<Self, LaunchError> {
         let plain = |remark| Self { request: request.clone(), agent: None, restored: false, remark };
         let before = named.of_session.filter(|_| request.agents.main.is_none());
         if before == Some("") {
@@ -76,7 +76,7 @@ impl MainAgentChoice {
             // The agent's tools may have been restricted: the user must confirm that the session runs without its
             // limits.
             Err(problem) if before.is_some() && !request.is_driven() => {
-                let report = Report::new(format!("this session ran as the agent '{name}': {problem}"));
+                let report = LaunchError::new(format!("this session ran as the agent '{name}': {problem}"));
                 Err(report
                     .with_hint("Define it again with --agents, or go on without its prompt and its limits: --agent ''"))
             }
@@ -86,7 +86,7 @@ impl MainAgentChoice {
             }
             Err(problem) if request.agents.main.is_none() => Ok(plain(Some(format!("the setting agent: {problem}")))),
             Err(problem) if request.is_driven() => Ok(plain(Some(format!("--agent: {problem}")))),
-            Err(problem) => Err(Report::new(format!("--agent: {problem}"))),
+            Err(problem) => Err(LaunchError::new(format!("--agent: {problem}"))),
         }
     }
 

@@ -3,8 +3,8 @@
 use gimlet_model::{AnthropicConfig, ModelChoices};
 
 use super::session_settings::SessionSettings;
+use crate::launch_error::LaunchError;
 use crate::launch_request::LaunchRequest;
-use crate::report::Report;
 
 /// Returns the user's model choices.
 pub(super) fn model_choices(request: &LaunchRequest, configured: &SessionSettings) -> ModelChoices {
@@ -33,7 +33,7 @@ pub(super) fn choose_models(
     configured: &SessionSettings,
     provider: &AnthropicConfig,
     resumed: Option<&str>,
-) -> Result<SessionModels, Report> {
+) -> Result<SessionModels, LaunchError> {
     let flag = request.model.name.as_deref().map(|wish| (wish, "--model"));
     let variable = configured.env.get("ANTHROPIC_MODEL").map(|wish| (wish, "ANTHROPIC_MODEL"));
     let setting = configured.initial_model_and_effort().0.map(|wish| (wish, "the setting model"));
@@ -49,9 +49,9 @@ pub(super) fn choose_models(
     let model = match (before, flag.or(variable).or(setting)) {
         (Some(model), _) => model,
         (None, Some((wish, from))) => provider.model_for(Some(wish)).map_err(|error| {
-            Report::new(format!("{from}: {error}")).with_hint("Choose one of them, or 'default', with --model")
+            LaunchError::new(format!("{from}: {error}")).with_hint("Choose one of them, or 'default', with --model")
         })?,
-        (None, None) => provider.model_for(None).map_err(|error| Report::new(error.to_string()))?,
+        (None, None) => provider.model_for(None).map_err(|error| LaunchError::new(error.to_string()))?,
     };
     let reviewer = provider.model_for(Some("small")).unwrap_or_else(|_| model.clone());
     Ok(SessionModels { model, reviewer, remark })

@@ -7,9 +7,9 @@ use gimlet_mcp::{McpServers, ServerAdmission, ServerMatch, ServerTimeouts, parse
 use gimlet_proto::ServerRegistry;
 
 use super::{LaunchOptions, SessionSettings};
+use crate::launch_error::LaunchError;
 use crate::launch_request::LaunchRequest;
 use crate::process_env::ProcessEnv;
-use crate::report::Report;
 
 /// Returns the servers of the cleared session, or those that flags and driver name; `None` when there can be none.
 pub(super) fn build_servers(
@@ -17,7 +17,7 @@ pub(super) fn build_servers(
     around: &ProcessEnv,
     manner: &LaunchOptions,
     configured: &SessionSettings,
-) -> Result<Option<Arc<McpServers>>, Report> {
+) -> Result<Option<Arc<McpServers>>, LaunchError> {
     if let Some(servers) = &manner.servers {
         return Ok(Some(servers.clone()));
     }
@@ -27,9 +27,9 @@ pub(super) fn build_servers(
         let document = match given.trim() {
             inline if inline.starts_with('{') => given.clone(),
             path => std::fs::read_to_string(around.cwd.join(path))
-                .map_err(|error| Report::new(format!("--mcp-config: {path} cannot be read: {error}")))?,
+                .map_err(|error| LaunchError::new(format!("--mcp-config: {path} cannot be read: {error}")))?,
         };
-        let found = parse_servers(&document).map_err(|error| Report::new(format!("--mcp-config: {error}")))?;
+        let found = parse_servers(&document).map_err(|error| LaunchError::new(format!("--mcp-config: {error}")))?;
         servers.extend(found);
     }
     let servers = McpServers::new(Some(driver.clone()), ServerTimeouts::from_env(&configured.env), servers);
@@ -66,7 +66,7 @@ pub(super) fn plugin_flags(request: &LaunchRequest) -> impl Iterator<Item = &str
 }
 
 /// Refuses flags that load content an administrator has not approved.
-pub(super) fn check_sideloading(request: &LaunchRequest, configured: &SessionSettings) -> Result<(), Report> {
+pub(super) fn check_sideloading(request: &LaunchRequest, configured: &SessionSettings) -> Result<(), LaunchError> {
     if configured.effective.settings.disable_sideload_flags != Some(true) {
         return Ok(());
     }
@@ -77,7 +77,9 @@ pub(super) fn check_sideloading(request: &LaunchRequest, configured: &SessionSet
     let given = given.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag);
     match given.chain(plugin_flags(request)).next() {
         None => Ok(()),
-        Some(flag) => Err(Report::new(format!("{flag} is not used here: managed settings say disableSideloadFlags"))
-            .with_hint("Ask whoever manages this machine, or start without it")),
+        Some(flag) => {
+            Err(LaunchError::new(format!("{flag} is not used here: managed settings say disableSideloadFlags"))
+                .with_hint("Ask whoever manages this machine, or start without it"))
+        }
     }
 }
