@@ -2,6 +2,7 @@
 
 mod initial_mode;
 mod key_helper;
+mod launch_stages;
 mod main_agent;
 mod mcp_servers;
 mod memory_limit;
@@ -29,26 +30,30 @@ use gimlet_config::RequireRead;
 use gimlet_core::files::FilePreferences;
 use gimlet_core::tool::ToolSource;
 use gimlet_core::{
-    PermissionConfig, ReviewConfig, SessionConfig, SessionState, StartSource, SystemPrompt, TurnOptions,
+    EffectivePermissions, PermissionConfig, ProcessAccess, ReviewConfig, SessionConfig, SessionConfinement,
+    SessionState, StartSource, TurnOptions,
 };
 use gimlet_mcp::McpServers;
-use gimlet_model::{AnthropicProvider, ModelSummary};
+use gimlet_model::{AnthropicConfig, AnthropicProvider, ModelSummary};
 use gimlet_policy::choose_resumed_mode;
-use gimlet_proto::{AgentSummary, CredentialSource, Driver, DriverHook, Env, SessionHandle, SessionId};
+use gimlet_proto::{AgentSummary, Driver, DriverHook, Env, SessionHandle, SessionId};
 use gimlet_store::{MirrorFactory, SessionCheckpoints, StoreLocations};
 
 use crate::launch_error::LaunchError;
 use crate::launch_request::LaunchRequest;
 use crate::process_env::ProcessEnv;
+use initial_mode::InitialMode;
 pub use initial_mode::PreviousMode;
-use main_agent::{AgentNames, MainAgentChoice};
-use memory_limit::MemoryLimit;
+use launch_stages::{BuiltSandbox, ChosenAgent, ChosenProvider, LaunchWarnings, ResolvedSettings};
+use main_agent::MainAgentChoice;
+use model_choice::SessionModels;
 pub use provider::register_secrets;
 pub use rule_names::{check_rule, check_tool_name, find_unknown_tool, known_tools};
-use sandbox_setup::SandboxOptions;
 pub use sandbox_setup::{FolderSandbox, FolderSandboxSpec};
+use sandbox_setup::{SandboxOptions, SandboxSetup};
 pub use session_cleanup::SessionCleanup;
-use session_history::{PromptSegment, ResumeSource, SessionHistory, SessionOpening};
+use session_expiry::SessionExpiry;
+use session_history::{SessionHistory, SessionOpening};
 pub use session_history::{SessionTitleTarget, check_session, is_mid_turn};
 pub use session_processes::session_folders;
 pub use session_settings::SessionSettings;
@@ -137,92 +142,101 @@ impl Default for LaunchOptions {
     }
 }
 
-/// Opens the session that the flags describe.
+/// Opens the session that the request describes, stage by stage. A stage that fails ends the start; nothing of earlier
+/// sessions was removed until then.
 pub async fn start(
     request: &LaunchRequest,
     around: &ProcessEnv,
     manner: &LaunchOptions,
 ) -> Result<StartedSession<impl Future<Output = ()> + Send + use<>>, LaunchError> {
-    let mut configured =
-        SessionSettings::open_with_policy(request, around).await?.with_flag_settings(&manner.flag_settings);
-    mcp_servers::check_sideloading(request, &configured)?;
-    let env = &configured.env.clone();
-    let locations = configured.loaded.locations.clone();
-    // The file can be large, so it is checked in parallel.
-    let state = tokio::task::spawn_blocking(move || gimlet_config::check_and_back_up_state_file(&locations));
-    let now = configured.now();
-    let source = ResumeSource::from_flags(request, around)?;
-    let before = source.agent();
-    let named =
-        AgentNames { of_session: before.as_deref(), by_settings: configured.effective.settings.agent.as_deref() };
-    let role = MainAgentChoice::choose(request, env, &now.rules, &named)?;
-    let request = &role.request.clone();
-    let redactor = configured.redactor.clone();
-    let key_helper = configured.build_key_helper();
-    let (provider, missing) = provider::build_provider(
-        request,
-        &configured,
-        key_helper.clone().map(|helper| helper as Arc<dyn CredentialSource>),
-    )?;
-    let mut warnings: Vec<String> = now.remarks.iter().cloned().chain(configured.untrusted_line()).collect();
-    warnings.extend(missing);
-    warnings.extend(role.remark.clone());
-    warnings.extend(provider.warnings().iter().cloned());
-    let start = initial_mode::choose_mode(&role, manner, &configured)?;
-    warnings.extend(start.warnings.iter().cloned());
-    let toolbox = SessionTools::build(&role, manner, env, &now.rules)?;
-    let memory = MemoryLimit::from_env(env);
-    warnings.extend(memory.remark.clone());
+    let mut warnings = LaunchWarnings::default();
+    let ResolvedSettings { mut configured, now, state_check } =
+        launch_stages::resolve_settings(request, around, manner, &mut warnings).await?;
+    let ChosenAgent { role, source } = launch_stages::choose_agent(request, around, &configured, &now, &mut warnings)?;
+    let ChosenProvider { provider, key_helper } =
+        launch_stages::choose_provider(&role, &mut configured, &mut warnings)?;
+    let start = launch_stages::choose_mode(&role, manner, &configured, &mut warnings)?;
+    let toolbox = SessionTools::build(&role, manner, &configured.env, &now.rules)?;
+    let memory = launch_stages::limit_memory(&configured.env, &mut warnings);
     let wishes =
         SandboxOptions { can_ask_about_hosts: start.can_answer_host_asks(manner), max_memory: memory.per_process };
-    let walls = sandbox_setup::set_up_sandbox(&configured, &now, wishes).await?;
-    let confining = sandbox_setup::build_confinement(&configured, &now, &walls);
-    warnings.extend(main_agent::agent_remarks(&toolbox.agents));
-    warnings.extend(walls.remarks.iter().cloned());
-    let may_leave = walls.sandbox.as_ref().map(|sandboxing| sandboxing.may_run_unsandboxed);
-    let prompt = toolbox.prompt_context(env, &now.rules, may_leave);
-    let facts = SessionFacts {
-        output_style: configured.output_style(),
-        betas: provider.requested_betas().to_vec(),
-        models: provider.model_summaries(),
-        agents: toolbox.agent_roster(env).offered_kinds(&now.rules),
-        sandbox_missing: walls.missing.clone(),
-        plugin_flags: mcp_servers::plugin_flags(request).map(str::to_owned).collect(),
+    let BuiltSandbox { walls, confining } =
+        launch_stages::build_sandbox(&configured, &now, wishes, &toolbox, &mut warnings).await?;
+    let facts = launch_stages::session_facts(&role, &configured, &now, &provider, &toolbox, &walls);
+    let segment = launch_stages::prompt_segment(&role, &configured, &now, &toolbox, &walls)?;
+    let opening = SessionOpening { source, segment, agent: role.name(), fsync: configured.fsync() };
+    let past = launch_stages::open_transcript(&role.request, around, manner, opening, &mut warnings)?;
+    let upkeep = SessionExpiry::from_settings(&configured, &past.id);
+    let chosen = launch_stages::choose_models(&role, &configured, &provider, &past, &mut warnings)?;
+    let processes =
+        launch_stages::prepare_processes(&role.request, &configured, &past.id, memory, key_helper, &mut warnings);
+    let servers = mcp_servers::build_servers(&role.request, around, manner, &configured)?;
+    let parts = SessionParts {
+        configured,
+        now,
+        role,
+        provider,
+        start,
+        toolbox,
+        walls,
+        confining,
+        past,
+        chosen,
+        processes,
+        servers: servers.clone(),
     };
-    let segment = PromptSegment {
-        system: gimlet_core::system_blocks(&read_system_prompt(request, around, configured.note_for_model())?),
-        tools: gimlet_core::tool_defs(&toolbox.tools, &prompt),
-    };
-    let past = SessionHistory::open(
-        request,
-        around,
-        manner,
-        SessionOpening { source, segment, agent: role.name(), fsync: configured.fsync() },
-    )?;
-    warnings.extend(past.remarks.iter().cloned());
-    let upkeep = session_expiry::SessionExpiry::from_settings(&configured, &past.id);
-    let before = past.model.as_deref().or(role.model().filter(|_| role.is_restored()));
-    let chosen = model_choice::choose_models(request, &configured, &provider, before)?;
-    warnings.extend(chosen.remark);
+    let assembled = assemble(around, manner, parts);
+    let (handle, life) = gimlet_core::open(assembled.config);
+    // A start that fails before this point has removed nothing.
+    if let Some(upkeep) = upkeep {
+        warnings.extend(tokio::task::spawn_blocking(|| upkeep.remove_expired()).await.ok().flatten());
+    }
+    warnings.extend(state_check.await.into_iter().flatten().map(|problem| problem.to_string()));
+    Ok(StartedSession {
+        handle,
+        session_future: life,
+        warnings: warnings.into_lines(),
+        cleanup: assembled.cleanup,
+        facts,
+        servers,
+        title_target: assembled.title_target,
+        agent_when_cleared: assembled.agent_when_cleared,
+        bypass_reachable: assembled.bypass_reachable,
+    })
+}
+
+/// Results of the stages, from which a session is assembled.
+struct SessionParts {
+    configured: SessionSettings,
+    now: EffectivePermissions,
+    role: MainAgentChoice,
+    provider: AnthropicConfig,
+    start: InitialMode,
+    toolbox: SessionTools,
+    walls: SandboxSetup,
+    confining: Option<Arc<SessionConfinement>>,
+    past: SessionHistory,
+    chosen: SessionModels,
+    processes: ProcessAccess,
+    servers: Option<Arc<McpServers>>,
+}
+
+/// Configuration of a session, and what its caller keeps.
+struct AssembledSession {
+    config: SessionConfig,
+    cleanup: SessionCleanup,
+    title_target: SessionTitleTarget,
+    agent_when_cleared: Option<String>,
+    bypass_reachable: bool,
+}
+
+fn assemble(around: &ProcessEnv, manner: &LaunchOptions, parts: SessionParts) -> AssembledSession {
+    let SessionParts { configured, now, role, provider, start, toolbox, walls, confining, past, chosen, .. } = parts;
+    let (processes, servers) = (parts.processes, parts.servers);
+    let (request, env) = (&role.request.clone(), &configured.env.clone());
+    let redactor = configured.redactor.clone();
     let api_key_source = provider.api_key_source().to_owned();
-    let runtime_dir = around.config_home.join("gimlet").join("run");
-    warnings.extend(gimlet_config::restrict_own_folder(&around.config_home.join("gimlet")));
-    warnings.extend(session_processes::kill_orphans(&runtime_dir));
-    let processes = session_processes::build_processes(
-        env,
-        &past.id,
-        provider::choose_effort(request, &configured),
-        &around.config_home,
-        runtime_dir,
-    );
     let exec = processes.exec.clone();
-    if let Some(group) = memory.group {
-        exec.use_memory_group(group);
-    }
-    if let Some(helper) = key_helper {
-        helper.set_exec(exec.clone());
-    }
-    let servers = mcp_servers::build_servers(request, around, manner, &configured)?;
     let options = turn_options(request, &configured, manner);
     let resumed = past.mode.and_then(|mode| choose_resumed_mode(mode, configured.review().is_some()));
     let (plans, own_plan) = plan_file::plan_location(request, around, &configured, &past);
@@ -278,27 +292,14 @@ pub async fn start(
         main_agent: role.into_main_agent(),
         source: if manner.cleared { StartSource::Clear } else { past.source },
     };
-    let (handle, life) = gimlet_core::open(config);
-    // A start that fails before this point has removed nothing.
-    if let Some(upkeep) = upkeep {
-        warnings.extend(tokio::task::spawn_blocking(|| upkeep.remove_expired()).await.ok().flatten());
-    }
-    warnings.extend(state.await.into_iter().flatten().map(|problem| problem.to_string()));
     let (watched, quarantine) = (walls.watched, sandbox_setup::quarantine_dir(around));
-    let behind = SessionCleanup { exec, watched, quarantine, _scratch: [past.scratch, walls.scratch] };
-    let name_plate = past.title_target;
-    let bypass_reachable = start.bypass_reachable;
-    Ok(StartedSession {
-        handle,
-        session_future: life,
-        warnings,
-        cleanup: behind,
-        facts,
-        servers,
-        title_target: name_plate,
+    AssembledSession {
+        config,
+        cleanup: SessionCleanup { exec, watched, quarantine, _scratch: [past.scratch, walls.scratch] },
+        title_target: past.title_target,
         agent_when_cleared,
-        bypass_reachable,
-    })
+        bypass_reachable: start.bypass_reachable,
+    }
 }
 
 fn turn_options(request: &LaunchRequest, configured: &SessionSettings, manner: &LaunchOptions) -> TurnOptions {
@@ -353,23 +354,4 @@ fn file_habits(configured: &SessionSettings) -> FilePreferences {
         default_lines: settings.read.default_lines.map(NonZeroU64::from),
         trusts_models: settings.edit.require_read == Some(RequireRead::Model),
     }
-}
-
-fn read_system_prompt(
-    request: &LaunchRequest,
-    around: &ProcessEnv,
-    note: Option<String>,
-) -> Result<SystemPrompt, LaunchError> {
-    let read = |text: &Option<String>, file: &Option<PathBuf>| match file {
-        Some(file) => std::fs::read_to_string(around.cwd.join(file))
-            .map(Some)
-            .map_err(|error| LaunchError::new(format!("{} cannot be read: {error}", file.display()))),
-        None => Ok(text.clone()),
-    };
-    let replace = read(&request.system_prompt.replace, &request.system_prompt.replace_file)?;
-    let append = read(&request.system_prompt.append, &request.system_prompt.append_file)?;
-    // A custom system prompt replaces the note as well.
-    let note = note.filter(|_| replace.is_none());
-    let append: Vec<String> = [note, append].into_iter().flatten().collect();
-    Ok(SystemPrompt { replace, append: (!append.is_empty()).then(|| append.join("\n\n")) })
 }
