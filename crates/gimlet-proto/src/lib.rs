@@ -26,6 +26,7 @@ mod secret;
 mod servers;
 mod session_handle;
 mod session_query;
+mod startup_failure;
 mod stop_reason;
 mod usage;
 mod view;
@@ -66,6 +67,7 @@ pub use session_handle::{ExitSignal, SessionHandle, SessionSnapshot};
 pub use session_query::{
     FilePrefix, HookListing, PermissionRuleView, PermissionsView, SessionOverrides, SessionQuery, TaskOutputTail,
 };
+pub use startup_failure::StartupFailure;
 pub use stop_reason::StopReason;
 pub use usage::{ModelUsage, TokenUsage};
 pub use view::{DiffHunk, TodoItem, TodoStatus, View};

@@ -16,4 +16,4 @@ pub use event_watcher::{ColourMode, EventWatcher};
 pub use gimlet_text::sanitise;
 pub use line_output::{LineOutput, OutputEnd};
 pub use piped_input::{InitialInput, InputTimeouts, PipedInput, StdinError};
-pub use wire::{InitFacts, StartupFailure, startup_failure_line};
+pub use wire::{InitFacts, startup_failure_line};

@@ -16,7 +16,7 @@ use gimlet_proto::{
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-pub use result_line::{StartupFailure, startup_failure_line};
+pub use result_line::startup_failure_line;
 pub(crate) use result_line::{
     local_result_line, render_model_usage, total_cost, turn_result, unavailable_call_message,
 };

@@ -11,6 +11,7 @@ mod prompt_tags;
 mod sanitise;
 mod shell_quote;
 mod surrogates;
+mod truncate;
 
 pub use compact_json::{MAX_JSON_DEPTH, compact_json, is_json_object, is_too_deep};
 pub use edit_distance::edit_distance;
@@ -20,3 +21,4 @@ pub use prompt_tags::{enclose_in_tag, escape_tags};
 pub use sanitise::sanitise;
 pub use shell_quote::quote_shell_word;
 pub use surrogates::replace_lone_surrogates;
+pub use truncate::truncate_to_line;

@@ -2,9 +2,9 @@
 
 mod commands;
 mod session_args;
+mod session_request;
 mod unavailable_flags;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, CommandFactory, Parser, ValueEnum};
@@ -278,24 +278,6 @@ pub(crate) struct RunArgs {
     /// Write the debug log to this file (implies --debug)
     #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
     pub(crate) debug_file: Option<PathBuf>,
-    /// What the driving program wants the model told when plan mode begins.
-    #[arg(skip)]
-    pub(crate) plan_instructions: Option<String>,
-    /// Which of its tools the driving program wants called instead of others.
-    #[arg(skip)]
-    pub(crate) tool_aliases: BTreeMap<String, String>,
-    /// What the driving program would call a session that has no title yet.
-    #[arg(skip)]
-    pub(crate) default_title: Option<String>,
-    /// Whether the agents are those of the program that drives the session, and none of a flag's.
-    #[arg(skip)]
-    pub(crate) agents_from_host: bool,
-    /// Whether that program wished for the form of the answer.
-    #[arg(skip)]
-    pub(crate) schema_from_host: bool,
-    /// The flags that were given and set aside.
-    #[arg(skip)]
-    pub(crate) ignored_flags: Vec<String>,
 }
 
 impl RunArgs {

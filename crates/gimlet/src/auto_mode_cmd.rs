@@ -4,15 +4,14 @@
 use std::io::{BufRead, IsTerminal};
 use std::process::ExitCode;
 
+use gimlet_app::{ProcessEnv, settings_mapping};
 use gimlet_config::{JsonEdit, Scope};
 use gimlet_core::ReviewRules;
 use serde_json::{Value, json};
 
 use crate::args::AutoModeCommand;
 use crate::config_cmd;
-use crate::process_env::ProcessEnv;
 use crate::report::Report;
-use crate::settings_mapping;
 
 pub(crate) fn run(command: &AutoModeCommand, around: &ProcessEnv) -> Result<ExitCode, Report> {
     match command {

@@ -6,6 +6,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
+use gimlet_app::{
+    ProcessEnv,
+    settings_mapping::{self, find_locations},
+};
 use gimlet_config::{
     EffectiveSettings, KEYS, LoadedSettings, ProjectTrust, Scope, SettingsLoadOptions, SettingsProblem, SourcedValue,
     StateSettings, TrustInventory, TrustStore,
@@ -13,9 +17,7 @@ use gimlet_config::{
 use serde_json::{Map, Value, json};
 
 use crate::args::ConfigCommand;
-use crate::process_env::ProcessEnv;
 use crate::report::Report;
-use crate::settings_mapping::{self, find_locations};
 use setting_edit::SettingEdit;
 
 /// Settings as the settings commands see them.

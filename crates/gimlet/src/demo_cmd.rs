@@ -6,19 +6,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser;
-use gimlet_proto::{Env, EventBody, Op, SubmittedPrompt, TurnEnd};
+use gimlet_app::{
+    FrontEndKind, FrontEndOptions, LaunchRequest, PermissionOptions, ProcessEnv,
+    start::{self, LaunchOptions},
+};
+use gimlet_proto::{Env, EventBody, Op, PermissionMode, SubmittedPrompt, TurnEnd};
 use gimlet_script::{Script, ScriptServer};
 use gimlet_serve::{ColourMode, EventWatcher};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::args::CliArgs;
 use crate::print_mode::PIPE_CLOSED;
-use crate::process_env::ProcessEnv;
 use crate::report::Report;
 use crate::signals::{INTERRUPTED, SignalListener};
-use crate::start::{self, LaunchOptions};
 use crate::terminal_text::may_use_colour;
 
 const SCRIPT: &str = include_str!("demo/script.json");
@@ -77,18 +77,8 @@ async fn play_demo(env: &Env, scratch: &DemoScratchDir) -> Result<ExitCode, Demo
     let mut watcher = EventWatcher::new(io::stdout(), colour);
     show_introduction(&mut watcher, scratch)?;
 
-    let flags = CliArgs::parse_from([
-        "gimlet",
-        "-p",
-        "--permission-mode",
-        "acceptEdits",
-        "--allowedTools",
-        "Bash(./test.sh)",
-        "--",
-        PROMPT,
-    ]);
     let manner = LaunchOptions { entrypoint: "cli", ..LaunchOptions::default() };
-    let started = start::start(&flags.run, &around, &manner).await?;
+    let started = start::start(&demo_request(), &around, &manner).await.map_err(Report::from)?;
     let mut events = started.handle.subscribe();
     let mut life = JoinSet::new();
     life.spawn(started.session_future);
@@ -106,6 +96,19 @@ async fn play_demo(env: &Env, scratch: &DemoScratchDir) -> Result<ExitCode, Demo
     let green = completed && has_passed(scratch);
     show_conclusion(&mut watcher, green)?;
     Ok(if green { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Returns the request for the demo's session: edits and the test script need no question.
+fn demo_request() -> LaunchRequest {
+    LaunchRequest {
+        permissions: PermissionOptions {
+            mode: Some(PermissionMode::AcceptEdits),
+            allowed_rules: vec!["Bash(./test.sh)".to_owned()],
+            ..PermissionOptions::default()
+        },
+        front_end: FrontEndOptions { kind: FrontEndKind::Print, ..FrontEndOptions::default() },
+        ..LaunchRequest::default()
+    }
 }
 
 fn show_introduction(watcher: &mut EventWatcher<io::Stdout>, scratch: &DemoScratchDir) -> io::Result<()> {

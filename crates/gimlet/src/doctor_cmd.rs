@@ -5,14 +5,14 @@ mod unread_files;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use gimlet_app::{ProcessEnv, settings_mapping};
 use gimlet_config::{IdleKey, KeyEffect, ProblemSeverity, RuleLine, SettingsProblem, SourcedValue, TrustStore};
 use gimlet_model::ProviderConfigError;
 use gimlet_policy::{Behavior, Rule, RuleRemark, RuleSet};
 use serde_json::{Value, json};
 
 use crate::config_cmd::{self, SettingsSnapshot};
-use crate::process_env::ProcessEnv;
-use crate::{first_run, settings_mapping};
+use crate::first_run;
 
 /// Result of the check for one program that gimlet uses.
 struct ProgramCheck {
@@ -106,7 +106,7 @@ fn check_rule_syntax(rule: &RuleLine) -> Option<SettingsProblem> {
 
 /// Suggests a tool name; that is the most common mistake.
 fn suggest_tool(rule: &str) -> String {
-    let close = crate::start::find_unknown_tool(rule).and_then(|(_, close)| close);
+    let close = gimlet_app::start::find_unknown_tool(rule).and_then(|(_, close)| close);
     close.map(|close| format!("; did you mean `{close}`?")).unwrap_or_default()
 }
 
@@ -115,7 +115,7 @@ fn check_unknown_tool(rule: &RuleLine) -> Option<SettingsProblem> {
     if settings_mapping::rule_behavior(rule) != Behavior::Allow {
         return None;
     }
-    let (name, close) = crate::start::find_unknown_tool(&rule.text)?;
+    let (name, close) = gimlet_app::start::find_unknown_tool(&rule.text)?;
     let close = close.map(|close| format!("; did you mean `{close}`?")).unwrap_or_default();
     Some(SettingsProblem {
         severity: ProblemSeverity::Warning,
@@ -144,7 +144,7 @@ fn find_ineffective_rules(found: &SettingsSnapshot) -> Vec<SettingsProblem> {
     let mut rules = RuleSet::default();
     settings_mapping::add_rules(&mut rules, &found.effective);
     let remarks = rules
-        .collect_remarks(&crate::start::known_tools().collect::<Vec<_>>())
+        .collect_remarks(&gimlet_app::start::known_tools().collect::<Vec<_>>())
         .into_iter()
         .chain(rules.find_unreachable());
     let problem = |remark: RuleRemark| {

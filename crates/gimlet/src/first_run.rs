@@ -3,11 +3,11 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use gimlet_app::ProcessEnv;
 use gimlet_config::EffectiveSettings;
 use gimlet_model::{AnthropicConfig, ProviderConfigError};
 
 use crate::config_cmd;
-use crate::process_env::ProcessEnv;
 
 /// Servers on this machine that speak the Messages API, by their usual ports.
 const LOCAL_SERVERS: [(&str, u16); 3] = [("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080)];

@@ -7,18 +7,15 @@ mod config_cmd;
 mod demo_cmd;
 mod dev_cmd;
 mod doctor_cmd;
+mod environment;
 mod first_run;
 mod permissions_cmd;
 mod print_mode;
-mod process_env;
 mod report;
 mod sandbox_cmd;
 mod sdk_mode;
-mod session_lookup;
 mod sessions_cmd;
-mod settings_mapping;
 mod signals;
-mod start;
 mod terminal_text;
 mod trust_cmd;
 mod why_cmd;
@@ -29,12 +26,12 @@ use std::sync::OnceLock;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
+use gimlet_app::ProcessEnv;
 
 use gimlet_model::ProviderConfigError;
 use gimlet_proto::Env;
 
 use args::{CliArgs, CliCommand, DevCommand, OutputFormat, PermissionsCommand, RunArgs, SandboxCommand};
-use process_env::ProcessEnv;
 use report::Report;
 
 fn main() -> ExitCode {
@@ -48,7 +45,7 @@ fn main() -> ExitCode {
         std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     let for_program = args::program_expects_list(&arguments);
     let outcome = match parse_args(arguments) {
-        Ok(cli) => run_cli(cli),
+        Ok((cli, ignored_flags)) => run_cli(cli, ignored_flags),
         Err(exit) => {
             report_to_program(&exit, for_program);
             Err(exit)
@@ -80,7 +77,7 @@ impl From<Report> for EarlyExit {
 
 /// Prints a result for invalid arguments, too, if a program expects one for every failure.
 fn report_to_program(exit: &EarlyExit, for_program: Option<bool>) {
-    let wanted = || process_env::read_environment().flag("CLAUDE_CODE_STARTUP_FAILURE_RESULTS");
+    let wanted = || environment::read_environment().flag("CLAUDE_CODE_STARTUP_FAILURE_RESULTS");
     if let EarlyExit::Report(report) = exit
         && let Some(as_list) = for_program
         && wanted()
@@ -96,13 +93,12 @@ fn print_failure_result(report: &Report, session: &str, as_list: bool) {
     print_line(&if as_list { format!("[{line}]") } else { line });
 }
 
-fn parse_args(arguments: Vec<String>) -> Result<CliArgs, EarlyExit> {
+/// Returns the parsed arguments, and the flags that were ignored.
+fn parse_args(arguments: Vec<String>) -> Result<(CliArgs, Vec<String>), EarlyExit> {
     let driven = args::is_driven(&arguments);
     // Programs pass on their callers' flags, including those of features that do not exist yet.
     let (arguments, without) = if driven { args::remove_unavailable(arguments) } else { (arguments, Vec::new()) };
-    let mut cli = parse_known_args(&arguments)?;
-    cli.run.ignored_flags = without;
-    Ok(cli)
+    Ok((parse_known_args(&arguments)?, without))
 }
 
 fn parse_known_args(arguments: &[String]) -> Result<CliArgs, EarlyExit> {
@@ -165,7 +161,7 @@ fn condense_clap_error(text: &str) -> String {
     said.join("; ").replace(":; ", ": ")
 }
 
-fn run_cli(cli: CliArgs) -> Result<ExitCode, EarlyExit> {
+fn run_cli(cli: CliArgs, ignored_flags: Vec<String>) -> Result<ExitCode, EarlyExit> {
     if cli.version {
         print_line(&format!("{} (gimlet {})", gimlet_proto::COMPAT_VERSION, gimlet_proto::VERSION));
         return Ok(ExitCode::SUCCESS);
@@ -175,12 +171,12 @@ fn run_cli(cli: CliArgs) -> Result<ExitCode, EarlyExit> {
             print_line(&full_version());
             Ok(ExitCode::SUCCESS)
         }
-        Some(CliCommand::Why(options)) => Ok(why_cmd::run(&options, &ProcessEnv::read()?)?),
-        Some(CliCommand::Sessions { command }) => Ok(sessions_cmd::run(&command, &ProcessEnv::read()?)?),
-        Some(CliCommand::Config { command }) => Ok(config_cmd::run(&command, &ProcessEnv::read()?)?),
-        Some(CliCommand::AutoMode { command }) => Ok(auto_mode_cmd::run(&command, &ProcessEnv::read()?)?),
-        Some(CliCommand::Trust(args)) => Ok(trust_cmd::run(&args, &ProcessEnv::read()?)?),
-        Some(CliCommand::Doctor { json }) => Ok(doctor_cmd::run(&ProcessEnv::read()?, json)),
+        Some(CliCommand::Why(options)) => Ok(why_cmd::run(&options, &environment::read_process_env()?)?),
+        Some(CliCommand::Sessions { command }) => Ok(sessions_cmd::run(&command, &environment::read_process_env()?)?),
+        Some(CliCommand::Config { command }) => Ok(config_cmd::run(&command, &environment::read_process_env()?)?),
+        Some(CliCommand::AutoMode { command }) => Ok(auto_mode_cmd::run(&command, &environment::read_process_env()?)?),
+        Some(CliCommand::Trust(args)) => Ok(trust_cmd::run(&args, &environment::read_process_env()?)?),
+        Some(CliCommand::Doctor { json }) => Ok(doctor_cmd::run(&environment::read_process_env()?, json)),
         Some(CliCommand::Completions { shell }) => {
             completions_cmd::print_completions(shell);
             Ok(ExitCode::SUCCESS)
@@ -190,7 +186,7 @@ fn run_cli(cli: CliArgs) -> Result<ExitCode, EarlyExit> {
             Ok(ExitCode::SUCCESS)
         }
         Some(CliCommand::Demo) => {
-            let env = process_env::read_environment();
+            let env = environment::read_environment();
             gimlet_exec::hide_credentials(&env);
             Ok(run_in_runtime(demo_cmd::run(&env))?)
         }
@@ -204,28 +200,31 @@ fn run_cli(cli: CliArgs) -> Result<ExitCode, EarlyExit> {
             Ok(permissions_cmd::simulate(&options)?)
         }
         Some(CliCommand::Sandbox { command: SandboxCommand::Run(args) }) => {
-            Ok(run_in_runtime(sandbox_cmd::run(args, &ProcessEnv::read()?))?)
+            Ok(run_in_runtime(sandbox_cmd::run(args, &environment::read_process_env()?))?)
         }
         Some(CliCommand::Sandbox { command: SandboxCommand::Explain(args) }) => {
-            print_line(&gimlet_serve::sanitise(&run_in_runtime(sandbox_cmd::explain(&args, &ProcessEnv::read()?))?));
+            print_line(&gimlet_serve::sanitise(&run_in_runtime(sandbox_cmd::explain(
+                &args,
+                &environment::read_process_env()?,
+            ))?));
             Ok(ExitCode::SUCCESS)
         }
-        None => run_session(&cli.run),
+        None => run_session(&cli.run, ignored_flags),
     }
 }
 
-fn run_session(run: &RunArgs) -> Result<ExitCode, EarlyExit> {
+fn run_session(run: &RunArgs, ignored_flags: Vec<String>) -> Result<ExitCode, EarlyExit> {
     if run.print || run.is_driven() {
-        return Ok(run_headless_session(run)?);
+        return Ok(run_headless_session(run, ignored_flags)?);
     }
     if let Some((_, report)) = run.prompt.as_deref().and_then(nearest_command) {
         return Err(report.into());
     }
     // A prompt with output to a pipe means print mode.
     if run.prompt.is_some() && !io::stdout().is_terminal() {
-        return Ok(run_headless_session(&RunArgs { print: true, ..run.clone() })?);
+        return Ok(run_headless_session(&RunArgs { print: true, ..run.clone() }, ignored_flags)?);
     }
-    explain_missing_tui(run, &ProcessEnv::read()?)
+    explain_missing_tui(run, &environment::read_process_env()?)
 }
 
 /// Returns the command that a mistyped word means, with a report: such a word is not a prompt.
@@ -243,28 +242,28 @@ fn nearest_command(word: &str) -> Option<(String, Report)> {
 }
 
 /// Runs print mode and driven sessions; a program that reads results gets one even when the session cannot start.
-fn run_headless_session(run: &RunArgs) -> Result<ExitCode, Report> {
+fn run_headless_session(run: &RunArgs, mut ignored_flags: Vec<String>) -> Result<ExitCode, Report> {
     let mut listens = false;
-    let outcome = ProcessEnv::read().and_then(|around| {
+    let outcome = environment::read_process_env().and_then(|around| {
         // Commands may inspect their parent process. No thread has been started yet.
         gimlet_exec::hide_credentials(&around.env);
         // A flag for a copy of the transcript overrides the environment.
         let unkept = around.env.flag("CLAUDE_CODE_SKIP_PROMPT_HISTORY") && !run.session_mirror;
         let mut run = RunArgs { no_session_persistence: run.no_session_persistence || unkept, ..run.clone() };
-        apply_env_flags(&mut run, &around.env)?;
+        ignored_flags.extend(ignored_env_flags(&run, &around.env)?);
         // With a program as the reader of the answer there is no user to ask.
         let may_ask = !run.is_driven() && run.output_format == OutputFormat::Text;
         if may_ask && run.resume.as_deref() == Some("") {
             print_mode::check_prompt(&run, &around)?;
             run.resume = Some(sessions_cmd::pick_session(&around)?);
         }
-        let run = &run;
+        let (run, request) = (&run, &run.to_launch_request(ignored_flags));
         if !run.is_driven() {
-            return run_in_runtime(print_mode::run(run, &around));
+            return run_in_runtime(print_mode::run(run, request, &around));
         }
-        sdk_mode::check_start(run, &around)?;
+        sdk_mode::check_start(run, request, &around)?;
         listens = true;
-        run_in_runtime(sdk_mode::run(run, &around))
+        run_in_runtime(sdk_mode::run(run, request, &around))
     });
     if let Err(report) = &outcome
         && run.output_format != OutputFormat::Text
@@ -279,16 +278,18 @@ fn run_headless_session(run: &RunArgs) -> Result<ExitCode, Report> {
     outcome
 }
 
-/// Treats variables that stand for unavailable flags as those flags are treated.
-fn apply_env_flags(run: &mut RunArgs, env: &Env) -> Result<(), Report> {
+/// Returns the unavailable flags that variables stand for. They are treated as those flags are: ignored for programs,
+/// and refused otherwise.
+fn ignored_env_flags(run: &RunArgs, env: &Env) -> Result<Vec<String>, Report> {
+    let mut ignored = Vec::new();
     for (variable, flag) in args::flags_from_environment(env) {
         if !run.is_driven() {
             let text = format!("{variable} stands for {flag}, which is not available in this version of gimlet");
             return Err(Report::new(text).with_hint(format!("Start it without {variable}")));
         }
-        run.ignored_flags.push(flag.to_owned());
+        ignored.push(flag.to_owned());
     }
-    Ok(())
+    Ok(ignored)
 }
 
 /// Returns the message for a start without a prompt mode, until there is a terminal UI.
@@ -358,6 +359,11 @@ fn record_write_result(written: io::Result<()>) -> bool {
         drop(LOST.set(error));
     }
     is_written
+}
+
+/// Prints remarks of a session that is over.
+fn print_remarks(remarks: &[String]) {
+    remarks.iter().for_each(|remark| print_error_line(&format!("gimlet: {remark}")));
 }
 
 fn print_error_line(text: &str) {

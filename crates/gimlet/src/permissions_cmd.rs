@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use gimlet_app::ProcessEnv;
 use gimlet_config::ProblemSeverity;
 use gimlet_core::tool::PathContext;
 use gimlet_core::{DiskFileView, PolicyInput};
@@ -20,7 +21,6 @@ use parsed_call::ParsedCall;
 use serde_json::{Value, json};
 
 use crate::args::CheckArgs;
-use crate::process_env::ProcessEnv;
 use crate::report::Report;
 
 pub(crate) use simulation::run as simulate;
@@ -30,7 +30,7 @@ pub(crate) fn check_call(args: &CheckArgs) -> Result<ExitCode, Report> {
     if args.batch {
         return check_batch::run(std::io::stdin().lock(), std::io::stdout());
     }
-    let around = ProcessEnv::read()?;
+    let around = crate::environment::read_process_env()?;
     let from = around.cwd.clone();
     let cwd = resolve_cwd(args.cwd.as_deref(), &around.cwd)?;
     let around = ProcessEnv { cwd: cwd.clone(), ..around };
@@ -41,8 +41,8 @@ pub(crate) fn check_call(args: &CheckArgs) -> Result<ExitCode, Report> {
     if sandboxed && (args.command.is_some() || args.tool.as_deref() == Some("Bash")) {
         warnings.push("sandbox.enabled is on: a session would run this command inside the sandbox, where it may need no question; this is the answer without one".to_owned());
     }
-    let own = crate::start::session_folders(&around);
-    let governing = crate::settings_mapping::find_locations(&around).permission_files();
+    let own = gimlet_app::start::session_folders(&around);
+    let governing = gimlet_app::settings_mapping::find_locations(&around).permission_files();
     let environment = inherited_variable_names(&around.env);
     let mut paths = path_context(cwd, around.home, around.env, environment);
     paths.roots.extend(roots);
@@ -92,8 +92,8 @@ fn read_folder_policy(around: &ProcessEnv) -> FolderPolicy {
     let found = crate::config_cmd::find(around);
     let effective = &found.effective;
     let mut rules = RuleSet::default();
-    let bad_rules = crate::settings_mapping::add_rules(&mut rules, effective);
-    let rules = crate::settings_mapping::apply_managed_limits(rules, &found.loaded, effective);
+    let bad_rules = gimlet_app::settings_mapping::add_rules(&mut rules, effective);
+    let rules = gimlet_app::settings_mapping::apply_managed_limits(rules, &found.loaded, effective);
     let problems = found.loaded.problems.iter().chain(&effective.problems);
     // Any problem with a file may have dropped a rule.
     let pressing = problems.filter(|problem| {
@@ -107,7 +107,7 @@ fn read_folder_policy(around: &ProcessEnv) -> FolderPolicy {
         let (place, program) = (place.display(), helper.path);
         format!("{place}: policyHelper: a session asks {program} for managed settings; this is the answer without them")
     }));
-    let (roots, missing) = crate::settings_mapping::additional_directories(effective, around);
+    let (roots, missing) = gimlet_app::settings_mapping::additional_directories(effective, around);
     warnings.extend(missing.iter().map(ToString::to_string));
     warnings.extend(gimlet_config::describe_withheld(&effective.withheld, &found.store.load_trust()));
     FolderPolicy { rules, roots, sandboxed: effective.settings.sandbox.enabled == Some(true), warnings }
@@ -124,7 +124,7 @@ fn exit_code(decision: Decision) -> ExitCode {
 
 fn resolve_cwd(wanted: Option<&Path>, current: &Path) -> Result<PathBuf, Report> {
     let Some(wanted) = wanted else { return Ok(current.to_owned()) };
-    crate::session_lookup::folder(wanted, current).map_err(|why| Report::new(format!("--cwd {why}")))
+    gimlet_app::session_lookup::folder(wanted, current).map_err(|why| Report::new(format!("--cwd {why}")))
 }
 
 /// Returns the names of the variables that a command would inherit, if they are known.
@@ -158,7 +158,7 @@ fn load_rule_files(
             .map_err(|error| Report::new(format!("--rules {}: {error}", file.display())))?;
         warnings.extend(problems);
     }
-    let known: Vec<&str> = crate::start::known_tools().collect();
+    let known: Vec<&str> = gimlet_app::start::known_tools().collect();
     warnings.extend(rules.collect_remarks(&known).iter().map(ToString::to_string));
     warnings.extend(rules.find_unreachable().iter().map(ToString::to_string));
     Ok((rules, warnings))
@@ -173,7 +173,7 @@ fn parse_call(args: &CheckArgs, paths: &PathContext) -> Result<ParsedCall, Repor
             return Err(Report::new("there is nothing to check").with_hint("Give --command, --tool or --batch"));
         }
     };
-    crate::start::check_tool_name(name, "--tool")?;
+    gimlet_app::start::check_tool_name(name, "--tool")?;
     let flag = if args.command.is_some() { "--command" } else { "--input" };
     ParsedCall::new(name, input, paths).map_err(|why| {
         // The prefix of the tool's message is meant for models.

@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use gimlet_app::{
+    LaunchRequest, ProcessEnv,
+    start::{self, LaunchOptions},
+};
 use gimlet_proto::{MentionScope, SessionHandle, SubmittedPrompt};
 use gimlet_serve::print::{self, PrintEnd, PrintFormat, PrintJob};
 use gimlet_serve::{InitFacts, InitialInput, InputTimeouts, LineOutput, LogFilter, PipedInput, StdinError, write_log};
@@ -13,10 +17,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::args::{OutputFormat, RunArgs};
-use crate::process_env::ProcessEnv;
 use crate::report::Report;
 use crate::signals::{INTERRUPTED, SignalListener, StopRequest};
-use crate::start::{self, LaunchOptions};
 
 /// Timeout for writing the last lines of the debug log.
 pub(crate) const LOG_GRACE: Duration = Duration::from_secs(1);
@@ -28,16 +30,16 @@ const GO_ON: &str = "You were interrupted in the middle of this. Go on from wher
 pub(crate) const PIPE_CLOSED: u8 = 141;
 
 /// Runs print mode to its end.
-pub(crate) async fn run(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, Report> {
+pub(crate) async fn run(run: &RunArgs, request: &LaunchRequest, around: &ProcessEnv) -> Result<ExitCode, Report> {
     check_flags(run)?;
     let notes = LineOutput::new(std::io::stderr()).map_err(thread_error)?;
-    let (prompt, input) = read_prompt(run, interrupted_turn_prompt(run, around)?, &notes).await?;
+    let (prompt, input) = read_prompt(run, interrupted_turn_prompt(run, request, around)?, &notes).await?;
     if let Some(problem) = gimlet_serve::sdk::unavailable_command(&prompt.blocks) {
         return Err(Report::new(problem));
     }
     let wire_events = run.include_partial_messages && run.output_format == OutputFormat::StreamJson;
     let manner = LaunchOptions { wire_events, ..LaunchOptions::default() };
-    let started = start::start(run, around, &manner).await?;
+    let started = start::start(request, around, &manner).await?;
     notes.queue_remarks(&started.warnings).await;
     let (interrupt, interrupts) = mpsc::unbounded_channel();
     let job = PrintJob {
@@ -58,7 +60,7 @@ pub(crate) async fn run(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, 
         interrupts,
     };
     let mut tasks = JoinSet::new();
-    if let Some(log) = debug_log_writer(run, around, &started.handle)? {
+    if let Some(log) = debug_log_writer(run, request, around, &started.handle)? {
         tasks.spawn(log);
     }
     let mut life = JoinSet::new();
@@ -74,14 +76,14 @@ pub(crate) async fn run(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, 
             }
             life.shutdown().await;
             tasks.shutdown().await;
-            started.cleanup.clean_up().await;
+            crate::print_remarks(&started.cleanup.clean_up().await);
             return Ok(ExitCode::from(stop.code()));
         }
     };
     while life.join_next().await.is_some() {}
     // The log ends with the session; one that lost its session is not waited for.
     drop(tokio::time::timeout(LOG_GRACE, async { while tasks.join_next().await.is_some() {} }).await);
-    started.cleanup.clean_up().await;
+    crate::print_remarks(&started.cleanup.clean_up().await);
     Ok(match end {
         PrintEnd::Success => ExitCode::SUCCESS,
         PrintEnd::Failure => ExitCode::from(1),
@@ -93,6 +95,7 @@ pub(crate) async fn run(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, 
 /// Returns the writer of the session's debug log, if requested; to be run beside the session.
 pub(crate) fn debug_log_writer(
     run: &RunArgs,
+    request: &LaunchRequest,
     around: &ProcessEnv,
     session: &SessionHandle,
 ) -> Result<Option<impl Future<Output = ()> + Send + use<>>, Report> {
@@ -102,7 +105,7 @@ pub(crate) fn debug_log_writer(
     let mut file = open_debug_file(run, around, &session.id.to_string())?;
     let events = session.subscribe();
     let filter = LogFilter::parse(run.debug.as_deref().unwrap_or(""));
-    let without = run.ignored_flags.join(" ");
+    let without = request.front_end.ignored_flags.join(" ");
     let env = around.env.clone();
     Ok(Some(async move {
         // A log that cannot be written does not stop the session.
@@ -148,10 +151,14 @@ pub(crate) fn thread_error(error: std::io::Error) -> Report {
 }
 
 /// Returns the prompt that resumes an interrupted turn, if the caller asked for that and there is one.
-fn interrupted_turn_prompt(run: &RunArgs, around: &ProcessEnv) -> Result<Option<SubmittedPrompt>, Report> {
+fn interrupted_turn_prompt(
+    run: &RunArgs,
+    request: &LaunchRequest,
+    around: &ProcessEnv,
+) -> Result<Option<SubmittedPrompt>, Report> {
     let resumes = run.resume.is_some() || run.continue_session;
     let wanted = resumes && run.prompt.is_none() && around.env.flag("CLAUDE_CODE_RESUME_INTERRUPTED_TURN");
-    if !wanted || !start::is_mid_turn(run, around)? {
+    if !wanted || !start::is_mid_turn(request, around)? {
         return Ok(None);
     }
     Ok(Some(SubmittedPrompt::from_text(around.env.get("CLAUDE_CODE_RESUME_PROMPT").unwrap_or(GO_ON))))

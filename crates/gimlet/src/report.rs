@@ -1,51 +1,37 @@
-//! Report of a failed start: one line with the failure and the remedy.
+//! Report of a failed command: one line for the user, and the exit code.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use gimlet_serve::StartupFailure;
+use gimlet_app::LaunchError;
+use gimlet_proto::StartupFailure;
 
-/// A failure before or outside a session.
+/// A failure before or outside a session, as the binary reports it.
 #[derive(Debug)]
 pub(crate) struct Report {
-    message: String,
-    hint: Option<String>,
-    /// Kind of failure, where programs have a name for it.
-    kind: StartupFailure,
+    error: LaunchError,
 }
 
 impl Report {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: None, kind: StartupFailure::default() }
+        Self { error: LaunchError::new(message) }
     }
 
-    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { error: self.error.with_hint(hint) }
     }
 
     /// Sets the public name for this kind of failure.
-    pub(crate) fn with_reason(mut self, reason: &'static str) -> Self {
-        self.kind.reason = Some(reason);
-        self
-    }
-
-    /// Marks this settings file as the invalid one.
-    pub(crate) fn with_invalid_file(mut self, path: PathBuf) -> Self {
-        self.kind = StartupFailure { reason: Some("config_file_invalid"), invalid_file: Some(path) };
-        self
+    pub(crate) fn with_reason(self, reason: &'static str) -> Self {
+        Self { error: self.error.with_reason(reason) }
     }
 
     pub(crate) fn kind(&self) -> &StartupFailure {
-        &self.kind
+        self.error.kind()
     }
 
     /// Returns the failure and the remedy, for programs.
     pub(crate) fn text(&self) -> String {
-        match &self.hint {
-            Some(hint) => format!("{}. {hint}", self.message.trim_end_matches('.')),
-            None => self.message.clone(),
-        }
+        self.error.text()
     }
 
     /// Returns one line for the user. Messages that scripts match on keep their beginning.
@@ -59,5 +45,11 @@ impl Report {
     /// Returns 1 for every failure before a session, as scripts expect.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(1)
+    }
+}
+
+impl From<LaunchError> for Report {
+    fn from(error: LaunchError) -> Self {
+        Self { error }
     }
 }

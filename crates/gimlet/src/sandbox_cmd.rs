@@ -7,14 +7,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use gimlet_app::{
+    ProcessEnv, invalid_backend_choice, new_exec,
+    start::{FolderSandbox, FolderSandboxSpec},
+    start_proxy,
+};
 use gimlet_config::{SettingsLease, symlink_names_within};
 use gimlet_exec::{
-    BubblewrapChoice, CommandExit, CustodianProgram, DirectoryReporter, Exec, ExecConfig, ProbeOptions, ProxyConfig,
-    RepoScanner, RunningCommand, SANDBOX_SETUP_FAILED, Sandbox, SandboxBackend, SandboxError, SandboxLayer,
-    SandboxOutcome, SandboxProxy, SandboxSupport, SpawnRequest, StdinMode, StreamMode, TamperGuard, UpstreamProxies,
-    find_violations, probe_sandbox,
+    BubblewrapChoice, CommandExit, DirectoryReporter, ProbeOptions, RepoScanner, RunningCommand, SANDBOX_SETUP_FAILED,
+    Sandbox, SandboxBackend, SandboxError, SandboxLayer, SandboxOutcome, SandboxProxy, SandboxSupport, SpawnRequest,
+    StdinMode, StreamMode, TamperGuard, UpstreamProxies, find_violations, probe_sandbox,
 };
-use gimlet_proto::{Env, NetworkAccess, SandboxSpec, SandboxViolation};
+use gimlet_proto::{NetworkAccess, SandboxSpec, SandboxViolation};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
@@ -22,10 +26,8 @@ use tokio::sync::mpsc;
 
 use crate::args::{SandboxExplainArgs, SandboxLimitArgs, SandboxRunArgs};
 use crate::doctor_cmd::is_executable;
-use crate::process_env::ProcessEnv;
 use crate::report::Report;
 use crate::signals::{INTERRUPTED, SignalListener};
-use crate::start::{FolderSandbox, FolderSandboxSpec};
 
 /// Time that a command has to end after an interrupt.
 const GRACE: Duration = Duration::from_secs(2);
@@ -76,7 +78,7 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &ProcessEnv) -> Result<Exi
     };
     let names = settings_files.iter().flat_map(|file| symlink_names_within(file, &spec.write));
     let files = guard.settings_files().iter().cloned().chain(names);
-    let vouching = SettingsLease::begin(&crate::settings_mapping::find_locations(around), files);
+    let vouching = SettingsLease::begin(&gimlet_app::settings_mapping::find_locations(around), files);
     let sandbox = sandbox.with_read_only_paths(guard.paths_to_mount()).with_unreadable_paths(guard.closed_folders());
     if guard.is_partial() {
         crate::print_error_line(&format!("gimlet: sandbox: {}", SandboxViolation::Unseen));
@@ -152,13 +154,6 @@ pub(crate) async fn explain(args: &SandboxExplainArgs, around: &ProcessEnv) -> R
     Ok(explanation_text(&available, &wanted))
 }
 
-/// Returns an executor for probing this machine and for one command; a session has its own.
-pub(crate) fn new_exec() -> Exec {
-    let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("gimlet"));
-    let custodian = CustodianProgram::Reexec(own);
-    Exec::new(ExecConfig { custodian, session_marker: "sandbox".to_owned(), runtime_dir: None })
-}
-
 fn probe_options(walls: &SandboxLimitArgs, around: &ProcessEnv) -> Result<ProbeOptions, Report> {
     if let Some(problem) = invalid_backend_choice(&around.env)
         && walls.bubblewrap.is_none()
@@ -186,21 +181,6 @@ fn check_backend(walls: &SandboxLimitArgs, available: &SandboxSupport) -> Result
             let why = available.notes.first().map_or("it cannot be used here", String::as_str);
             Err(Report::new(format!("--bubblewrap {}: {why}", path.display())).with_hint("Name another, or say none"))
         }
-    }
-}
-
-/// Returns the problem with the backend that the environment selects, if there is one.
-pub(crate) fn invalid_backend_choice(env: &Env) -> Option<String> {
-    let odd = env.get("GIMLET_SANDBOX").filter(|choice| !["bwrap", "namespaces"].contains(choice))?;
-    Some(format!("GIMLET_SANDBOX is '{odd}', and only bwrap and namespaces are known"))
-}
-
-/// Returns the use of bubblewrap that the environment selects.
-pub(crate) fn bubblewrap_from_env(env: &Env) -> BubblewrapChoice {
-    match env.get("GIMLET_SANDBOX") {
-        Some("bwrap") => BubblewrapChoice::First,
-        Some("namespaces") => BubblewrapChoice::Never,
-        _ => BubblewrapChoice::IfNeeded,
     }
 }
 
@@ -244,18 +224,6 @@ fn build_request(walls: &SandboxLimitArgs, around: &ProcessEnv, temp_dir: &Path)
         spec.network = if allow.is_empty() { NetworkAccess::Off } else { NetworkAccess::Proxy { allow, deny } };
     }
     Ok(SandboxRequest { spec, upstream, enabled, settings_files })
-}
-
-/// Starts the proxy to the hosts that a spec allows, if any. The folder must be accessible to the owner alone.
-pub(crate) fn start_proxy(
-    spec: &SandboxSpec,
-    upstream: UpstreamProxies,
-    folder: &Path,
-) -> Result<Option<SandboxProxy>, Report> {
-    let NetworkAccess::Proxy { allow, deny } = &spec.network else { return Ok(None) };
-    let (allow, deny) = (allow.clone(), deny.clone());
-    let config = ProxyConfig { socket: folder.join("proxy"), allow, deny, upstream, ..ProxyConfig::default() };
-    SandboxProxy::start(config).map(Some).map_err(|error| Report::new(error.to_string()))
 }
 
 /// Passes everything through and waits; returns the end of standard error.

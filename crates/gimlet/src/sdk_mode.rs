@@ -8,24 +8,27 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gimlet_app::{
+    LaunchRequest, ProcessEnv, RequestOrigin, RequestedJson,
+    start::{self, LaunchOptions, SessionFacts},
+};
 use gimlet_model::ModelSummary;
 use gimlet_proto::{AgentSummary, Driver, Env};
 use gimlet_serve::sdk::{
     self, AgentCard, HostDriver, HostLine, HostLineError, HostLines, InitializeRequest, InitializeResponse,
-    LOCAL_COMMANDS, ModelCard, PermissionResponder, SdkEnd, SdkJob, StateAudience,
+    LOCAL_COMMANDS, ModelCard, PermissionResponder, SdkEnd, SdkJob, StateAudience, TranscriptMirror,
 };
 use gimlet_serve::{InitFacts, LineOutput};
+use gimlet_store::MirrorFactory;
+use gimlet_text::truncate_to_line;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::args::{OutputFormat, PermissionPrompts, RunArgs, SnapshotFlag};
+use crate::args::{OutputFormat, PermissionPrompts, RunArgs};
 use crate::print_mode;
-use crate::process_env::ProcessEnv;
 use crate::report::Report;
 use crate::signals::{INTERRUPTED, SignalListener, StopRequest};
-use crate::start::{self, LaunchOptions, SessionFacts};
-use crate::terminal_text::truncate_to_line;
 use session_host::{HostedSessions, SessionHost};
 
 /// Time that subagents may continue after the host's last line.
@@ -41,9 +44,9 @@ const FIRST_WORDS: Duration = Duration::from_secs(1);
 const SHOWN_PROMPT: usize = 60;
 
 /// Runs the checks that need no host input: a host that has sent nothing yet must get these errors too.
-pub(crate) fn check_start(run: &RunArgs, around: &ProcessEnv) -> Result<(), Report> {
+pub(crate) fn check_start(run: &RunArgs, request: &LaunchRequest, around: &ProcessEnv) -> Result<(), Report> {
     check_flags(run)?;
-    start::check_session(run, around)
+    Ok(start::check_session(request, around)?)
 }
 
 /// Reads the first line of a host that already got the startup error. The host must be able to write: a broken pipe
@@ -61,7 +64,7 @@ pub(crate) fn read_first_line() {
 }
 
 /// Runs a driven session to its end, once it was checked.
-pub(crate) async fn run(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, Report> {
+pub(crate) async fn run(run: &RunArgs, plain: &LaunchRequest, around: &ProcessEnv) -> Result<ExitCode, Report> {
     let notes = LineOutput::new(std::io::stderr()).map_err(print_mode::thread_error)?;
     let mut lines = HostLines::start(std::io::stdin()).map_err(print_mode::thread_error)?;
     let (interrupt, mut interrupts) = mpsc::unbounded_channel();
@@ -89,7 +92,7 @@ pub(crate) async fn run(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, 
     let manner = LaunchOptions {
         attended: answers != PermissionResponder::Unattended,
         wire_events: run.include_partial_messages,
-        mirror: feed.is_some().then_some(mirror),
+        mirror: feed.is_some().then(|| mirror_factory(mirror)),
         driver: Some(Arc::new(host.clone()) as Arc<dyn Driver>),
         hooks: wishes.as_ref().and_then(|wishes| wishes.hooks.clone()).unwrap_or_default(),
         driver_servers: wishes.as_ref().map(|wishes| wishes.sdk_mcp_servers.clone()).unwrap_or_default(),
@@ -97,8 +100,8 @@ pub(crate) async fn run(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, 
         ..LaunchOptions::default()
     };
     let out = LineOutput::new(std::io::stdout()).map_err(print_mode::thread_error)?;
-    let plain = run;
-    let run = apply_initialize(plain, wishes.clone().unwrap_or_default());
+    let request = apply_initialize(plain, wishes.clone().unwrap_or_default());
+    let forwards_text = wishes.as_ref().and_then(|wishes| wishes.forward_subagent_text).unwrap_or(false);
     // A program that relies on its hooks must not continue without them.
     if let Err(problem) = wishes.as_ref().map_or(Ok(()), session_host::check_hooks) {
         return Err(refuse_start(&first, Report::new(problem), out).await);
@@ -106,18 +109,18 @@ pub(crate) async fn run(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, 
     let started = tokio::select! {
         biased;
         stop = signals.wait_for_stop() => return Ok(ExitCode::from(stop.code())),
-        started = start::start(&run, around, &manner) => started,
+        started = start::start(&request, around, &manner) => started,
     };
     let started = match started {
         Ok(started) => started,
-        Err(report) if has_invalid_shape(&run, around) && !has_invalid_shape(plain, around) => {
-            return Err(refuse_start(&first, report, out).await);
+        Err(error) if has_invalid_shape(&request, around) && !has_invalid_shape(plain, around) => {
+            return Err(refuse_start(&first, error.into(), out).await);
         }
-        Err(report) => return Err(report),
+        Err(error) => return Err(error.into()),
     };
     let (troupe, mut arrivals) = HostedSessions::new();
     notes.queue_remarks(&troupe.take_new_remarks(&started.warnings)).await;
-    let log = print_mode::debug_log_writer(&run, around, &started.handle)?;
+    let log = print_mode::debug_log_writer(run, &request, around, &started.handle)?;
     let (welcome, face) = (initialize_response(&started.facts), init_facts(&started.facts));
     let handle = troupe.add_session(started);
     let job = SdkJob {
@@ -126,13 +129,15 @@ pub(crate) async fn run(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, 
         lines,
         host,
         requests,
-        backend: Arc::new(SessionHost::new(run.clone(), around.clone(), manner, troupe.clone())),
+        backend: Arc::new(SessionHost::new(request, around.clone(), manner, troupe.clone())),
         initialize_response: welcome,
         init_facts: face,
         partial: run.include_partial_messages,
         replay_prompts: run.replay_user_messages,
         hook_events: run.include_hook_events,
-        subagent_text: run.forward_subagent_text || around.env.flag("CLAUDE_CODE_FORWARD_SUBAGENT_TEXT"),
+        subagent_text: run.forward_subagent_text
+            || forwards_text
+            || around.env.flag("CLAUDE_CODE_FORWARD_SUBAGENT_TEXT"),
         state_audience: state_audience(&around.env),
         responder: answers,
         mirror: feed,
@@ -171,7 +176,7 @@ pub(crate) async fn run(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, 
                     }
                     lives.shutdown().await;
                     tasks.shutdown().await;
-                    troupe.shut_down().await;
+                    crate::print_remarks(&troupe.shut_down().await);
                     return Ok(ExitCode::from(stop.code()));
                 }
             }
@@ -180,13 +185,18 @@ pub(crate) async fn run(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, 
     while lives.join_next().await.is_some() {}
     // The log ends with the session; one that lost its session is not waited for.
     drop(tokio::time::timeout(print_mode::LOG_GRACE, async { while tasks.join_next().await.is_some() {} }).await);
-    troupe.shut_down().await;
+    crate::print_remarks(&troupe.shut_down().await);
     Ok(match end {
         SdkEnd::Success => ExitCode::SUCCESS,
         SdkEnd::Failure => ExitCode::from(1),
         SdkEnd::Interrupted => ExitCode::from(INTERRUPTED),
         SdkEnd::OutputClosed => ExitCode::from(print_mode::PIPE_CLOSED),
     })
+}
+
+/// Returns the copiers of transcripts for a mirror.
+fn mirror_factory(mirror: TranscriptMirror) -> MirrorFactory {
+    Arc::new(move |path| Box::new(mirror.of(&path.to_string_lossy())))
 }
 
 /// Returns the first line that carries a request.
@@ -200,8 +210,8 @@ async fn first_request(lines: &mut HostLines) -> Option<Result<HostLine, HostLin
 }
 
 /// Returns true if the answer schema or the agents are invalid.
-fn has_invalid_shape(run: &RunArgs, around: &ProcessEnv) -> bool {
-    start::check_schema_and_agents(run, &around.env).is_err()
+fn has_invalid_shape(request: &LaunchRequest, around: &ProcessEnv) -> bool {
+    start::check_schema_and_agents(request, &around.env).is_err()
 }
 
 /// Answers an initialize request that keeps the session from starting, as every request is answered; returns the
@@ -253,30 +263,31 @@ fn permission_responder(run: &RunArgs) -> PermissionResponder {
     }
 }
 
-/// Returns the flags with the host's options applied; the host takes precedence.
-fn apply_initialize(run: &RunArgs, wishes: InitializeRequest) -> RunArgs {
-    let mut run = run.clone();
-    if let Some(prompt) = wishes.system_prompt {
-        (run.system_prompt, run.system_prompt_file) = (Some(prompt), None);
+/// Returns the request with the host's options applied; the host takes precedence.
+fn apply_initialize(request: &LaunchRequest, wishes: InitializeRequest) -> LaunchRequest {
+    let mut request = request.clone();
+    let prompt = &mut request.system_prompt;
+    if let Some(text) = wishes.system_prompt {
+        (prompt.replace, prompt.replace_file) = (Some(text), None);
     }
     if let Some(text) = wishes.append_system_prompt {
-        (run.append_system_prompt, run.append_system_prompt_file) = (Some(text), None);
+        (prompt.append, prompt.append_file) = (Some(text), None);
     }
-    if let Some(kept) = wishes.system_prompt_snapshot {
-        run.system_prompt_snapshot = Some(if kept { SnapshotFlag::On } else { SnapshotFlag::Off });
+    prompt.keeps_snapshot = wishes.system_prompt_snapshot.or(prompt.keeps_snapshot);
+    prompt.plan_instructions = wishes.plan_mode_instructions.or(prompt.plan_instructions.take());
+    request.tools.aliases = wishes.tool_aliases.unwrap_or(request.tools.aliases);
+    request.session.default_title = wishes.title.or(request.session.default_title);
+    if let Some(schema) = wishes.json_schema {
+        request.output.schema = Some(RequestedJson { text: schema.get().to_owned(), origin: RequestOrigin::Host });
     }
-    run.plan_instructions = wishes.plan_mode_instructions.or(run.plan_instructions);
-    run.tool_aliases = wishes.tool_aliases.unwrap_or(run.tool_aliases);
-    run.default_title = wishes.title.or(run.default_title);
-    run.schema_from_host |= wishes.json_schema.is_some();
-    run.json_schema = wishes.json_schema.map(|schema| schema.get().to_owned()).or(run.json_schema);
-    run.forward_subagent_text |= wishes.forward_subagent_text.unwrap_or(false);
-    run.agents_from_host |= run.agents.is_none() && wishes.agents.is_some();
-    run.agents = match (run.agents, wishes.agents) {
-        (Some(flag), Some(wished)) => Some(merge_json_objects(&flag, wished.get())),
-        (flag, wished) => wished.map(|wished| wished.get().to_owned()).or(flag),
+    request.agents.kinds = match (request.agents.kinds, wishes.agents) {
+        (Some(given), Some(wished)) => {
+            Some(RequestedJson { text: merge_json_objects(&given.text, wished.get()), origin: given.origin })
+        }
+        (None, Some(wished)) => Some(RequestedJson { text: wished.get().to_owned(), origin: RequestOrigin::Host }),
+        (given, None) => given,
     };
-    run
+    request
 }
 
 /// Merges two JSON objects; the second takes precedence. Invalid input is left for the reader to report.

@@ -16,14 +16,13 @@ mod show;
 use std::path::Path;
 use std::process::ExitCode;
 
+use gimlet_app::{ProcessEnv, session_lookup};
 use gimlet_store::{ProjectSessions, SessionFiles, StoreLocations, other_worktrees};
 
 pub(crate) use pick::pick_session;
 
 use crate::args::SessionsCommand;
-use crate::process_env::ProcessEnv;
 use crate::report::Report;
-use crate::session_lookup;
 
 /// Locations that are searched for sessions.
 struct SessionsContext<'a> {
@@ -58,7 +57,7 @@ impl SessionsContext<'_> {
         let files = session_lookup::find_session(&self.nearby, name)?;
         // A transcript path may be relative to the user's working directory.
         let path = self.around.cwd.join(files.transcript());
-        session_lookup::session_for_transcript(&path)
+        Ok(session_lookup::session_for_transcript(&path)?)
     }
 
     /// Returns the sessions of a folder that an option names; it need not exist any more.

@@ -1,4 +1,4 @@
-//! Text for terminals: page width, colours, and truncation of lines.
+//! Text for terminals: page width and colours.
 
 use std::io::IsTerminal;
 
@@ -16,14 +16,4 @@ pub(crate) fn page_width(unwatched: usize) -> usize {
     // Terminals of unknown width report zero columns.
     let columns = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
     columns.map_or(unwatched, |columns| columns.clamp(60, 200))
-}
-
-/// Returns the words of a text in one line of at most this width.
-pub(crate) fn truncate_to_line(text: &str, width: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= width {
-        return line;
-    }
-    let kept: String = line.chars().take(width.saturating_sub(1)).collect();
-    kept + "…"
 }

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use gimlet_app::ProcessEnv;
 use gimlet_config::{
     ItemChange, ProjectItem, TrustStore, escape_invisible, escape_invisible_json, escape_invisible_line,
 };
@@ -11,7 +12,6 @@ use serde_json::{Value, json};
 
 use crate::args::TrustArgs;
 use crate::config_cmd::{self, SettingsSnapshot};
-use crate::process_env::ProcessEnv;
 use crate::report::Report;
 
 /// Digits of a digest that are shown, enough to distinguish items; JSON has all of it.
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &TrustArgs, around: &ProcessEnv) -> Result<ExitCode, Rep
 
 fn resolve_folder(wanted: Option<&Path>, current: &Path) -> Result<std::path::PathBuf, Report> {
     let Some(wanted) = wanted else { return Ok(current.to_owned()) };
-    crate::session_lookup::folder(wanted, current).map_err(Report::new)
+    gimlet_app::session_lookup::folder(wanted, current).map_err(Report::new)
 }
 
 fn accept_items(found: &SettingsSnapshot) -> Result<Vec<String>, Report> {

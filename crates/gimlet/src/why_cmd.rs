@@ -2,17 +2,17 @@
 
 use std::process::ExitCode;
 
+use gimlet_app::{ProcessEnv, session_lookup};
 use gimlet_policy::{Verdict, VerdictReason};
 use gimlet_store::{
     Decider, DecisionLine, DecisionOutcome, ProjectSessions, SessionFiles, StoreLocations, read_decisions,
 };
+use gimlet_text::truncate_to_line;
 use serde_json::json;
 
 use crate::args::WhyArgs;
-use crate::process_env::ProcessEnv;
 use crate::report::Report;
-use crate::session_lookup;
-use crate::terminal_text::{page_width, truncate_to_line};
+use crate::terminal_text::page_width;
 
 /// Page width when standard output is not a terminal.
 const PAGE_WIDTH: usize = 100;
@@ -99,10 +99,11 @@ fn is_call_name(text: &str) -> bool {
 }
 
 fn find_session(sessions: &ProjectSessions, wanted: Option<&str>) -> Result<SessionFiles, Report> {
-    match wanted {
+    let found = match wanted {
         Some(name) => session_lookup::find_session(sessions, name),
         None => session_lookup::latest_session(sessions, "Name one: gimlet why SESSION"),
-    }
+    };
+    Ok(found?)
 }
 
 fn find_decision(

@@ -1,10 +1,8 @@
 //! The `result` line that ends a turn.
 
-use std::path::PathBuf;
-
 use gimlet_proto::{
-    Denial, Event, ModelErrorKind, ModelUsage, PromptDefect, PromptOrigin, SessionId, StopCause, TokenUsage, TurnEnd,
-    TurnReport,
+    Denial, Event, ModelErrorKind, ModelUsage, PromptDefect, PromptOrigin, SessionId, StartupFailure, StopCause,
+    TokenUsage, TurnEnd, TurnReport,
 };
 use serde_json::{Map, Value, json};
 
@@ -18,14 +16,6 @@ impl ResultLine {
     pub(crate) fn to_line(&self) -> String {
         self.json.to_string()
     }
-}
-
-/// Kind of failure that kept a session from starting, where it has a public name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StartupFailure {
-    pub reason: Option<&'static str>,
-    /// Settings file that cannot be used.
-    pub invalid_file: Option<PathBuf>,
 }
 
 /// Maximum number of characters of a problem, so that it fits into a line however it is escaped.

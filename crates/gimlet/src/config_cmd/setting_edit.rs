@@ -3,15 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use gimlet_app::{
+    ProcessEnv,
+    settings_mapping::{self, find_locations},
+};
 use gimlet_config::{JsonEdit, KeyEffect, ProjectItem, RuleLine, SaveError, Scope, SettingsLocations};
 use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
 use serde_json::Value;
 
 use super::{SettingsSnapshot, find, print_sanitised};
 use crate::args::WritableScope;
-use crate::process_env::ProcessEnv;
 use crate::report::Report;
-use crate::settings_mapping::{self, find_locations};
 
 /// A requested change.
 pub(super) struct SettingEdit<'a> {
@@ -96,7 +98,10 @@ impl<'a> SettingEdit<'a> {
         let Some(behavior) = self.rule_behavior() else { return Ok(()) };
         let rules = parse_rules(text);
         let source = RuleSource::new(RuleScope::CommandLine, &self.around.cwd).with_label(self.key);
-        rules.iter().try_for_each(|rule| crate::start::check_rule(rule, behavior, &source, self.key))
+        for rule in &rules {
+            gimlet_app::start::check_rule(rule, behavior, &source, self.key)?;
+        }
+        Ok(())
     }
 
     /// Reports newly written rules that have no effect or that override others.
@@ -106,7 +111,7 @@ impl<'a> SettingEdit<'a> {
         let mut rules = RuleSet::default();
         settings_mapping::add_rules(&mut rules, &found.effective);
         let written = parse_rules(text);
-        let known: Vec<&str> = crate::start::known_tools().collect();
+        let known: Vec<&str> = gimlet_app::start::known_tools().collect();
         let odd = rules.collect_remarks(&known).into_iter().filter(|remark| remark.concerns(behavior, &written));
         let remarks = rules.find_newly_unreachable(behavior, &written).into_iter().chain(odd);
         remarks.for_each(|remark| crate::print_error_line(&gimlet_serve::sanitise(&format!("note: {remark}"))));

@@ -11,22 +11,21 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
+use gimlet_app::{ProcessEnv, session_lookup};
 use gimlet_core::{Redactor, mask_tokens};
 use gimlet_policy::{RuleScope, RuleSet, Verdict, VerdictReason};
 use gimlet_store::{DecisionLine, PastCall, ProjectSessions, SessionFiles, StoreLocations, read_calls, read_decisions};
 
 use super::parsed_call::ParsedCall;
 use crate::args::{ComparisonBase, SimulateArgs};
-use crate::process_env::ProcessEnv;
 use crate::report::Report;
-use crate::session_lookup;
 use folder_rules::FolderRules;
 use past_call::PastCallContext;
 use simulation_tally::{ComparedDecision, SimulationTally, SkipReason};
 
 /// Judges every call of the sessions again and shows the differences.
 pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Report> {
-    let around = ProcessEnv::read()?;
+    let around = crate::environment::read_process_env()?;
     if args.against == ComparisonBase::Now && args.rules.is_empty() && args.only_rules.is_empty() && args.mode.is_none()
     {
         return Err(Report::new("there is nothing to compare: the rules in force now are compared with themselves")
@@ -34,7 +33,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Report> {
     }
     let (sessions, unreadable) = select_sessions(args, &around)?;
     let redactor = Redactor::default();
-    crate::start::register_secrets(&redactor, &around.env);
+    gimlet_app::start::register_secrets(&redactor, &around.env);
     // As in the ledger of decisions, which is masked when it is written.
     let masked = |text: &str| mask_tokens(&redactor.mask(text)).into_owned();
     let mut simulation =

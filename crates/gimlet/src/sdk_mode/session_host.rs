@@ -4,6 +4,10 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use gimlet_app::{
+    LaunchRequest, ProcessEnv,
+    start::{self, LaunchOptions, PreviousMode, SessionCleanup, SessionSettings, SessionTitleTarget, StartedSession},
+};
 use gimlet_config::{JsonEdit, Scope};
 use gimlet_core::HookEvent;
 use gimlet_mcp::McpServers;
@@ -12,12 +16,6 @@ use gimlet_serve::sdk::{InitializeRequest, ReopenReason, ReopenedSession, SavedS
 use gimlet_store::{clean_title, read_summary};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
-
-use crate::args::RunArgs;
-use crate::process_env::ProcessEnv;
-use crate::start::{
-    self, LaunchOptions, PreviousMode, SessionCleanup, SessionSettings, SessionTitleTarget, StartedSession,
-};
 
 /// Effort levels that a file can store; the highest is for single sessions.
 const EFFORTS: [&str; 4] = ["low", "medium", "high", "xhigh"];
@@ -84,12 +82,14 @@ impl HostedSessions {
         }
     }
 
-    /// Ends everything that runs for any of them, and cleans up.
-    pub(super) async fn shut_down(&self) {
-        let behind = std::mem::take(&mut self.lock_state().cleanups);
-        for left in behind {
-            left.clean_up().await;
+    /// Ends everything that runs for any of them, and cleans up. Returns lines for the user.
+    pub(super) async fn shut_down(&self) -> Vec<String> {
+        let cleanups = std::mem::take(&mut self.lock_state().cleanups);
+        let mut remarks = Vec::new();
+        for cleanup in cleanups {
+            remarks.extend(cleanup.clean_up().await);
         }
+        remarks
     }
 
     fn lock_state(&self) -> MutexGuard<'_, HostState> {
@@ -100,30 +100,35 @@ impl HostedSessions {
 /// Host of a session, with the parameters it was opened with.
 pub(super) struct SessionHost {
     /// Includes the host's later changes.
-    run: Mutex<RunArgs>,
+    request: Mutex<LaunchRequest>,
     around: ProcessEnv,
     options: LaunchOptions,
     sessions: HostedSessions,
 }
 
 impl SessionHost {
-    pub(super) fn new(run: RunArgs, around: ProcessEnv, options: LaunchOptions, sessions: HostedSessions) -> Self {
-        Self { run: Mutex::new(run), around, options, sessions }
+    pub(super) fn new(
+        request: LaunchRequest,
+        around: ProcessEnv,
+        options: LaunchOptions,
+        sessions: HostedSessions,
+    ) -> Self {
+        Self { request: Mutex::new(request), around, options, sessions }
     }
 
-    fn run_args(&self) -> RunArgs {
-        self.run.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn launch_request(&self) -> LaunchRequest {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn read_settings(&self) -> Result<SessionSettings, String> {
-        let mut run = self.run_args();
-        run.settings = self.options.flag_settings.text().or(run.settings);
-        SessionSettings::read(&run, &self.around).map_err(|report| report.text())
+        let mut request = self.launch_request();
+        request.settings.flag = self.options.flag_settings.text().or(request.settings.flag);
+        SessionSettings::read(&request, &self.around).map_err(|report| report.text())
     }
 
     /// Returns the present settings of the command line.
     fn flag_layer(&self) -> Result<Map<String, Value>, String> {
-        let Some(flag) = self.options.flag_settings.text().or_else(|| self.run_args().settings) else {
+        let Some(flag) = self.options.flag_settings.text().or_else(|| self.launch_request().settings.flag) else {
             return Ok(Map::new());
         };
         let text = match flag.trim() {
@@ -145,26 +150,26 @@ impl SessionHost {
 
     /// Returns the flags that continue the conversation. A fork is continued, not forked again. If nothing is stored,
     /// only the id is kept.
-    fn keep_conversation(&self, mut run: RunArgs) -> RunArgs {
-        if run.fork_session {
+    fn keep_conversation(&self, mut request: LaunchRequest) -> LaunchRequest {
+        if request.session.fork {
             let copy = self.sessions.lock_state().title_target.as_ref().map(|plate| plate.files.id().to_string());
-            if run.no_session_persistence {
-                run.session_id = copy;
+            if request.session.is_unsaved {
+                request.session.id = copy;
             } else {
-                run = reset_conversation(run);
-                run.resume = copy;
+                request = reset_conversation(request);
+                request.session.resume = copy;
             }
         }
-        run
+        request
     }
 }
 
 /// Returns the flags for a session with an empty conversation.
-fn reset_conversation(mut run: RunArgs) -> RunArgs {
-    (run.resume, run.session_id) = (None, None);
-    (run.resume_session_at, run.resume_drops_turn) = (None, None);
-    (run.continue_session, run.fork_session) = (false, false);
-    run
+fn reset_conversation(mut request: LaunchRequest) -> LaunchRequest {
+    (request.session.resume, request.session.id) = (None, None);
+    (request.session.resume_at, request.session.drops_turn) = (None, None);
+    (request.session.continue_latest, request.session.fork) = (false, false);
+    request
 }
 
 /// Checks that every hook that a program registers can be called.
@@ -183,20 +188,21 @@ fn settings_error_json(problem: &gimlet_config::SettingsProblem) -> Value {
 impl SessionBackend for SessionHost {
     fn reopen(&self, why: ReopenReason) -> BoxFuture<'static, Result<ReopenedSession, String>> {
         let cleared = matches!(why, ReopenReason::Cleared { .. });
-        let (run, mode, mode_chosen) = match why {
+        let (request, mode, mode_chosen) = match why {
             ReopenReason::Cleared { mode } => {
-                let mut run = reset_conversation(self.run_args());
+                let mut request = reset_conversation(self.launch_request());
                 // An agent restored with the conversation stays when that is cleared.
-                run.agent = run.agent.or_else(|| self.sessions.lock_state().agent_when_cleared.clone());
+                request.agents.main =
+                    request.agents.main.or_else(|| self.sessions.lock_state().agent_when_cleared.clone());
                 if let Some(title) = self.current_title() {
-                    (run.name, run.default_title) = (Some(title), None);
+                    (request.session.title, request.session.default_title) = (Some(title), None);
                 }
-                (run, mode, true)
+                (request, mode, true)
             }
             ReopenReason::Reinitialized { wishes, mode, mode_chosen } => {
-                let run = super::apply_initialize(&self.run_args(), *wishes);
-                self.run.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&run);
-                (self.keep_conversation(run), mode, mode_chosen)
+                let request = super::apply_initialize(&self.launch_request(), *wishes);
+                self.request.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&request);
+                (self.keep_conversation(request), mode, mode_chosen)
             }
         };
         let (around, troupe) = (self.around.clone(), self.sessions.clone());
@@ -208,7 +214,7 @@ impl SessionBackend for SessionHost {
         let manner = LaunchOptions { cleared, predecessor, servers, ..self.options.clone() };
         manner.flag_settings.mark_new();
         Box::pin(async move {
-            let started = start::start(&run, &around, &manner).await.map_err(|report| report.text())?;
+            let started = start::start(&request, &around, &manner).await.map_err(|report| report.text())?;
             let (welcome, face) = (super::initialize_response(&started.facts), super::init_facts(&started.facts));
             let warnings = troupe.take_new_remarks(&started.warnings);
             Ok(ReopenedSession {
@@ -224,8 +230,8 @@ impl SessionBackend for SessionHost {
         if let Some(title) = &wishes.title {
             clean_title(title).map_err(|error| format!("title: {error}"))?;
         }
-        let run = super::apply_initialize(&self.run_args(), wishes.clone());
-        start::check_schema_and_agents(&run, &self.read_settings()?.env).map_err(|report| report.text())
+        let request = super::apply_initialize(&self.launch_request(), wishes.clone());
+        start::check_schema_and_agents(&request, &self.read_settings()?.env).map_err(|report| report.text())
     }
 
     fn check_hooks(&self, wishes: &InitializeRequest) -> Result<(), String> {
@@ -265,9 +271,9 @@ impl SessionBackend for SessionHost {
             }
         }
         let text = Value::Object(layer).to_string();
-        let mut run = self.run_args();
-        run.settings = Some(text.clone());
-        let configured = SessionSettings::read(&run, &self.around).map_err(|report| report.text())?;
+        let mut request = self.launch_request();
+        request.settings.flag = Some(text.clone());
+        let configured = SessionSettings::read(&request, &self.around).map_err(|report| report.text())?;
         if let Some(problem) = configured.flag_problem() {
             return Err(problem);
         }
@@ -276,7 +282,7 @@ impl SessionBackend for SessionHost {
     }
 
     fn save_setting(&self, setting: SavedSetting) -> Result<(), String> {
-        let sources = self.run_args().setting_sources.unwrap_or_default();
+        let sources = self.launch_request().settings.sources.unwrap_or_default();
         let (scope, is_read, key, value) = match setting {
             SavedSetting::OutputStyle(style) => (Scope::Local, sources.local, "outputStyle", style),
             SavedSetting::EffortLevel(level) if !EFFORTS.contains(&level.as_str()) => {
@@ -287,7 +293,7 @@ impl SessionBackend for SessionHost {
         if !is_read {
             return Err(format!("this session does not read {}, so nothing is written there", scope.label()));
         }
-        let locations = crate::settings_mapping::find_locations(&self.around);
+        let locations = gimlet_app::settings_mapping::find_locations(&self.around);
         let written = gimlet_config::save_setting(&locations, scope, key, &JsonEdit::Set(Value::String(value)));
         written.map(drop).map_err(|error| error.to_string())
     }
@@ -298,7 +304,7 @@ impl SessionBackend for SessionHost {
     }
 
     fn rename_session(&self, session: &SessionId, title: &str) -> Result<(), String> {
-        if self.run_args().no_session_persistence {
+        if self.launch_request().session.is_unsaved {
             return Err("this session is not kept, so it cannot have a title".to_owned());
         }
         let title = clean_title(title).map_err(|error| error.to_string())?;
@@ -307,14 +313,14 @@ impl SessionBackend for SessionHost {
         let plate = troupe.title_target.as_ref().filter(|plate| plate.files.id() == session);
         let plate = plate.ok_or_else(|| format!("session {session} is over"))?;
         // A session that replaces this one keeps the title.
-        self.run.lock().unwrap_or_else(PoisonError::into_inner).name = Some(title.clone());
+        self.request.lock().unwrap_or_else(PoisonError::into_inner).session.title = Some(title.clone());
         if plate.early.try_set(&title) {
             return Ok(());
         }
         gimlet_store::rename_session(&plate.files, &title).map_err(|error| error.to_string())?;
         if let Some(mirror) = &self.options.mirror {
             let line = json!({"type": "custom-title", "customTitle": title, "sessionId": session}).to_string();
-            mirror.of(&plate.files.transcript().to_string_lossy())(&line);
+            mirror(&plate.files.transcript())(&line);
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use gimlet_app::start::register_secrets;
 use gimlet_core::Redactor;
 use gimlet_proto::Env;
 use gimlet_store::{
@@ -21,7 +22,6 @@ use gimlet_store::{
 use super::SessionsContext;
 use crate::args::{ExportArgs, ExportFormat};
 use crate::report::Report;
-use crate::start::register_secrets;
 
 pub(super) fn run(args: &ExportArgs, desk: &SessionsContext<'_>) -> Result<ExitCode, Report> {
     let files = desk.find_session(&args.session)?;

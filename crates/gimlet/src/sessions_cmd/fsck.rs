@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use gimlet_app::session_lookup;
 use gimlet_store::{
     CheckFinding, CheckReport, FindingSeverity, RepairedCopy, SessionFiles, check_session, write_repaired_copy,
 };
@@ -12,7 +13,6 @@ use serde_json::json;
 use super::{SessionsContext, humanize};
 use crate::args::FsckArgs;
 use crate::report::Report;
-use crate::session_lookup;
 
 /// Maximum findings of one kind shown for a transcript; JSON output has all of them.
 const SHOWN_OF_A_KIND: usize = 5;

@@ -3,14 +3,15 @@
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+use gimlet_app::session_lookup;
 use gimlet_store::{SessionSummary, UnreadableSession, count_turns};
+use gimlet_text::truncate_to_line;
 use serde_json::{Value, json};
 
 use super::{SessionsContext, humanize};
 use crate::args::ListArgs;
 use crate::report::Report;
-use crate::session_lookup;
-use crate::terminal_text::{page_width, truncate_to_line};
+use crate::terminal_text::page_width;
 
 /// Page width when standard output is not a terminal.
 const PAGE_WIDTH: usize = 120;
@@ -50,8 +51,8 @@ pub(super) fn run(args: &ListArgs, desk: &SessionsContext<'_>) -> Result<ExitCod
         crate::print_line(gimlet_serve::sanitise(&render_table(&sessions, found, args, desk)).trim_end());
     }
     if sessions.is_empty() {
-        if let Some(report) = session_lookup::unreadable_report(&desk.nearby) {
-            return Err(report);
+        if let Some(error) = session_lookup::unreadable_error(&desk.nearby) {
+            return Err(error.into());
         }
         if !args.json {
             crate::print_error_line(&nothing_found_message(args, desk));

@@ -4,13 +4,16 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::time::SystemTime;
 
+use gimlet_app::{
+    ProcessEnv,
+    session_lookup::{self, is_id_prefix},
+};
 use gimlet_store::{SessionFilter, SessionSummary, StoreLocations};
+use gimlet_text::truncate_to_line;
 
 use super::{humanize, list};
-use crate::process_env::ProcessEnv;
 use crate::report::Report;
-use crate::session_lookup::{self, is_id_prefix};
-use crate::terminal_text::{page_width, truncate_to_line};
+use crate::terminal_text::page_width;
 
 /// Sessions on one page.
 const MOST_SHOWN: usize = 20;
@@ -29,10 +32,10 @@ pub(crate) fn pick_session(around: &ProcessEnv) -> Result<String, Report> {
     let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(|_| untold())?;
     let here = super::sessions_for_dir(&StoreLocations::new(&around.config_home), &around.cwd);
     let sessions = here.list(SessionFilter::All);
-    if let Some(report) = session_lookup::unreadable_report(&here)
+    if let Some(error) = session_lookup::unreadable_error(&here)
         && sessions.is_empty()
     {
-        return Err(report);
+        return Err(error.into());
     }
     if sessions.is_empty() {
         return Err(

@@ -4,13 +4,13 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+use gimlet_app::session_lookup;
 use gimlet_store::{RemoveError, SearchIndex, SessionFiles, read_summary, session_paths};
+use gimlet_text::truncate_to_line;
 
 use super::{SessionsContext, humanize, list};
 use crate::args::RemoveArgs;
 use crate::report::Report;
-use crate::session_lookup;
-use crate::terminal_text::truncate_to_line;
 
 pub(super) fn run(args: &RemoveArgs, desk: &SessionsContext<'_>) -> Result<ExitCode, Report> {
     let chosen = select_sessions(args, desk)?;
@@ -82,7 +82,7 @@ fn select_sessions(args: &RemoveArgs, desk: &SessionsContext<'_>) -> Result<Vec<
         .into_iter()
         .flatten()
         .filter(|session| session.modified < limit)
-        .map(|session| session_lookup::session_for_summary(&session))
+        .map(|session| Ok(session_lookup::session_for_summary(&session)?))
         .collect()
 }
 

@@ -4,13 +4,13 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use gimlet_app::session_lookup;
 use gimlet_store::{SearchHit, SearchIndex, SearchIndexProgress, SearchRequest};
 use serde_json::json;
 
 use super::{SessionsContext, humanize};
 use crate::args::SearchArgs;
 use crate::report::Report;
-use crate::session_lookup;
 use crate::terminal_text::may_use_colour;
 
 /// Delay before the progress of indexing is shown.
@@ -32,10 +32,10 @@ pub(super) fn run(args: &SearchArgs, desk: &SessionsContext<'_>) -> Result<ExitC
     meter.clear();
     updated.map_err(failed)?;
     let hits = index.find(&search).map_err(failed)?;
-    if let Some(report) = session_lookup::unreadable_report(&desk.nearby)
+    if let Some(error) = session_lookup::unreadable_error(&desk.nearby)
         && hits.is_empty()
     {
-        return Err(report);
+        return Err(error.into());
     }
     if args.json {
         for hit in &hits {

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::process::ExitCode;
 
+use gimlet_app::session_lookup;
 use gimlet_proto::{Block, BlockKind};
 use gimlet_store::{
     SessionSummary, TranscriptItem, TranscriptItemKind, count_turns, open_transcript_view, read_summary,
 };
+use gimlet_text::truncate_to_line;
 
 use super::{SessionsContext, export, humanize, list};
 use crate::args::ShowArgs;
 use crate::report::Report;
-use crate::session_lookup;
-use crate::terminal_text::truncate_to_line;
 
 /// Default number of lines shown of a result.
 const FEW_LINES: usize = 3;

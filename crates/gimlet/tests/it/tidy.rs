@@ -27,6 +27,13 @@ const EDGES: &[(&str, &[&str])] = &[
     ("gimlet-tools", &["text", "fs", "git", "proto", "policy", "config", "store", "exec", "core"]),
     ("gimlet-mcp", &["text", "fs", "git", "proto", "policy", "config", "store", "exec", "core"]),
     ("gimlet-hooks", &["text", "fs", "git", "proto", "policy", "config", "store", "exec", "http", "core"]),
+    (
+        "gimlet-app",
+        &[
+            "text", "fs", "git", "proto", "policy", "config", "store", "exec", "http", "model", "core", "tools",
+            "hooks", "mcp",
+        ],
+    ),
     ("gimlet-tui", &["text", "proto"]),
     ("gimlet-serve", &["text", "proto"]),
     ("gimlet-testkit", &["text", "proto", "script"]),
@@ -35,7 +42,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "gimlet",
         &[
             "text", "fs", "git", "proto", "policy", "config", "store", "exec", "model", "script", "core", "tools",
-            "hooks", "mcp", "tui", "serve",
+            "hooks", "mcp", "tui", "serve", "app",
         ],
     ),
 ];

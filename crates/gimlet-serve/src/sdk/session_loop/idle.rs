@@ -1,6 +1,6 @@
 //! Idle sessions and the actions that wait for idleness: turns without the model, a new conversation, the end.
 
-use gimlet_proto::{EntryId, Op, OpReply, SessionHandle, SessionId, SessionQuery};
+use gimlet_proto::{EntryId, Op, OpReply, SessionHandle, SessionId, SessionQuery, StartupFailure};
 use serde_json::{Value, json};
 use tokio::task::JoinError;
 use tokio::time::Instant;
@@ -275,7 +275,7 @@ impl SdkSession {
             SessionSwitch::Clear(said) => self.end_local_turn(&said, Err(problem)).await,
             SessionSwitch::Initialize { id, .. } => {
                 self.write_line(truncate::truncate_answer(&id, Err(problem.clone()))).await;
-                let kind = wire::StartupFailure::default();
+                let kind = StartupFailure::default();
                 self.write_line(wire::startup_failure_line(&problem, &kind, self.session.id.as_str())).await;
                 self.remark = Some(problem);
             }

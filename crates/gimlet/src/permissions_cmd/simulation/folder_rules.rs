@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use gimlet_app::{ProcessEnv, settings_mapping};
 use gimlet_policy::RuleSet;
 
 use crate::args::SimulateArgs;
-use crate::process_env::ProcessEnv;
+use crate::config_cmd;
 use crate::report::Report;
-use crate::{config_cmd, settings_mapping};
 
 /// Rules for the sessions started in one folder.
 pub(super) struct FolderRules {

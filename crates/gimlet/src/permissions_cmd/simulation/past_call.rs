@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use gimlet_app::ProcessEnv;
 use gimlet_core::tool::PathContext;
 use gimlet_core::{DiskFileView, PolicyInput};
 use gimlet_policy::{RuleSet, SandboxPlacement, Verdict, VerdictReason};
@@ -10,7 +11,6 @@ use gimlet_store::{DecisionLine, PastCall};
 
 use super::ComparedRules;
 use crate::permissions_cmd::parsed_call::ParsedCall;
-use crate::process_env::ProcessEnv;
 
 /// Context of a past call, as far as it is known.
 pub(super) struct PastCallContext {
@@ -50,8 +50,8 @@ impl PastCallContext {
             },
             mode: mode.and_then(|mode| mode.parse().ok()).unwrap_or_default(),
             readable: vec![sides.results.clone()],
-            own: crate::start::session_folders(around),
-            governing: crate::settings_mapping::find_locations(&there).permission_files(),
+            own: gimlet_app::start::session_folders(around),
+            governing: gimlet_app::settings_mapping::find_locations(&there).permission_files(),
             walls: line.map_or(SandboxPlacement::None, recorded_sandbox),
         }
     }

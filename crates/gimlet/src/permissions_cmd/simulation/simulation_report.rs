@@ -27,7 +27,7 @@ pub(super) fn render_text(tally: &SimulationTally) -> String {
         page.push(String::new());
         page.push(format!("{title}: {}", pluralize(calls, "call")));
         for difference in differences {
-            let about = crate::terminal_text::truncate_to_line(&difference.about, ABOUT_WIDTH);
+            let about = gimlet_text::truncate_to_line(&difference.about, ABOUT_WIDTH);
             page.push(format!("  {:>4}  {}  {about}", format!("{}x", difference.calls.len()), difference.tool));
             // Without a recorded decision, the comparison is with the rules in force today.
             let before = if difference.then.recorded.is_some() { "then:" } else { "today:" };

@@ -8,12 +8,12 @@ use std::io::Write;
 
 use gimlet_proto::{Block, BlockKind};
 use gimlet_store::{TranscriptItem, TranscriptItemKind};
+use gimlet_text::truncate_to_line;
 use serde_json::Value;
 
 use super::super::{humanize, show};
 use super::markdown::pretty_json;
 use super::{ExportError, ExportSession, MaskedWriter};
-use crate::terminal_text::truncate_to_line;
 
 const STYLE: &str = include_str!("page.css");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use gimlet_core::CommandGuardState;
 use gimlet_exec::Exec;
-use gimlet_proto::SandboxViolation;
 
 use super::session_history::SessionScratchDir;
 
@@ -17,7 +16,7 @@ const STEP: Duration = Duration::from_millis(20);
 const LAST_LOOK: Duration = Duration::from_secs(60);
 
 /// Resources to clean up after a session.
-pub(crate) struct SessionCleanup {
+pub struct SessionCleanup {
     pub(super) exec: Exec,
     pub(super) watched: Arc<Mutex<CommandGuardState>>,
     /// Folder that changes of protected files are moved to.
@@ -27,20 +26,21 @@ pub(crate) struct SessionCleanup {
 
 impl SessionCleanup {
     /// Ends all commands and checks those that were not checked yet. A session that ended normally has done so itself;
-    /// an aborted one has not.
-    pub(crate) async fn clean_up(self) {
+    /// an aborted one has not. Returns lines for the user.
+    pub async fn clean_up(self) -> Vec<String> {
         self.exec.shutdown(gimlet_exec::KILL_GRACE).await;
         let waits = self.wait_for_scans().await;
         let (watched, quarantine) = (self.watched.clone(), self.quarantine.clone());
         let looked = tokio::task::spawn_blocking(move || CommandGuardState::check_all(&watched, &quarantine, waits));
         let why = match tokio::time::timeout(LAST_LOOK, looked).await {
             Ok(Ok(found)) => {
-                return found.iter().filter(|violation| violation.is_tampering()).for_each(print_violation);
+                let tampering = found.iter().filter(|violation| violation.is_tampering());
+                return tampering.map(|violation| format!("sandbox: {violation}")).collect();
             }
             Ok(Err(error)) => error.to_string(),
             Err(_) => "it takes too long".to_owned(),
         };
-        crate::print_error_line(&format!("gimlet: sandbox: traces of commands could not be looked for: {why}"));
+        vec![format!("sandbox: traces of commands could not be looked for: {why}")]
     }
 
     /// Waits for a scan under way; returns true if it ended in time.
@@ -53,8 +53,4 @@ impl SessionCleanup {
         }
         !CommandGuardState::is_scanning(&self.watched)
     }
-}
-
-fn print_violation(violation: &SandboxViolation) {
-    crate::print_error_line(&format!("gimlet: sandbox: {violation}"));
 }

@@ -25,7 +25,7 @@ pub(super) fn kill_orphans(runtime_dir: &Path) -> Option<String> {
 
 /// Returns the folders that a session writes plans and memories to. A folder moved by a setting gets no permission by
 /// that.
-pub(crate) fn session_folders(around: &ProcessEnv) -> Vec<PathBuf> {
+pub fn session_folders(around: &ProcessEnv) -> Vec<PathBuf> {
     let memory = StoreLocations::new(&around.config_home).project(&around.cwd).dir().join("memory");
     let project = around.cwd.join(".claude");
     vec![

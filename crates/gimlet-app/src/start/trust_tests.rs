@@ -4,13 +4,12 @@
 //! The session runs in a separate process, this test started again under a tracer, so that every program and every
 //! connection is recorded.
 
-#[path = "../../tests/it/hostile_repo/planted_repo.rs"]
+#[path = "../../../gimlet/tests/it/hostile_repo/planted_repo.rs"]
 mod planted_repo;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use clap::Parser;
 use gimlet_proto::{AskAnswer, AskBody, Env, EventBody, Op, SubmittedPrompt};
 use gimlet_script::{Script, ScriptServer};
 use gimlet_testkit::TestWorld;
@@ -18,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{LaunchOptions, start};
-use crate::args::CliArgs;
+use crate::launch_request::LaunchRequest;
 use crate::process_env::ProcessEnv;
 use planted_repo::PlantedRepo;
 
@@ -139,9 +138,9 @@ async fn run_session(stage: &Value) {
         .with("ANTHROPIC_BASE_URL", stage["url"].as_str().unwrap());
     let config_home = home.join(".claude");
     let around = ProcessEnv { env, cwd: path("project"), home: Some(home), config_home };
-    let run = CliArgs::try_parse_from(["gimlet", "go"]).unwrap().run;
     let manner = LaunchOptions { attended: true, ..LaunchOptions::default() };
-    let started = start(&run, &around, &manner).await.unwrap_or_else(|report| panic!("{}", report.line()));
+    let started =
+        start(&LaunchRequest::default(), &around, &manner).await.unwrap_or_else(|error| panic!("{}", error.text()));
     let mut events = started.handle.subscribe();
     let mut life = JoinSet::new();
     life.spawn(started.session_future);

@@ -9,8 +9,8 @@ use gimlet_proto::{AgentSpec, Env};
 
 use super::LaunchOptions;
 use super::main_agent::{self, MainAgentChoice};
-use crate::args::RunArgs;
-use crate::report::Report;
+use crate::launch_error::LaunchError;
+use crate::launch_request::LaunchRequest;
 
 /// Tools of a session.
 pub(super) struct SessionTools {
@@ -28,14 +28,14 @@ impl SessionTools {
         manner: &LaunchOptions,
         env: &Env,
         rules: &RuleSet,
-    ) -> Result<Self, Report> {
-        let run = &role.run;
+    ) -> Result<Self, LaunchError> {
+        let request = &role.request;
         let tools = select_tools(role, env, rules)?;
         let tools = if manner.attended { tools } else { tools.for_unattended() };
-        let tools = tools.with_substitutes(run.tool_aliases.clone());
-        let output = parse_output_schema(run, env)?;
+        let tools = tools.with_substitutes(request.tools.aliases.clone());
+        let output = parse_output_schema(request, env)?;
         let tools = output.iter().fold(tools, |tools, output| tools.with(output.tool()));
-        Ok(Self { tools, output, agents: main_agent::parse_agents(run)?, may_launch: role.launchable_kinds() })
+        Ok(Self { tools, output, agents: main_agent::parse_agents(request)?, may_launch: role.launchable_kinds() })
     }
 
     /// Returns all subagent types.
@@ -56,9 +56,9 @@ impl SessionTools {
 }
 
 /// Checks the answer schema and the subagent types that flags define.
-pub(crate) fn check_schema_and_agents(run: &RunArgs, env: &Env) -> Result<(), Report> {
-    parse_output_schema(run, env)?;
-    main_agent::parse_agents(run).map(drop)
+pub fn check_schema_and_agents(request: &LaunchRequest, env: &Env) -> Result<(), LaunchError> {
+    parse_output_schema(request, env)?;
+    main_agent::parse_agents(request).map(drop)
 }
 
 pub(super) const NOT_A_FILE: &str = "Give the JSON itself, not a file";
@@ -69,21 +69,21 @@ pub(super) fn is_file_name(given: &str) -> bool {
 }
 
 /// Parses the schema of the answer.
-fn parse_output_schema(run: &RunArgs, env: &Env) -> Result<Option<Arc<OutputSchema>>, Report> {
-    let parsed = run.json_schema.as_deref().map(|text| OutputSchema::parse(text, env));
-    parsed.transpose().map_err(|error| {
-        if run.schema_from_host {
-            return Report::new(format!("the jsonSchema of initialize cannot be used: {error}"));
+fn parse_output_schema(request: &LaunchRequest, env: &Env) -> Result<Option<Arc<OutputSchema>>, LaunchError> {
+    let Some(schema) = &request.output.schema else { return Ok(None) };
+    OutputSchema::parse(&schema.text, env).map(Some).map_err(|error| {
+        if schema.is_from_host() {
+            return LaunchError::new(format!("the jsonSchema of initialize cannot be used: {error}"));
         }
-        let report = Report::new(format!("--json-schema: {error}"));
-        if run.json_schema.as_deref().is_some_and(is_file_name) { report.with_hint(NOT_A_FILE) } else { report }
+        let report = LaunchError::new(format!("--json-schema: {error}"));
+        if is_file_name(&schema.text) { report.with_hint(NOT_A_FILE) } else { report }
     })
 }
 
-fn select_tools(role: &MainAgentChoice, env: &Env, rules: &RuleSet) -> Result<ToolSet, Report> {
+fn select_tools(role: &MainAgentChoice, env: &Env, rules: &RuleSet) -> Result<ToolSet, LaunchError> {
     let all: Vec<&'static dyn AnyTool> =
         gimlet_tools::builtin().into_iter().filter(|tool| tool.is_enabled(env)).collect();
-    let wanted = parse_tools_flag(&role.run, &all)?;
+    let wanted = parse_tools_flag(&role.request, &all)?;
     let kept = all.into_iter().filter(|tool| {
         wanted.as_ref().is_none_or(|wanted| wanted.iter().any(|name| name == tool.name()))
             && !is_tool_removed(rules, tool.name(), &[])
@@ -93,8 +93,8 @@ fn select_tools(role: &MainAgentChoice, env: &Env, rules: &RuleSet) -> Result<To
 }
 
 /// Parses the tools named by `--tools`; `None` for all.
-fn parse_tools_flag(run: &RunArgs, all: &[&'static dyn AnyTool]) -> Result<Option<Vec<String>>, Report> {
-    let Some(lists) = &run.tools else { return Ok(None) };
+fn parse_tools_flag(request: &LaunchRequest, all: &[&'static dyn AnyTool]) -> Result<Option<Vec<String>>, LaunchError> {
+    let Some(lists) = &request.tools.offered else { return Ok(None) };
     let names = lists.iter().flat_map(|list| list.split([',', ' '])).filter(|name| !name.is_empty());
     let mut wanted = Vec::new();
     for name in names {
@@ -102,10 +102,10 @@ fn parse_tools_flag(run: &RunArgs, all: &[&'static dyn AnyTool]) -> Result<Optio
             return Ok(None);
         }
         let Some(tool) = all.iter().find(|tool| tool.name() == name || tool.aliases().contains(&name)) else {
-            if run.is_driven() {
+            if request.is_driven() {
                 continue;
             }
-            let report = Report::new(format!("--tools: there is no tool named '{name}'"));
+            let report = LaunchError::new(format!("--tools: there is no tool named '{name}'"));
             return Err(match nearest_name(name, all.iter().map(|tool| tool.name())) {
                 Some(close) => report.with_hint(format!("Did you mean {close}?")),
                 None => {

@@ -7,18 +7,18 @@ use gimlet_proto::{Env, PermissionMode};
 
 use super::main_agent::MainAgentChoice;
 use super::{LaunchOptions, SessionSettings};
-use crate::args::RunArgs;
-use crate::report::Report;
+use crate::launch_error::LaunchError;
+use crate::launch_request::LaunchRequest;
 use crate::settings_mapping;
 
 /// Mode of the session that this one replaces. It overrides the settings: they may have changed since, and must not
 /// enable a mode that the old session could not have chosen.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PreviousMode {
-    pub(crate) mode: PermissionMode,
-    pub(crate) bypass_reachable: bool,
+pub struct PreviousMode {
+    pub mode: PermissionMode,
+    pub bypass_reachable: bool,
     /// True if the mode was chosen explicitly, so that an agent's mode does not override it.
-    pub(crate) mode_chosen: bool,
+    pub mode_chosen: bool,
 }
 
 /// The mode of a new session.
@@ -64,14 +64,14 @@ pub(super) fn choose_mode(
     role: &MainAgentChoice,
     manner: &LaunchOptions,
     configured: &SessionSettings,
-) -> Result<InitialMode, Report> {
-    let run = &role.run;
+) -> Result<InitialMode, LaunchError> {
+    let request = &role.request;
     let auto_available = configured.review().is_some();
     let bypass_disabled = configured.disabled_modes().contains(&PermissionMode::BypassPermissions);
-    let by_flag = run.dangerously_skip_permissions || run.permission_mode.is_some();
+    let by_flag = request.permissions.skip || request.permissions.mode.is_some();
     let mut start = match manner.predecessor {
         Some(before) => InitialMode::from_previous(before, bypass_disabled, auto_available),
-        None => mode_from_flags(run, configured, bypass_disabled, auto_available)?,
+        None => mode_from_flags(request, configured, bypass_disabled, auto_available)?,
     };
     let is_open = !by_flag && manner.predecessor.is_none_or(|before| !before.mode_chosen);
     if let Some((agent, wanted)) = role.mode().filter(|_| is_open) {
@@ -84,27 +84,27 @@ pub(super) fn choose_mode(
 
 /// Returns the mode that flags and settings name.
 fn mode_from_flags(
-    run: &RunArgs,
+    request: &LaunchRequest,
     configured: &SessionSettings,
     bypass_disabled: bool,
     auto_available: bool,
-) -> Result<InitialMode, Report> {
-    let request = ModeRequest {
-        flag: run.permission_mode,
-        skip_permissions: run.dangerously_skip_permissions,
-        allow_skipping: run.allow_dangerously_skip_permissions,
+) -> Result<InitialMode, LaunchError> {
+    let mode_request = ModeRequest {
+        flag: request.permissions.mode,
+        skip_permissions: request.permissions.skip,
+        allow_skipping: request.permissions.allow_skipping,
         defaults: &settings_mapping::default_mode(&configured.effective).into_iter().collect::<Vec<_>>(),
         bypass_disabled,
         auto_available,
     };
     let StartMode { mode, bypass_reachable, warnings } =
-        choose_start_mode(&request).map_err(|error| Report::new(error.to_string()))?;
+        choose_start_mode(&mode_request).map_err(|error| LaunchError::new(error.to_string()))?;
     if bypass_reachable && rustix::process::getuid().is_root() && !is_in_sandbox(&configured.env) {
-        return Err(Report::new("bypassing permissions as root is refused outside a sandbox")
+        return Err(LaunchError::new("bypassing permissions as root is refused outside a sandbox")
             .with_hint("Run as an ordinary user, or set IS_SANDBOX=1 if this machine is one")
             .with_reason("bypass_root"));
     }
-    let chosen = run.dangerously_skip_permissions || run.permission_mode.is_some();
+    let chosen = request.permissions.skip || request.permissions.mode.is_some();
     Ok(InitialMode { mode, bypass_reachable, chosen, warnings })
 }
 

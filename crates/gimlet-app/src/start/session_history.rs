@@ -5,20 +5,19 @@ use std::sync::Arc;
 
 use gimlet_core::{ConversationRecord, StartSource};
 use gimlet_proto::{Block, EntryId, Message, PermissionMode, Role, SessionId, ToolDef};
-use gimlet_serve::sdk::TranscriptMirror;
 use gimlet_store::{
     Damage, DecisionLedger, EarlyTitle, EntryStamp, FindError, FsyncMode, InterruptKind, LoadError, LoadOptions,
-    LoadedSession, MAX_HISTORY, ProjectSessions, ResultFiles, SessionFiles, SessionFilter, SessionLabels,
-    StoreLocations, ToolOutputs, Transcript, TranscriptError, TranscriptOptions, check_dropped_turn, clean_title,
-    is_session_id, load_conversation, new_session_id, other_worktrees, read_summary, record_added_dir,
+    LoadedSession, MAX_HISTORY, MirrorFactory, ProjectSessions, ResultFiles, SessionFiles, SessionFilter,
+    SessionLabels, StoreLocations, ToolOutputs, Transcript, TranscriptError, TranscriptOptions, check_dropped_turn,
+    clean_title, is_session_id, load_conversation, new_session_id, other_worktrees, read_summary, record_added_dir,
 };
 
 use super::LaunchOptions;
-use crate::args::{RunArgs, SnapshotFlag};
+use crate::launch_error::LaunchError;
+use crate::launch_request::LaunchRequest;
 use crate::process_env::ProcessEnv;
-use crate::report::Report;
 use crate::session_lookup::{self, is_id_prefix};
-use crate::terminal_text::truncate_to_line;
+use gimlet_text::truncate_to_line;
 
 /// Maximum width of a prompt in lists.
 const SHOWN_PROMPT: usize = 60;
@@ -26,74 +25,74 @@ const SHOWN_PROMPT: usize = 60;
 const MOST_NAMESAKES: usize = 100;
 
 /// Beginning of every request of a conversation segment, byte for byte.
-pub(crate) struct PromptSegment {
-    pub(crate) system: Arc<[String]>,
-    pub(crate) tools: Arc<[ToolDef]>,
+pub(super) struct PromptSegment {
+    pub system: Arc<[String]>,
+    pub tools: Arc<[ToolDef]>,
 }
 
 /// State that a session starts from.
-pub(crate) struct SessionHistory {
-    pub(crate) id: SessionId,
+pub(super) struct SessionHistory {
+    pub id: SessionId,
     /// Origin of the session.
-    pub(crate) source: StartSource,
-    pub(crate) record: ConversationRecord,
-    pub(crate) messages: Vec<Message>,
+    pub source: StartSource,
+    pub record: ConversationRecord,
+    pub messages: Vec<Message>,
     /// Outputs of the calls in them.
-    pub(crate) outputs: ToolOutputs,
+    pub outputs: ToolOutputs,
     /// The model's message after them, when it is a deferred call.
-    pub(crate) deferred: Option<Message>,
+    pub deferred: Option<Message>,
     /// Segment of the resumed session where it still fits, else the given one.
-    pub(crate) segment: PromptSegment,
-    pub(crate) model: Option<String>,
-    pub(crate) mode: Option<PermissionMode>,
-    pub(crate) result_files: ResultFiles,
+    pub segment: PromptSegment,
+    pub model: Option<String>,
+    pub mode: Option<PermissionMode>,
+    pub result_files: ResultFiles,
     /// Ledger of decisions, if the session is stored.
-    pub(crate) decisions: Option<DecisionLedger>,
-    pub(crate) scratch: SessionScratchDir,
-    pub(crate) title_target: SessionTitleTarget,
-    pub(crate) remarks: Vec<String>,
+    pub decisions: Option<DecisionLedger>,
+    pub scratch: SessionScratchDir,
+    pub title_target: SessionTitleTarget,
+    pub remarks: Vec<String>,
 }
 
 /// Destination of a session's title.
-pub(crate) struct SessionTitleTarget {
-    pub(crate) files: SessionFiles,
-    pub(crate) early: EarlyTitle,
+pub struct SessionTitleTarget {
+    pub files: SessionFiles,
+    pub early: EarlyTitle,
     /// True if the session was resumed with its own title.
-    pub(crate) has_title: bool,
+    pub has_title: bool,
 }
 
 /// The session to resume, if the flags name one.
-pub(crate) struct ResumeSource(Option<SessionFiles>);
+pub(super) struct ResumeSource(Option<SessionFiles>);
 
 impl ResumeSource {
-    pub(crate) fn from_flags(run: &RunArgs, around: &ProcessEnv) -> Result<Self, Report> {
-        check_flags(run)?;
-        find_resumed(run, around, &StoreLocations::new(&around.config_home)).map(Self)
+    pub(super) fn from_flags(request: &LaunchRequest, around: &ProcessEnv) -> Result<Self, LaunchError> {
+        check_flags(request)?;
+        find_resumed(request, around, &StoreLocations::new(&around.config_home)).map(Self)
     }
 
     /// Returns the agent that it ran as, if recorded.
-    pub(crate) fn agent(&self) -> Option<String> {
+    pub(super) fn agent(&self) -> Option<String> {
         read_summary(&self.0.as_ref()?.transcript()).ok().flatten()?.labels.agent
     }
 }
 
 /// Parameters for opening a session.
-pub(crate) struct SessionOpening<'a> {
-    pub(crate) source: ResumeSource,
-    pub(crate) segment: PromptSegment,
+pub(super) struct SessionOpening<'a> {
+    pub source: ResumeSource,
+    pub segment: PromptSegment,
     /// Agent of the main conversation.
-    pub(crate) agent: Option<&'a str>,
+    pub agent: Option<&'a str>,
     /// Mode of syncing to disk.
-    pub(crate) fsync: FsyncMode,
+    pub fsync: FsyncMode,
 }
 
 impl SessionHistory {
-    pub(crate) fn open(
-        run: &RunArgs,
+    pub(super) fn open(
+        request: &LaunchRequest,
         around: &ProcessEnv,
         manner: &LaunchOptions,
         opening: SessionOpening<'_>,
-    ) -> Result<Self, Report> {
+    ) -> Result<Self, LaunchError> {
         let SessionOpening { source: ResumeSource(source), segment, agent, fsync } = opening;
         let places = StoreLocations::new(&around.config_home);
         let stamp = EntryStamp {
@@ -103,27 +102,27 @@ impl SessionHistory {
         };
         let options = TranscriptOptions { fsync, ..TranscriptOptions::default() };
         let wanted =
-            SessionRequest { run, around, places, stamp, segment, agent, options, mirror: manner.mirror.as_ref() };
+            SessionRequest { request, around, places, stamp, segment, agent, options, mirror: manner.mirror.as_ref() };
         let past = match source {
-            None if run.fork_session && !run.continue_session => {
+            None if request.session.fork && !request.session.continue_latest => {
                 return Err(
-                    Report::new("--fork-session needs a session").with_hint("Add --continue or --resume SESSION")
+                    LaunchError::new("--fork-session needs a session").with_hint("Add --continue or --resume SESSION")
                 );
             }
             None => wanted.create_session(),
             Some(files) => wanted.resume_session(&files),
         }?;
-        if !run.no_session_persistence {
-            record_added_folders(run, around, &past.title_target.files);
+        if !request.session.is_unsaved {
+            record_added_folders(request, around, &past.title_target.files);
         }
         Ok(past)
     }
 }
 
 /// Records added folders, so that `--continue` finds the session from them.
-fn record_added_folders(run: &RunArgs, around: &ProcessEnv, files: &SessionFiles) {
+fn record_added_folders(request: &LaunchRequest, around: &ProcessEnv, files: &SessionFiles) {
     let places = StoreLocations::new(&around.config_home);
-    for folder in run.add_dir.iter().filter_map(|dir| around.cwd.join(dir).canonicalize().ok()) {
+    for folder in request.permissions.added_dirs.iter().filter_map(|dir| around.cwd.join(dir).canonicalize().ok()) {
         // If nothing can be written, the transcript reports it.
         drop(record_added_dir(&places, &folder, files));
     }
@@ -131,32 +130,37 @@ fn record_added_folders(run: &RunArgs, around: &ProcessEnv, files: &SessionFiles
 
 /// Request for a session's start.
 struct SessionRequest<'a> {
-    run: &'a RunArgs,
+    request: &'a LaunchRequest,
     around: &'a ProcessEnv,
     places: StoreLocations,
     stamp: EntryStamp,
     segment: PromptSegment,
     agent: Option<&'a str>,
     options: TranscriptOptions,
-    mirror: Option<&'a TranscriptMirror>,
+    mirror: Option<&'a MirrorFactory>,
 }
 
 impl SessionRequest<'_> {
-    fn create_session(self) -> Result<SessionHistory, Report> {
-        let Self { run, around, places, stamp, segment, agent, options, mirror } = self;
-        let id = choose_session_id(run, around, &places)?;
+    fn create_session(self) -> Result<SessionHistory, LaunchError> {
+        let Self { request, around, places, stamp, segment, agent, options, mirror } = self;
+        let id = choose_session_id(request, around, &places)?;
         let files = places.project(&around.cwd).session_files(&id);
-        let mut transcript = if run.no_session_persistence {
+        let mut transcript = if request.session.is_unsaved {
             Transcript::new_unsaved(id.clone(), stamp)
         } else {
-            Transcript::create(&files, stamp, options).map_err(|error| id_conflict_report(run, &error))?
+            Transcript::create(&files, stamp, options).map_err(|error| id_conflict_error(request, &error))?
         };
         mirror_new_lines(mirror, &mut transcript);
         // Written before long entries: it is searched for at both ends of the file.
-        record_agent(&mut transcript, agent.or(declined_agent(run)));
+        record_agent(&mut transcript, agent.or(declined_agent(request)));
         append_segment(&mut transcript, &segment);
-        set_title(&mut transcript, run, &TitleCandidates::default(), &ProjectSessions::new(&places, &around.cwd, &[]));
-        let (result_files, scratch) = choose_result_files(run, around, &files);
+        set_title(
+            &mut transcript,
+            request,
+            &TitleCandidates::default(),
+            &ProjectSessions::new(&places, &around.cwd, &[]),
+        );
+        let (result_files, scratch) = choose_result_files(request, around, &files);
         let name_plate = SessionTitleTarget { files: files.clone(), early: transcript.early_title(), has_title: false };
         Ok(SessionHistory {
             id,
@@ -169,30 +173,30 @@ impl SessionRequest<'_> {
             model: None,
             mode: None,
             result_files,
-            decisions: (!run.no_session_persistence).then(|| DecisionLedger::new(&files)),
+            decisions: (!request.session.is_unsaved).then(|| DecisionLedger::new(&files)),
             scratch,
             title_target: name_plate,
-            remarks: no_session_remark(run).into_iter().collect(),
+            remarks: no_session_remark(request).into_iter().collect(),
         })
     }
 
-    fn resume_session(self, source: &SessionFiles) -> Result<SessionHistory, Report> {
-        let Self { run, around, places, stamp, segment, agent, options: written, mirror } = self;
-        let up_to = run.resume_session_at.as_deref().map(EntryId::new);
-        check_dropped_flags(run, source)?;
+    fn resume_session(self, source: &SessionFiles) -> Result<SessionHistory, LaunchError> {
+        let Self { request, around, places, stamp, segment, agent, options: written, mirror } = self;
+        let up_to = request.session.resume_at.as_deref().map(EntryId::new);
+        check_dropped_flags(request, source)?;
         let options = LoadOptions { up_to, max_bytes: Some(MAX_HISTORY), ..LoadOptions::default() };
         // Before a copy is made, so that a session that cannot be loaded leaves nothing behind.
         let loaded = load_session(source, &options)?;
         let agent_before = loaded.labels.agent.clone();
         // A fork does not keep the original's title: a title shared by two sessions finds neither.
-        let title_of_fork = loaded.labels.title.as_ref().filter(|_| run.fork_session);
+        let title_of_fork = loaded.labels.title.as_ref().filter(|_| request.session.fork);
         let title_of_fork =
             title_of_fork.map(|title| fork_title(title, &ProjectSessions::new(&places, &around.cwd, &[])));
-        let (files, loaded) = match run.fork_session {
+        let (files, loaded) = match request.session.fork {
             false => (source.clone(), loaded),
             true => {
-                let target = places.project(&around.cwd).session_files(&choose_session_id(run, around, &places)?);
-                let copy = if run.no_session_persistence {
+                let target = places.project(&around.cwd).session_files(&choose_session_id(request, around, &places)?);
+                let copy = if request.session.is_unsaved {
                     clear_labels(loaded)
                 } else {
                     let mode = loaded.permission_mode;
@@ -206,18 +210,18 @@ impl SessionRequest<'_> {
                 (target, copy)
             }
         };
-        let mut transcript = if run.no_session_persistence {
+        let mut transcript = if request.session.is_unsaved {
             Transcript::new_unsaved(files.id().clone(), stamp)
         } else {
             Transcript::resume(&files, &loaded, stamp, written).map_err(|error| {
-                Report::new(error.to_string()).with_hint("Close the other gimlet, or add --fork-session")
+                LaunchError::new(error.to_string()).with_hint("Close the other gimlet, or add --fork-session")
             })?
         };
         mirror_new_lines(mirror, &mut transcript);
         // A missing agent may be back later; only a flag that names none removes it.
-        record_agent(&mut transcript, agent.or(declined_agent(run)).or(agent_before.as_deref()));
+        record_agent(&mut transcript, agent.or(declined_agent(request)).or(agent_before.as_deref()));
         let same_agent = agent.unwrap_or_default() == agent_before.as_deref().unwrap_or_default();
-        let segment = match reusable_segment(run, &loaded, &segment, same_agent) {
+        let segment = match reusable_segment(request, &loaded, &segment, same_agent) {
             Some(kept) => kept,
             None => {
                 append_segment(&mut transcript, &segment);
@@ -225,18 +229,18 @@ impl SessionRequest<'_> {
             }
         };
         let own_title = loaded.labels.title.as_deref();
-        if own_title.is_none() || own_title != run.name.as_deref() {
+        if own_title.is_none() || own_title != request.session.title.as_deref() {
             let titles = TitleCandidates { own: own_title, fallback: title_of_fork.as_deref() };
-            set_title(&mut transcript, run, &titles, &ProjectSessions::new(&places, &around.cwd, &[]));
+            set_title(&mut transcript, request, &titles, &ProjectSessions::new(&places, &around.cwd, &[]));
         }
         let titled = own_title.is_some();
         let remarks = damage_remark(&loaded).into_iter().chain(unread_prompts_remark(&loaded)).collect();
-        let (result_files, scratch) = choose_result_files(run, around, &files);
+        let (result_files, scratch) = choose_result_files(request, around, &files);
         let name_plate =
             SessionTitleTarget { files: files.clone(), early: transcript.early_title(), has_title: titled };
         Ok(SessionHistory {
             id: files.id().clone(),
-            source: if run.fork_session { StartSource::Fork } else { StartSource::Resume },
+            source: if request.session.fork { StartSource::Fork } else { StartSource::Resume },
             record: ConversationRecord::new(transcript).with_prior_usage(loaded.cost),
             messages: loaded.messages,
             outputs: loaded.outputs,
@@ -245,7 +249,7 @@ impl SessionRequest<'_> {
             model: loaded.model,
             mode: loaded.permission_mode,
             result_files,
-            decisions: (!run.no_session_persistence).then(|| DecisionLedger::new(&files)),
+            decisions: (!request.session.is_unsaved).then(|| DecisionLedger::new(&files)),
             scratch,
             title_target: name_plate,
             remarks,
@@ -254,8 +258,12 @@ impl SessionRequest<'_> {
 }
 
 /// Copies a session's conversation on disk and loads the copy.
-fn fork_session(source: &SessionFiles, options: &LoadOptions, target: &SessionFiles) -> Result<LoadedSession, Report> {
-    gimlet_store::fork(source, options, target).map_err(|error| Report::new(error.to_string()))?;
+fn fork_session(
+    source: &SessionFiles,
+    options: &LoadOptions,
+    target: &SessionFiles,
+) -> Result<LoadedSession, LaunchError> {
+    gimlet_store::fork(source, options, target).map_err(|error| LaunchError::new(error.to_string()))?;
     load_session(target, &LoadOptions { up_to: None, ..options.clone() })
 }
 
@@ -267,8 +275,8 @@ fn clear_labels(mut loaded: LoadedSession) -> LoadedSession {
 }
 
 /// Returns the empty name when a flag requests no agent.
-fn declined_agent(run: &RunArgs) -> Option<&str> {
-    run.agent.as_deref().filter(|name| name.is_empty())
+fn declined_agent(request: &LaunchRequest) -> Option<&str> {
+    request.agents.main.as_deref().filter(|name| name.is_empty())
 }
 
 /// Records the session's agent, unless its file already has it.
@@ -279,16 +287,16 @@ fn record_agent(transcript: &mut Transcript, agent: Option<&str>) {
 }
 
 /// Sends a copy of all lines written from here on.
-fn mirror_new_lines(mirror: Option<&TranscriptMirror>, transcript: &mut Transcript) {
+fn mirror_new_lines(mirror: Option<&MirrorFactory>, transcript: &mut Transcript) {
     if let Some(mirror) = mirror.cloned() {
-        transcript.set_mirror_factory(Arc::new(move |path| Box::new(mirror.of(&path.to_string_lossy()))));
+        transcript.set_mirror_factory(mirror);
     }
 }
 
 /// Sends a copy of the lines that a fork begins with.
-fn mirror_existing_lines(mirror: Option<&TranscriptMirror>, path: &Path) {
+fn mirror_existing_lines(mirror: Option<&MirrorFactory>, path: &Path) {
     let Some(mirror) = mirror else { return };
-    let mut write = mirror.of(&path.to_string_lossy());
+    let mut write = mirror(path);
     // A file that cannot be read back is reported when it is loaded.
     for line in std::fs::read_to_string(path).unwrap_or_default().lines().filter(|line| !line.is_empty()) {
         write(line);
@@ -296,35 +304,36 @@ fn mirror_existing_lines(mirror: Option<&TranscriptMirror>, path: &Path) {
 }
 
 /// Returns the report for a session id that already exists.
-fn id_conflict_report(run: &RunArgs, error: &TranscriptError) -> Report {
-    match (error, &run.session_id) {
-        (TranscriptError::Exists { .. }, Some(id)) => id_in_use_report(id),
-        _ => Report::new(error.to_string()).with_hint("Choose another --session-id, or resume that session"),
+fn id_conflict_error(request: &LaunchRequest, error: &TranscriptError) -> LaunchError {
+    match (error, &request.session.id) {
+        (TranscriptError::Exists { .. }, Some(id)) => id_in_use_error(id),
+        _ => LaunchError::new(error.to_string()).with_hint("Choose another --session-id, or resume that session"),
     }
 }
 
-fn id_in_use_report(id: &str) -> Report {
-    Report::new(format!("Error: Session ID {id} is already in use."))
+fn id_in_use_error(id: &str) -> LaunchError {
+    LaunchError::new(format!("Error: Session ID {id} is already in use."))
         .with_hint("Choose another --session-id, or resume that session")
 }
 
 /// Checks that session flags that need each other are given together.
-fn check_flags(run: &RunArgs) -> Result<(), Report> {
-    let resumes = run.continue_session || run.resume.is_some();
-    if resumes && run.session_id.is_some() && !run.fork_session {
-        return Err(Report::new(
+fn check_flags(request: &LaunchRequest) -> Result<(), LaunchError> {
+    let resumes = request.session.continue_latest || request.session.resume.is_some();
+    if resumes && request.session.id.is_some() && !request.session.fork {
+        return Err(LaunchError::new(
             "Error: --session-id can only be used with --continue or --resume if --fork-session is also specified.",
         ));
     }
-    let names = [run.name.as_deref().filter(|name| !name.is_empty()), run.default_title.as_deref()];
+    let names =
+        [request.session.title.as_deref().filter(|name| !name.is_empty()), request.session.default_title.as_deref()];
     if let Some(error) = names.into_iter().flatten().find_map(|name| clean_title(name).err()) {
-        return Err(Report::new(format!("--name: {error}")));
+        return Err(LaunchError::new(format!("--name: {error}")));
     }
-    if run.resume_session_at.is_some() && !resumes {
-        return Err(Report::new("--resume-session-at needs a session").with_hint("Add --resume SESSION"));
+    if request.session.resume_at.is_some() && !resumes {
+        return Err(LaunchError::new("--resume-session-at needs a session").with_hint("Add --resume SESSION"));
     }
-    if run.resume_drops_turn.is_some() && run.resume_session_at.is_none() {
-        return Err(Report::new(
+    if request.session.drops_turn.is_some() && request.session.resume_at.is_none() {
+        return Err(LaunchError::new(
             "Resume rejected by --resume-drops-turn: it needs --resume-session-at, which says where to go on from",
         ));
     }
@@ -332,17 +341,17 @@ fn check_flags(run: &RunArgs) -> Result<(), Report> {
 }
 
 /// Checks that the session that the flags name exists, before anything else is known.
-pub(crate) fn check_session(run: &RunArgs, around: &ProcessEnv) -> Result<(), Report> {
-    check_flags(run)?;
-    let Some(files) = find_resumed(run, around, &StoreLocations::new(&around.config_home))? else { return Ok(()) };
-    check_dropped_flags(run, &files)
+pub fn check_session(request: &LaunchRequest, around: &ProcessEnv) -> Result<(), LaunchError> {
+    check_flags(request)?;
+    let Some(files) = find_resumed(request, around, &StoreLocations::new(&around.config_home))? else { return Ok(()) };
+    check_dropped_flags(request, &files)
 }
 
 /// Returns true if the session that the flags name ended in the middle of a turn: its last message has no reply. A turn
 /// that the user stopped has ended.
-pub(crate) fn is_mid_turn(run: &RunArgs, around: &ProcessEnv) -> Result<bool, Report> {
-    let ResumeSource(Some(files)) = ResumeSource::from_flags(run, around)? else { return Ok(false) };
-    let up_to = run.resume_session_at.as_deref().map(EntryId::new);
+pub fn is_mid_turn(request: &LaunchRequest, around: &ProcessEnv) -> Result<bool, LaunchError> {
+    let ResumeSource(Some(files)) = ResumeSource::from_flags(request, around)? else { return Ok(false) };
+    let up_to = request.session.resume_at.as_deref().map(EntryId::new);
     let options = LoadOptions { up_to, max_bytes: Some(MAX_HISTORY), ..LoadOptions::default() };
     let loaded = load_session(&files, &options)?;
     let is_stopped = |last: &Message| {
@@ -353,47 +362,48 @@ pub(crate) fn is_mid_turn(run: &RunArgs, around: &ProcessEnv) -> Result<bool, Re
 }
 
 /// Refuses to drop more than the turn that the flags name.
-fn check_dropped_flags(run: &RunArgs, source: &SessionFiles) -> Result<(), Report> {
-    let (Some(cut), Some(turn)) = (&run.resume_session_at, &run.resume_drops_turn) else { return Ok(()) };
+fn check_dropped_flags(request: &LaunchRequest, source: &SessionFiles) -> Result<(), LaunchError> {
+    let (Some(cut), Some(turn)) = (&request.session.resume_at, &request.session.drops_turn) else { return Ok(()) };
     check_dropped_turn(&source.transcript(), &EntryId::new(cut.as_str()), turn)
-        .map_err(|error| Report::new(format!("Resume rejected by --resume-drops-turn: {error}")))
+        .map_err(|error| LaunchError::new(format!("Resume rejected by --resume-drops-turn: {error}")))
 }
 
-fn no_session_remark(run: &RunArgs) -> Option<String> {
+fn no_session_remark(request: &LaunchRequest) -> Option<String> {
     // Programs ask to continue without knowing if there is a session, and only get the new id.
-    (run.continue_session && !run.is_driven())
+    (request.session.continue_latest && !request.is_driven())
         .then(|| "there is no session to continue in this folder; this is a new one".to_owned())
 }
 
 /// Returns the session that the flags name, if they name one.
-fn find_resumed(run: &RunArgs, around: &ProcessEnv, places: &StoreLocations) -> Result<Option<SessionFiles>, Report> {
-    if run.continue_session {
+fn find_resumed(
+    request: &LaunchRequest,
+    around: &ProcessEnv,
+    places: &StoreLocations,
+) -> Result<Option<SessionFiles>, LaunchError> {
+    if request.session.continue_latest {
         // Only sessions of this folder, and those that added it: continuing the work of another tree must be explicit.
         let here = ProjectSessions::new(places, &around.cwd, &[]);
-        let latest = here.latest_session(if run.print || run.is_driven() {
-            SessionFilter::All
-        } else {
-            SessionFilter::Interactive
-        });
+        let latest =
+            here.latest_session(if request.is_headless() { SessionFilter::All } else { SessionFilter::Interactive });
         // Programs ask to continue without knowing if there is a session; the first time there is none.
         return match latest {
             Some(summary) => session_lookup::session_for_summary(&summary).map(Some),
-            None => session_lookup::unreadable_report(&here).map_or(Ok(None), Err),
+            None => session_lookup::unreadable_error(&here).map_or(Ok(None), Err),
         };
     }
-    let Some(wanted) = &run.resume else { return Ok(None) };
+    let Some(wanted) = &request.session.resume else { return Ok(None) };
     if wanted.ends_with(".jsonl") && Path::new(wanted).is_absolute() {
         return session_lookup::session_for_transcript(Path::new(wanted)).map(Some);
     }
     let sessions = ProjectSessions::new(places, &around.cwd, &other_worktrees(&around.cwd));
     if is_session_id(wanted) {
         let unknown = |error: FindError| {
-            Report::new(error.to_string()).with_hint("'gimlet sessions ls --all' shows what there is")
+            LaunchError::new(error.to_string()).with_hint("'gimlet sessions ls --all' shows what there is")
         };
         return sessions
             .find_by_id(wanted)
             .map(Some)
-            .map_err(|error| session_lookup::unreadable_report(&sessions).unwrap_or_else(|| unknown(error)));
+            .map_err(|error| session_lookup::unreadable_error(&sessions).unwrap_or_else(|| unknown(error)));
     }
     let unknown = |error: FindError| {
         let asked = "--resume requires a valid session ID or session title when used with --print";
@@ -403,10 +413,10 @@ fn find_resumed(run: &RunArgs, around: &ProcessEnv, places: &StoreLocations) -> 
             ""
         };
         let report = || {
-            Report::new(format!("{asked}: {error}"))
+            LaunchError::new(format!("{asked}: {error}"))
                 .with_hint(format!("{short}'gimlet sessions ls' shows what there is"))
         };
-        session_lookup::unreadable_report(&sessions).unwrap_or_else(report)
+        session_lookup::unreadable_error(&sessions).unwrap_or_else(report)
     };
     match sessions.find_by_title(wanted) {
         Ok(summary) => session_lookup::session_for_summary(&summary).map(Some),
@@ -418,9 +428,9 @@ fn find_resumed(run: &RunArgs, around: &ProcessEnv, places: &StoreLocations) -> 
     }
 }
 
-fn load_session(files: &SessionFiles, options: &LoadOptions) -> Result<LoadedSession, Report> {
+fn load_session(files: &SessionFiles, options: &LoadOptions) -> Result<LoadedSession, LaunchError> {
     load_conversation(&files.transcript(), options).map_err(|error| {
-        let report = Report::new(format!("the session cannot be loaded: {error}"));
+        let report = LaunchError::new(format!("the session cannot be loaded: {error}"));
         match error {
             LoadError::TooLarge { fits_up_to, .. } => report.with_hint(too_large_hint(files, fits_up_to.as_ref())),
             LoadError::NoSuchEntry { .. } => report.with_hint("--resume-session-at takes the uuid of an entry"),
@@ -478,20 +488,24 @@ fn is_cut_off(loaded: &LoadedSession) -> bool {
         })
 }
 
-fn parse_session_id(run: &RunArgs) -> Result<Option<SessionId>, Report> {
-    match &run.session_id {
+fn parse_session_id(request: &LaunchRequest) -> Result<Option<SessionId>, LaunchError> {
+    match &request.session.id {
         None => Ok(None),
         Some(id) if is_session_id(id) => Ok(Some(SessionId::new(id.to_ascii_lowercase()))),
-        Some(id) => Err(Report::new(format!("--session-id: '{id}' is not a UUID"))
+        Some(id) => Err(LaunchError::new(format!("--session-id: '{id}' is not a UUID"))
             .with_hint("It looks like 123e4567-e89b-42d3-a456-426614174000")),
     }
 }
 
 /// Returns the id of the new session.
-fn choose_session_id(run: &RunArgs, around: &ProcessEnv, places: &StoreLocations) -> Result<SessionId, Report> {
-    let Some(id) = parse_session_id(run)? else { return Ok(new_session_id()) };
+fn choose_session_id(
+    request: &LaunchRequest,
+    around: &ProcessEnv,
+    places: &StoreLocations,
+) -> Result<SessionId, LaunchError> {
+    let Some(id) = parse_session_id(request)? else { return Ok(new_session_id()) };
     if ProjectSessions::new(places, &around.cwd, &[]).has_session(id.as_str()) {
-        Err(id_in_use_report(id.as_str()))
+        Err(id_in_use_error(id.as_str()))
     } else {
         Ok(id)
     }
@@ -507,10 +521,17 @@ struct TitleCandidates<'a> {
 
 /// Sets the session's title; a distinct one while another running session has it. A user's flag replaces an existing
 /// title; a program's default does not.
-fn set_title(transcript: &mut Transcript, run: &RunArgs, titles: &TitleCandidates<'_>, here: &ProjectSessions) {
-    let wished = run.default_title.as_deref().filter(|_| titles.own.is_none());
+fn set_title(
+    transcript: &mut Transcript,
+    request: &LaunchRequest,
+    titles: &TitleCandidates<'_>,
+    here: &ProjectSessions,
+) {
+    let wished = request.session.default_title.as_deref().filter(|_| titles.own.is_none());
     // Invalid titles were refused with the flags; one that grew too long is dropped.
-    let Some(Ok(name)) = wished.or(run.name.as_deref()).or(titles.fallback).map(clean_title) else { return };
+    let Some(Ok(name)) = wished.or(request.session.title.as_deref()).or(titles.fallback).map(clean_title) else {
+        return;
+    };
     let numbered = (2..).map(|number| format!("{name} ({number})"));
     let taken = here.list_running_titles();
     let free = std::iter::once(name.clone()).chain(numbered).take(MOST_NAMESAKES).find(|name| !taken.contains(name));
@@ -533,17 +554,17 @@ fn append_segment(transcript: &mut Transcript, segment: &PromptSegment) {
 /// Returns the segment of the resumed session, unless flags, another agent or different tools change it. An equal one
 /// is kept: an agent supplies its prompt each time, and it need not be recorded each time.
 fn reusable_segment(
-    run: &RunArgs,
+    request: &LaunchRequest,
     loaded: &LoadedSession,
     fresh: &PromptSegment,
     same_agent: bool,
 ) -> Option<PromptSegment> {
     let changed = !same_agent
-        || run.system_prompt.is_some()
-        || run.system_prompt_file.is_some()
-        || run.append_system_prompt.is_some()
-        || run.append_system_prompt_file.is_some()
-        || run.system_prompt_snapshot == Some(SnapshotFlag::Off);
+        || request.system_prompt.replace.is_some()
+        || request.system_prompt.replace_file.is_some()
+        || request.system_prompt.append.is_some()
+        || request.system_prompt.append_file.is_some()
+        || request.system_prompt.keeps_snapshot == Some(false);
     let frozen = loaded.frozen.as_ref().filter(|frozen| !changed || frozen.system[..] == fresh.system[..])?;
     let tools = gimlet_core::tools_from_json(&frozen.tools_json)?;
     // A tool with an equal name may differ: an answer schema, a list of agents, a sandbox that is off now.
@@ -551,8 +572,12 @@ fn reusable_segment(
 }
 
 /// Chooses the location of large results: beside the transcript, or in a private folder when nothing is stored.
-fn choose_result_files(run: &RunArgs, around: &ProcessEnv, files: &SessionFiles) -> (ResultFiles, SessionScratchDir) {
-    if !run.no_session_persistence {
+fn choose_result_files(
+    request: &LaunchRequest,
+    around: &ProcessEnv,
+    files: &SessionFiles,
+) -> (ResultFiles, SessionScratchDir) {
+    if !request.session.is_unsaved {
         return (ResultFiles::new(files), SessionScratchDir(None));
     }
     let root = super::scratch_dir_path(&around.env);
@@ -561,7 +586,7 @@ fn choose_result_files(run: &RunArgs, around: &ProcessEnv, files: &SessionFiles)
 }
 
 /// Folder that lasts as long as its session.
-pub(crate) struct SessionScratchDir(pub(super) Option<PathBuf>);
+pub(super) struct SessionScratchDir(pub(super) Option<PathBuf>);
 
 impl Drop for SessionScratchDir {
     fn drop(&mut self) {

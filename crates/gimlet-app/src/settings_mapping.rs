@@ -14,7 +14,7 @@ use gimlet_proto::{Env, PermissionMode};
 use crate::process_env::ProcessEnv;
 
 /// Returns the locations of the settings files.
-pub(crate) fn find_locations(around: &ProcessEnv) -> SettingsLocations {
+pub fn find_locations(around: &ProcessEnv) -> SettingsLocations {
     SettingsLocations::resolve(gimlet_config::LocationContext {
         home: around.home.clone(),
         config_dir: around.config_home.clone(),
@@ -35,7 +35,7 @@ fn alternate_owner(env: &Env) -> Option<u32> {
     }
 }
 
-pub(crate) fn rule_behavior(rule: &RuleLine) -> Behavior {
+pub fn rule_behavior(rule: &RuleLine) -> Behavior {
     convert_behavior(rule.behavior)
 }
 
@@ -48,7 +48,7 @@ fn convert_behavior(behavior: RuleBehavior) -> Behavior {
 }
 
 /// Returns the source of a settings file's rule.
-pub(crate) fn rule_source(rule: &RuleLine) -> RuleSource {
+pub fn rule_source(rule: &RuleLine) -> RuleSource {
     RuleSource::new(rule_scope(rule.origin.scope), &rule.anchor)
         .with_label(rule.origin.scope.label())
         .in_file(&rule.origin.file, u32::try_from(rule.origin.line).ok())
@@ -65,14 +65,14 @@ fn rule_scope(scope: Scope) -> RuleScope {
 }
 
 /// Returns the syntax error in a rule's text, if there is one.
-pub(crate) fn rule_syntax_error(behavior: RuleBehavior, text: &str) -> Option<String> {
+pub fn rule_syntax_error(behavior: RuleBehavior, text: &str) -> Option<String> {
     let source = RuleSource::new(RuleScope::User, "/");
     Rule::parse(text, convert_behavior(behavior), &source).err().map(|error| error.to_string())
 }
 
 /// Returns a hint for a rule whose path seems absolute but is relative to the folder of its file, where it does not
 /// exist.
-pub(crate) fn absolute_path_hint(rule: &RuleLine) -> Option<String> {
+pub fn absolute_path_hint(rule: &RuleLine) -> Option<String> {
     const FILE_TOOLS: [&str; 6] = ["Read", "Edit", "Write", "Glob", "Grep", "NotebookEdit"];
     let (tool, path) = rule.text.strip_suffix(')')?.split_once('(').filter(|(tool, _)| FILE_TOOLS.contains(tool))?;
     let first =
@@ -84,7 +84,7 @@ pub(crate) fn absolute_path_hint(rule: &RuleLine) -> Option<String> {
 }
 
 /// Adds the rules in force; returns those that cannot be parsed.
-pub(crate) fn add_rules(rules: &mut RuleSet, effective: &EffectiveSettings) -> Vec<RuleProblem> {
+pub fn add_rules(rules: &mut RuleSet, effective: &EffectiveSettings) -> Vec<RuleProblem> {
     let mut problems = Vec::new();
     for line in &effective.rules {
         problems.extend(rules.load(rule_behavior(line), [(line.text.as_str(), rule_source(line))]));
@@ -93,11 +93,7 @@ pub(crate) fn add_rules(rules: &mut RuleSet, effective: &EffectiveSettings) -> V
 }
 
 /// Limits the rules where only managed ones may allow something, and where files could not be read.
-pub(crate) fn apply_managed_limits(
-    mut rules: RuleSet,
-    loaded: &LoadedSettings,
-    effective: &EffectiveSettings,
-) -> RuleSet {
+pub fn apply_managed_limits(mut rules: RuleSet, loaded: &LoadedSettings, effective: &EffectiveSettings) -> RuleSet {
     if effective.settings.allow_managed_permission_rules_only == Some(true) {
         rules = rules.with_managed_allows_only();
     }
@@ -108,7 +104,7 @@ pub(crate) fn apply_managed_limits(
 }
 
 /// Returns the allow rules of settings files that have no effect, since the administrator permits only managed ones.
-pub(crate) fn unused_allow_rules(effective: &EffectiveSettings) -> Vec<SourcedValue> {
+pub fn unused_allow_rules(effective: &EffectiveSettings) -> Vec<SourcedValue> {
     if effective.settings.allow_managed_permission_rules_only != Some(true) {
         return Vec::new();
     }
@@ -117,11 +113,10 @@ pub(crate) fn unused_allow_rules(effective: &EffectiveSettings) -> Vec<SourcedVa
 }
 
 /// Reason why they have no effect.
-pub(crate) const UNUSED_ALLOW: &str =
-    "not used: only managed rules allow something here (allowManagedPermissionRulesOnly)";
+pub const UNUSED_ALLOW: &str = "not used: only managed rules allow something here (allowManagedPermissionRulesOnly)";
 
 /// Returns the rules for auto mode's reviewer besides its own instructions.
-pub(crate) fn review_rules(auto: &AutoModeSettings) -> ReviewRules {
+pub fn review_rules(auto: &AutoModeSettings) -> ReviewRules {
     let list = |entries: &Option<Vec<String>>| entries.clone().unwrap_or_default();
     ReviewRules {
         environment: list(&auto.environment),
@@ -132,13 +127,13 @@ pub(crate) fn review_rules(auto: &AutoModeSettings) -> ReviewRules {
 }
 
 /// Returns the initial mode that settings name, and its scope.
-pub(crate) fn default_mode(effective: &EffectiveSettings) -> Option<(RuleScope, PermissionMode)> {
+pub fn default_mode(effective: &EffectiveSettings) -> Option<(RuleScope, PermissionMode)> {
     let (mode, origin) = effective.default_mode.as_ref()?;
     Some((rule_scope(origin.scope), mode.as_str().parse().ok()?))
 }
 
 /// Returns additional working folders, and a remark for each that does not exist.
-pub(crate) fn additional_directories(
+pub fn additional_directories(
     effective: &EffectiveSettings,
     around: &ProcessEnv,
 ) -> (Vec<PathBuf>, Vec<SettingsProblem>) {

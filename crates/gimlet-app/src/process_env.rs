@@ -1,37 +1,32 @@
-//! The environment of the gimlet process: read once, here, and passed down as values.
+//! The environment of the gimlet process, as values that are passed down.
 
+use std::io;
 use std::path::PathBuf;
 
 use gimlet_proto::Env;
 
-use crate::report::Report;
+use crate::launch_error::LaunchError;
 
 /// Environment, folders and the user's configuration home.
 #[derive(Clone)]
-pub(crate) struct ProcessEnv {
-    pub(crate) env: Env,
+pub struct ProcessEnv {
+    pub env: Env,
     /// The working directory with symlinks resolved.
-    pub(crate) cwd: PathBuf,
-    pub(crate) home: Option<PathBuf>,
-    pub(crate) config_home: PathBuf,
-}
-
-/// Returns the environment that gimlet was started with.
-#[allow(clippy::disallowed_methods, reason = "the one place that reads it; everybody else gets the values")]
-pub(crate) fn read_environment() -> Env {
-    Env::new(std::env::vars_os())
+    pub cwd: PathBuf,
+    pub home: Option<PathBuf>,
+    pub config_home: PathBuf,
 }
 
 impl ProcessEnv {
-    pub(crate) fn read() -> Result<Self, Report> {
-        let env = read_environment();
-        let cwd = std::env::current_dir().and_then(|dir| dir.canonicalize()).map_err(|error| {
-            Report::new(format!("the current directory cannot be used: {error}"))
+    /// Resolves the folders that an environment and a working directory name.
+    pub fn resolve(env: Env, cwd: io::Result<PathBuf>) -> Result<Self, LaunchError> {
+        let cwd = cwd.and_then(|dir| dir.canonicalize()).map_err(|error| {
+            LaunchError::new(format!("the current directory cannot be used: {error}"))
                 .with_hint("Change to a folder that exists and that you may read")
                 .with_reason("cwd_unavailable")
         })?;
         std::fs::read_dir(&cwd).map_err(|error| {
-            Report::new(format!("the folder {} cannot be read: {error}", cwd.display()))
+            LaunchError::new(format!("the folder {} cannot be read: {error}", cwd.display()))
                 .with_hint("Start gimlet in a folder that you may read")
                 .with_reason("cwd_unavailable")
         })?;
@@ -41,7 +36,9 @@ impl ProcessEnv {
             (Some(dir), _) => PathBuf::from(dir),
             (None, Some(home)) => home.join(".claude"),
             (None, None) => {
-                return Err(Report::new("HOME is not set").with_hint("Set HOME, or name a folder in GIMLET_CONFIG_DIR"));
+                return Err(
+                    LaunchError::new("HOME is not set").with_hint("Set HOME, or name a folder in GIMLET_CONFIG_DIR")
+                );
             }
         };
         Ok(Self { env, cwd, home, config_home })

@@ -9,8 +9,8 @@ use gimlet_proto::COMPAT_VERSION;
 use gimlet_text::quote_shell_word;
 use serde_json::Value;
 
+use crate::launch_error::LaunchError;
 use crate::process_env::ProcessEnv;
-use crate::report::Report;
 
 const DEFAULT_TIMEOUT_MS: u64 = 10_000;
 const LONGEST_POLICY: usize = 1 << 20;
@@ -19,9 +19,9 @@ const LONGEST_POLICY: usize = 1 << 20;
 pub(super) async fn run_policy_helper(
     helper: &PolicyHelper,
     around: &ProcessEnv,
-) -> Result<Option<PolicyHelperOutput>, Report> {
+) -> Result<Option<PolicyHelperOutput>, LaunchError> {
     let failed = |why: String| {
-        Report::new(format!("the administrator's policyHelper {} gave no settings: {why}", helper.path))
+        LaunchError::new(format!("the administrator's policyHelper {} gave no settings: {why}", helper.path))
             .with_hint("Ask whoever manages this machine; gimlet does not start without them")
             .with_reason("managed_settings_not_delivered")
     };
@@ -29,7 +29,7 @@ pub(super) async fn run_policy_helper(
     let cwd = std::path::Path::new("/");
     let env = around.env.clone().with("CLAUDE_CODE_VERSION", COMPAT_VERSION);
     let limit = Duration::from_millis(helper.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS));
-    let exec = crate::sandbox_cmd::new_exec();
+    let exec = crate::sandbox_process::new_exec();
     let printed = HelperCommand {
         command: &format!("exec {}", quote_shell_word(&helper.path)),
         cwd,
@@ -56,14 +56,14 @@ pub(super) async fn run_policy_helper(
 }
 
 /// Checks that this version may start. A bound that is not a version is ignored.
-pub(super) fn check_version(settings: &Settings) -> Result<(), Report> {
+pub(super) fn check_version(settings: &Settings) -> Result<(), LaunchError> {
     let own = parse_version(COMPAT_VERSION);
     let least =
         settings.required_minimum_version.as_deref().filter(|text| parse_version(text) > own && is_version(text));
     let most =
         settings.required_maximum_version.as_deref().filter(|text| parse_version(text) < own && is_version(text));
     let refusal = |bound: &str, words: &str| {
-        Report::new(format!(
+        LaunchError::new(format!(
             "the administrator of this machine wants version {bound} or {words}; this gimlet works like {COMPAT_VERSION}"
         ))
         .with_hint("Install another version, or ask whoever manages this machine")

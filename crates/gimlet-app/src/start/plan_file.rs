@@ -9,13 +9,13 @@ use gimlet_proto::PermissionMode;
 
 use super::session_history::SessionHistory;
 use super::session_settings::SessionSettings;
-use crate::args::RunArgs;
+use crate::launch_request::LaunchRequest;
 use crate::process_env::ProcessEnv;
 
 /// Returns the plan file of this session, which a resumed session finds again, and the session's own paths outside the
 /// folder of all plans.
 pub(super) fn plan_location(
-    run: &RunArgs,
+    request: &LaunchRequest,
     around: &ProcessEnv,
     configured: &SessionSettings,
     past: &SessionHistory,
@@ -32,7 +32,7 @@ pub(super) fn plan_location(
         None => (default.join(&name), None),
     };
     let was_planning = past.mode == Some(PermissionMode::Plan);
-    (PlanConfig { file: Some(file), was_planning, instructions: run.plan_instructions.clone() }, own)
+    (PlanConfig { file: Some(file), was_planning, instructions: request.system_prompt.plan_instructions.clone() }, own)
 }
 
 /// Returns true if the file is protected: neither a setting nor a symlink can make such a path the session's own.

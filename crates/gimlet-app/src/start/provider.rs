@@ -4,34 +4,34 @@ use std::sync::Arc;
 
 use gimlet_core::Redactor;
 use gimlet_model::{AnthropicConfig, ProviderConfigError};
-use gimlet_proto::{CacheTtl, CredentialSource, Env, Secret, ThinkingDisplay, ThinkingMode, effort_from_env};
+use gimlet_proto::{CacheTtl, CredentialSource, Env, Secret, ThinkingMode, effort_from_env};
 
 use super::{SessionSettings, model_choice};
-use crate::args::{OutputFormat, RunArgs, ThinkingDisplayFlag, ThinkingFlag};
-use crate::report::Report;
+use crate::launch_error::LaunchError;
+use crate::launch_request::{LaunchRequest, ThinkingChoice};
 
 /// Builds the provider from environment, settings and flags; also returns what is missing for it to answer.
 pub(super) fn build_provider(
-    run: &RunArgs,
+    request: &LaunchRequest,
     configured: &SessionSettings,
     helper: Option<Arc<dyn CredentialSource>>,
-) -> Result<(AnthropicConfig, Option<String>), Report> {
+) -> Result<(AnthropicConfig, Option<String>), LaunchError> {
     let mut missing = None;
     let found = match AnthropicConfig::from_env_or(&configured.env, helper) {
         // A driving program can let its user log in; it needs the error in the form that it knows: as a result.
         Err(error @ ProviderConfigError::MissingCredential)
-            if run.is_driven() || run.output_format != OutputFormat::Text =>
+            if request.is_driven() || request.front_end.reads_results =>
         {
             // The driving program reports the error to its user.
-            missing = (!run.is_driven()).then(|| provider_error(error, configured).text());
+            missing = (!request.is_driven()).then(|| provider_error(error, configured).text());
             AnthropicConfig::not_logged_in(&configured.env)
         }
         found => found,
     };
     let mut provider = found
         .map_err(|error| provider_error(error, configured))?
-        .with_choices(model_choice::model_choices(run, configured));
-    apply_flags(&mut provider, run, &configured.env);
+        .with_choices(model_choice::model_choices(request, configured));
+    apply_flags(&mut provider, request, &configured.env);
     Ok((provider, missing))
 }
 
@@ -43,19 +43,16 @@ fn env_credentials(env: &Env) -> impl Iterator<Item = Secret> {
 }
 
 /// Registers the credentials of an environment for masking: gimlet's own in any form, and those of other programs.
-pub(crate) fn register_secrets(redactor: &Redactor, env: &Env) {
+pub fn register_secrets(redactor: &Redactor, env: &Env) {
     redactor.add_environment(env);
     env_credentials(env).for_each(|secret| redactor.add_secret(secret));
 }
 
 /// Adds the values from flags and the caller to every request.
-fn apply_flags(provider: &mut AnthropicConfig, run: &RunArgs, env: &Env) {
-    provider.add_betas(run.betas.iter().map(String::as_str));
-    provider.task_budget = run.task_budget;
-    provider.thinking_display = run.thinking_display.map(|display| match display {
-        ThinkingDisplayFlag::Summarized => ThinkingDisplay::Summarized,
-        ThinkingDisplayFlag::Omitted => ThinkingDisplay::Omitted,
-    });
+fn apply_flags(provider: &mut AnthropicConfig, request: &LaunchRequest, env: &Env) {
+    provider.add_betas(request.model.betas.iter().map(String::as_str));
+    provider.task_budget = request.model.task_budget;
+    provider.thinking_display = request.model.thinking_display;
     let callers = [
         ("entrypoint", env.get("CLAUDE_CODE_ENTRYPOINT")),
         ("agent-sdk", env.get("CLAUDE_AGENT_SDK_VERSION")),
@@ -66,46 +63,46 @@ fn apply_flags(provider: &mut AnthropicConfig, run: &RunArgs, env: &Env) {
         callers.into_iter().filter_map(|(name, value)| Some(format!("{name}/{}", sendable(value?)))).collect();
 }
 
-fn provider_error(error: ProviderConfigError, configured: &SessionSettings) -> Report {
+fn provider_error(error: ProviderConfigError, configured: &SessionSettings) -> LaunchError {
     match error {
         ProviderConfigError::MissingCredential if configured.is_withheld("apiKeyHelper") => {
             let why = match configured.has_recorded_trust() {
                 true => "the apiKeyHelper of this folder is new or changed since you trusted it",
                 false => "the apiKeyHelper of this folder is not trusted",
             };
-            Report::new(format!("no credentials were found, and {why}"))
+            LaunchError::new(format!("no credentials were found, and {why}"))
                 .with_hint("Add --trust to use it in this run, or set ANTHROPIC_API_KEY")
         }
         ProviderConfigError::MissingCredential if configured.env.get("ANTHROPIC_BASE_URL").is_some() => {
-            Report::new("no credentials were found").with_hint(
+            LaunchError::new("no credentials were found").with_hint(
                 "Set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, to any word where the server at ANTHROPIC_BASE_URL asks for none, or try 'gimlet demo'",
             )
         }
-        ProviderConfigError::MissingCredential => Report::new("no credentials were found")
+        ProviderConfigError::MissingCredential => LaunchError::new("no credentials were found")
             .with_hint("Set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL and ANTHROPIC_AUTH_TOKEN for a local model server, or try 'gimlet demo'"),
-        error => Report::new(error.to_string()),
+        error => LaunchError::new(error.to_string()),
     }
 }
 
 /// Returns the thinking effort from the environment, the flag, or the settings, in this order.
-pub(super) fn choose_effort(run: &RunArgs, configured: &SessionSettings) -> Option<String> {
+pub(super) fn choose_effort(request: &LaunchRequest, configured: &SessionSettings) -> Option<String> {
     let setting = configured.initial_model_and_effort().1.map(|level| level.as_str());
     // The level of that name adds plans for many agents, which gimlet does not make, to this one.
-    let flag = run.effort.as_deref().map(|level| if level == "ultracode" { "xhigh" } else { level });
+    let flag = request.model.effort.as_deref().map(|level| if level == "ultracode" { "xhigh" } else { level });
     effort_from_env(&configured.env).or(flag).or(setting).map(str::to_owned)
 }
 
 /// Returns the thinking mode from the flags, the environment, then the settings.
-pub(super) fn choose_thinking(run: &RunArgs, configured: &SessionSettings) -> ThinkingMode {
-    match run.thinking {
-        Some(ThinkingFlag::Adaptive) => return ThinkingMode::ModelDefault,
-        Some(ThinkingFlag::Disabled) => return ThinkingMode::Off,
+pub(super) fn choose_thinking(request: &LaunchRequest, configured: &SessionSettings) -> ThinkingMode {
+    match request.model.thinking {
+        Some(ThinkingChoice::Adaptive) => return ThinkingMode::ModelDefault,
+        Some(ThinkingChoice::Disabled) => return ThinkingMode::Off,
         None => {}
     }
-    if run.max_thinking_tokens.is_none() && configured.env.flag("CLAUDE_CODE_DISABLE_THINKING") {
+    if request.model.max_thinking_tokens.is_none() && configured.env.flag("CLAUDE_CODE_DISABLE_THINKING") {
         return ThinkingMode::Off;
     }
-    let budget = run.max_thinking_tokens.or_else(|| configured.env.integer("MAX_THINKING_TOKENS"));
+    let budget = request.model.max_thinking_tokens.or_else(|| configured.env.integer("MAX_THINKING_TOKENS"));
     match (budget, configured.effective.settings.always_thinking_enabled) {
         (Some(0), _) | (None, Some(false)) => ThinkingMode::Off,
         (Some(tokens), _) => ThinkingMode::Budget(tokens),

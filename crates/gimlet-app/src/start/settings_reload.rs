@@ -18,7 +18,7 @@ use super::session_settings::SessionSettings;
 
 /// Settings of the command line, replaceable while a session runs. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct FlagSettings {
+pub struct FlagSettings {
     shared: Arc<Mutex<FlagOverride>>,
 }
 
@@ -33,11 +33,11 @@ struct FlagOverride {
 
 impl FlagSettings {
     /// Returns the present value; `None` while the flag itself applies.
-    pub(crate) fn text(&self) -> Option<String> {
+    pub fn text(&self) -> Option<String> {
         self.lock().text.clone()
     }
 
-    pub(crate) fn replace(&self, text: String) {
+    pub fn replace(&self, text: String) {
         let mut replaced = self.lock();
         (replaced.text, replaced.is_new) = (Some(text), true);
     }
@@ -54,7 +54,7 @@ impl FlagSettings {
     }
 
     /// Marks the text as changed, so that a session that starts now applies all of it.
-    pub(crate) fn mark_new(&self) {
+    pub fn mark_new(&self) {
         let mut replaced = self.lock();
         replaced.is_new = replaced.text.is_some();
     }
@@ -82,7 +82,7 @@ fn edit_texts(edit: &JsonEdit) -> Vec<&str> {
 }
 
 /// Settings of a running session.
-pub(crate) struct SettingsReloader {
+pub(super) struct SettingsReloader {
     settings: SessionSettings,
     watch: SettingsWatcher,
     store: TrustStore,
@@ -328,9 +328,8 @@ impl SettingsSource for SettingsReloader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::CliArgs;
+    use crate::launch_request::LaunchRequest;
     use crate::process_env::ProcessEnv;
-    use clap::Parser;
     use gimlet_proto::Env;
 
     fn write_file(path: &Path, text: &str) {
@@ -346,8 +345,8 @@ mod tests {
             home: Some(root.join("home")),
             config_home: root.join("home/.claude"),
         };
-        let run = CliArgs::try_parse_from(["gimlet", "-p", "go"]).unwrap().run;
-        let configured = SessionSettings::read(&run, &around).unwrap_or_else(|report| panic!("{}", report.line()));
+        let configured = SessionSettings::read(&LaunchRequest::default(), &around)
+            .unwrap_or_else(|error| panic!("{}", error.text()));
         SettingsReloader::new(configured, SandboxBuilder::inactive(root.join("scratch")))
     }
 

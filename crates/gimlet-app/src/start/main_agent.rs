@@ -10,38 +10,39 @@ use serde_json::Value;
 
 use super::known_tools;
 use super::session_tools::{NOT_A_FILE, is_file_name};
-use crate::args::RunArgs;
-use crate::report::Report;
+use crate::launch_error::LaunchError;
+use crate::launch_request::LaunchRequest;
 
 /// The tool that starts subagents.
 const LAUNCHER: &str = "Agent";
 
 /// Parses the subagent types that `--agents` or the driving program defines.
-pub(super) fn parse_agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> {
-    let Some(json) = &run.agents else { return Ok(Vec::new()) };
+pub(super) fn parse_agents(request: &LaunchRequest) -> Result<Vec<(String, AgentSpec)>, LaunchError> {
+    let Some(given) = &request.agents.kinds else { return Ok(Vec::new()) };
     let wrong = |error: String| {
-        if run.agents_from_host {
-            return Report::new(format!("the agents of initialize cannot be used: {error}"));
+        if given.is_from_host() {
+            return LaunchError::new(format!("the agents of initialize cannot be used: {error}"));
         }
-        let report = Report::new(format!("--agents: {error}"));
-        if is_file_name(json) {
+        let report = LaunchError::new(format!("--agents: {error}"));
+        if is_file_name(&given.text) {
             return report.with_hint(NOT_A_FILE);
         }
         report.with_hint(
             r#"It is a JSON object: {"name": {"description": "when to use it", "prompt": "what it is told"}}"#,
         )
     };
-    let given: serde_json::Map<String, Value> = serde_json::from_str(json).map_err(|error| wrong(error.to_string()))?;
+    let kinds: serde_json::Map<String, Value> =
+        serde_json::from_str(&given.text).map_err(|error| wrong(error.to_string()))?;
     let read = |(name, spec): (String, Value)| match serde_json::from_value(spec) {
         Ok(spec) => Ok((name, spec)),
         Err(error) => Err(wrong(format!("'{name}': {error}"))),
     };
-    given.into_iter().map(read).collect()
+    kinds.into_iter().map(read).collect()
 }
 
 /// Agent of the main conversation, and the flags with its values applied.
 pub(super) struct MainAgentChoice {
-    pub(super) run: RunArgs,
+    pub(super) request: LaunchRequest,
     agent: Option<(String, AgentSpec)>,
     /// True if it comes from the resumed session (possibly no agent) instead of a choice made now.
     restored: bool,
@@ -53,24 +54,29 @@ impl MainAgentChoice {
     /// program may define the named agent later, so a missing one only causes a remark there; so does a missing one
     /// from settings, because they apply to all sessions. A missing agent of the resumed session is an error unless a
     /// program drives the session.
-    pub(super) fn choose(run: &RunArgs, env: &Env, rules: &RuleSet, named: &AgentNames<'_>) -> Result<Self, Report> {
-        let plain = |remark| Self { run: run.clone(), agent: None, restored: false, remark };
-        let before = named.of_session.filter(|_| run.agent.is_none());
+    pub(super) fn choose(
+        request: &LaunchRequest,
+        env: &Env,
+        rules: &RuleSet,
+        named: &AgentNames<'_>,
+    ) -> Result<Self, LaunchError> {
+        let plain = |remark| Self { request: request.clone(), agent: None, restored: false, remark };
+        let before = named.of_session.filter(|_| request.agents.main.is_none());
         if before == Some("") {
             return Ok(Self { restored: true, ..plain(None) });
         }
-        let name = run.agent.as_deref().or(before).or(named.by_settings).filter(|name| !name.is_empty());
+        let name = request.agents.main.as_deref().or(before).or(named.by_settings).filter(|name| !name.is_empty());
         let Some(name) = name else { return Ok(plain(None)) };
-        let roster = AgentRoster::built_in(env).with(AgentSource::Caller, parse_agents(run)?);
+        let roster = AgentRoster::built_in(env).with(AgentSource::Caller, parse_agents(request)?);
         match roster.definition(name, rules) {
             Ok((name, spec)) => {
                 let (agent, restored) = (Some((name.to_owned(), spec.clone())), before.is_some());
-                Ok(Self { run: apply_agent(run, spec, restored), agent, restored, remark: None })
+                Ok(Self { request: apply_agent(request, spec, restored), agent, restored, remark: None })
             }
             // The agent's tools may have been restricted: the user must confirm that the session runs without its
             // limits.
-            Err(problem) if before.is_some() && !run.is_driven() => {
-                let report = Report::new(format!("this session ran as the agent '{name}': {problem}"));
+            Err(problem) if before.is_some() && !request.is_driven() => {
+                let report = LaunchError::new(format!("this session ran as the agent '{name}': {problem}"));
                 Err(report
                     .with_hint("Define it again with --agents, or go on without its prompt and its limits: --agent ''"))
             }
@@ -78,9 +84,9 @@ impl MainAgentChoice {
                 let without = "it goes on without the agent's prompt and limits";
                 Ok(plain(Some(format!("this session ran as the agent '{name}': {problem}; {without}"))))
             }
-            Err(problem) if run.agent.is_none() => Ok(plain(Some(format!("the setting agent: {problem}")))),
-            Err(problem) if run.is_driven() => Ok(plain(Some(format!("--agent: {problem}")))),
-            Err(problem) => Err(Report::new(format!("--agent: {problem}"))),
+            Err(problem) if request.agents.main.is_none() => Ok(plain(Some(format!("the setting agent: {problem}")))),
+            Err(problem) if request.is_driven() => Ok(plain(Some(format!("--agent: {problem}")))),
+            Err(problem) => Err(LaunchError::new(format!("--agent: {problem}"))),
         }
     }
 
@@ -111,7 +117,7 @@ impl MainAgentChoice {
     /// settings is not kept: settings are read again.
     pub(super) fn agent_after_clear(&self) -> Option<String> {
         let restored = || self.restored.then(|| self.name().unwrap_or_default().to_owned());
-        self.run.agent.clone().or_else(restored)
+        self.request.agents.main.clone().or_else(restored)
     }
 
     /// Returns the model of the agent's definition.
@@ -153,18 +159,18 @@ fn own_model(spec: &AgentSpec) -> Option<&str> {
 /// Returns the flags of a session that runs as this agent. The command line takes precedence, except for an empty
 /// system prompt: programs without one pass that. The agent's mode is not set as a flag: it must not grant what a flag
 /// would.
-fn apply_agent(run: &RunArgs, spec: &AgentSpec, restored: bool) -> RunArgs {
-    let mut run = run.clone();
-    let own_prompt = run.system_prompt.as_deref().is_some_and(|text| !text.is_empty());
-    if !own_prompt && run.system_prompt_file.is_none() {
-        run.system_prompt = Some(spec.prompt.clone());
+fn apply_agent(request: &LaunchRequest, spec: &AgentSpec, restored: bool) -> LaunchRequest {
+    let mut request = request.clone();
+    let own_prompt = request.system_prompt.replace.as_deref().is_some_and(|text| !text.is_empty());
+    if !own_prompt && request.system_prompt.replace_file.is_none() {
+        request.system_prompt.replace = Some(spec.prompt.clone());
     }
     // The model of a resumed session may have changed since.
     let model = own_model(spec).filter(|_| !restored).map(str::to_owned);
-    run.model = run.model.or(model);
-    run.effort = run.effort.or_else(|| spec.effort.clone());
-    run.max_turns = run.max_turns.or(spec.max_turns);
-    run
+    request.model.name = request.model.name.or(model);
+    request.model.effort = request.model.effort.or_else(|| spec.effort.clone());
+    request.limits.max_turns = request.limits.max_turns.or(spec.max_turns);
+    request
 }
 
 /// Returns the types that `Agent(one, other)` in a list of tools names. An entry with the tool alone allows all of

@@ -3,8 +3,8 @@
 use gimlet_core::tool::nearest_name;
 use gimlet_policy::{Behavior, Rule, RuleError, RuleSource, split_rules};
 
-use crate::args::RunArgs;
-use crate::report::Report;
+use crate::launch_error::LaunchError;
+use crate::launch_request::LaunchRequest;
 
 /// Tools of the reference CLI that gimlet does not have yet. Rules about them are harmless: there is nothing to call.
 const TOOLS_TO_COME: &[&str] = &[
@@ -32,14 +32,14 @@ const TOOLS_TO_COME: &[&str] = &[
 ];
 
 /// Returns the tool names that a rule can have.
-pub(crate) fn known_tools() -> impl Iterator<Item = &'static str> {
+pub fn known_tools() -> impl Iterator<Item = &'static str> {
     let built_in =
         gimlet_tools::builtin().into_iter().flat_map(|tool| tool.aliases().iter().copied().chain([tool.name()]));
     built_in.chain(TOOLS_TO_COME.iter().copied()).chain(["StructuredOutput"])
 }
 
 /// Returns the tool name in a rule if the tool is unknown, and the closest known name.
-pub(crate) fn find_unknown_tool(rule: &str) -> Option<(&str, Option<&'static str>)> {
+pub fn find_unknown_tool(rule: &str) -> Option<(&str, Option<&'static str>)> {
     let name = rule.split('(').next().unwrap_or(rule).trim();
     let known = name.contains('*') || name.starts_with("mcp__") || known_tools().any(|known| known == name);
     (!known).then(|| (name, nearest_name(name, known_tools())))
@@ -47,17 +47,18 @@ pub(crate) fn find_unknown_tool(rule: &str) -> Option<(&str, Option<&'static str
 
 /// Returns warnings about `--allowedTools` rules for unknown tools. None for driven sessions: the rules may be meant
 /// for another version, and there is no user to correct them.
-pub(super) fn unknown_tool_remarks(run: &RunArgs) -> Vec<String> {
-    let rules = run.allowed_tools.iter().flat_map(|text| split_rules(text)).filter(|_| !run.is_driven());
+pub(super) fn unknown_tool_remarks(request: &LaunchRequest) -> Vec<String> {
+    let rules =
+        request.permissions.allowed_rules.iter().flat_map(|text| split_rules(text)).filter(|_| !request.is_driven());
     let unknown = rules.filter_map(find_unknown_tool).filter(|(name, _)| !name.contains('_'));
     let close = |close: Option<&str>| close.map_or(String::new(), |close| format!("; did you mean {close}?"));
     unknown.map(|(name, near)| format!("--allowedTools: there is no tool named '{name}'{}", close(near))).collect()
 }
 
 /// Returns an error for a rule about an unknown tool: a mistyped deny rule would deny nothing.
-pub(crate) fn check_tool_name(rule: &str, label: &str) -> Result<(), Report> {
+pub fn check_tool_name(rule: &str, label: &str) -> Result<(), LaunchError> {
     let Some((name, close)) = find_unknown_tool(rule) else { return Ok(()) };
-    let report = Report::new(format!("{label}: there is no tool named '{name}'"));
+    let report = LaunchError::new(format!("{label}: there is no tool named '{name}'"));
     Err(match close {
         Some(close) => report.with_hint(format!("Did you mean {close}?")),
         None => report.with_hint("See docs/tools.md for the tools there are"),
@@ -65,11 +66,11 @@ pub(crate) fn check_tool_name(rule: &str, label: &str) -> Result<(), Report> {
 }
 
 /// Checks that a newly written rule can be honoured.
-pub(crate) fn check_rule(rule: &str, behavior: Behavior, source: &RuleSource, label: &str) -> Result<(), Report> {
+pub fn check_rule(rule: &str, behavior: Behavior, source: &RuleSource, label: &str) -> Result<(), LaunchError> {
     check_tool_name(rule, label)?;
-    Rule::parse(rule, behavior, source).map(drop).map_err(|error| rule_error_report(label, &error))
+    Rule::parse(rule, behavior, source).map(drop).map_err(|error| rule_error(label, &error))
 }
 
-pub(super) fn rule_error_report(label: &str, error: &RuleError) -> Report {
-    Report::new(format!("{label}: {error}")).with_hint("Write rules as Tool or Tool(pattern)")
+pub(super) fn rule_error(label: &str, error: &RuleError) -> LaunchError {
+    LaunchError::new(format!("{label}: {error}")).with_hint("Write rules as Tool or Tool(pattern)")
 }

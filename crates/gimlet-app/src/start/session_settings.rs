@@ -17,9 +17,9 @@ use gimlet_proto::{Env, PermissionMode};
 use super::key_helper::{KeyHelper, TrustObjection};
 use super::settings_reload::FlagSettings;
 use super::{policy_helper, provider, rule_names};
-use crate::args::RunArgs;
+use crate::launch_error::LaunchError;
+use crate::launch_request::LaunchRequest;
 use crate::process_env::ProcessEnv;
-use crate::report::Report;
 use crate::settings_mapping;
 
 /// The setting that names a command which prints the key.
@@ -29,7 +29,7 @@ const MOST_KEYS: usize = 8;
 const MOST_CHARS: usize = 60;
 
 /// The settings of a session, with all that is needed to read them again.
-pub(crate) struct SessionSettings {
+pub struct SessionSettings {
     pub(super) around: ProcessEnv,
     pub(super) options: SettingsLoadOptions,
     pub(super) flag_settings: FlagSettings,
@@ -41,30 +41,30 @@ pub(crate) struct SessionSettings {
     /// Remarks on them for the user.
     flag_remarks: Vec<String>,
     flag_directories: Vec<PathBuf>,
-    pub(crate) loaded: LoadedSettings,
+    pub loaded: LoadedSettings,
     pub(super) inventory: TrustInventory,
     pub(super) trust: ProjectTrust,
-    pub(crate) effective: EffectiveSettings,
+    pub effective: EffectiveSettings,
     /// Environment with the additions of settings.
-    pub(crate) env: Env,
+    pub env: Env,
     key_helper: Option<Arc<KeyHelper>>,
     /// Masks the credentials of that environment.
     pub(super) redactor: Redactor,
 }
 
 impl SessionSettings {
-    pub(crate) fn read(run: &RunArgs, around: &ProcessEnv) -> Result<Self, Report> {
+    pub fn read(request: &LaunchRequest, around: &ProcessEnv) -> Result<Self, LaunchError> {
         let options = SettingsLoadOptions {
-            settings_flag: run.settings.clone(),
-            sources: run.setting_sources.unwrap_or_default(),
+            settings_flag: request.settings.flag.clone(),
+            sources: request.settings.sources.unwrap_or_default(),
             policy: None,
-            parent: run.managed_settings.clone(),
+            parent: request.settings.managed.clone(),
             rule_objection: Some(settings_mapping::rule_syntax_error),
         };
         let loaded = gimlet_config::load_settings(&settings_mapping::find_locations(around), &options);
-        if let Some(problem) = loaded.errors().find(|problem| is_flag_problem(run, around, problem)) {
+        if let Some(problem) = loaded.errors().find(|problem| is_flag_problem(request, around, problem)) {
             // A problem in a value from this command line is an error.
-            let report = Report::new(problem.to_string())
+            let report = LaunchError::new(problem.to_string())
                 .with_hint("Settings are given as a JSON object, or with --settings as a readable file");
             return Err(match problem.file.as_os_str().to_str() {
                 _ if is_parent_setting(problem) => report.with_reason("managed_settings_invalid"),
@@ -73,20 +73,20 @@ impl SessionSettings {
             });
         }
         if let Some(problem) = &loaded.unreadable_policy {
-            return Err(Report::new(problem.to_string())
+            return Err(LaunchError::new(problem.to_string())
                 .with_hint("Nothing starts without it: ask whoever manages this machine to make it readable")
                 .with_reason("managed_settings_invalid"));
         }
-        let named = run.setting_sources.is_some_and(|sources| sources.project);
+        let named = request.settings.sources.is_some_and(|sources| sources.project);
         let mut configured = Self {
             around: around.clone(),
             options,
             flag_settings: FlagSettings::default(),
             first_choice: None,
             pinned: None,
-            flag_rules: parse_flag_rules(run, around)?,
-            flag_remarks: rule_names::unknown_tool_remarks(run),
-            flag_directories: resolve_flag_directories(run, around)?,
+            flag_rules: parse_flag_rules(request, around)?,
+            flag_remarks: rule_names::unknown_tool_remarks(request),
+            flag_directories: resolve_flag_directories(request, around)?,
             loaded,
             inventory: TrustInventory::default(),
             trust: ProjectTrust::none(),
@@ -95,7 +95,7 @@ impl SessionSettings {
             key_helper: None,
             redactor: Redactor::default(),
         };
-        if run.trust || named || around.env.flag("GIMLET_TRUST") {
+        if request.settings.trusts_folder || named || around.env.flag("GIMLET_TRUST") {
             configured.pinned = Some(TrustInventory::collect(&configured.loaded).items);
         }
         configured.evaluate_trust();
@@ -104,14 +104,12 @@ impl SessionSettings {
     }
 
     /// Reads the settings of a folder, without any flag.
-    pub(super) fn for_folder(around: &ProcessEnv) -> Result<Self, Report> {
-        use clap::Parser as _;
-        let cli = crate::args::CliArgs::try_parse_from(["gimlet"]).map_err(|error| Report::new(error.to_string()))?;
-        Self::read(&cli.run, around)
+    pub(super) fn for_folder(around: &ProcessEnv) -> Result<Self, LaunchError> {
+        Self::read(&LaunchRequest::default(), around)
     }
 
     /// Lets the settings of the command line change through `flag_settings` while the session runs.
-    pub(crate) fn with_flag_settings(mut self, flag_settings: &FlagSettings) -> Self {
+    pub fn with_flag_settings(mut self, flag_settings: &FlagSettings) -> Self {
         self.flag_settings = flag_settings.clone();
         if let Some(pinned) = self.pinned.take() {
             // A session that replaces another trusts what that one trusted.
@@ -140,7 +138,7 @@ impl SessionSettings {
     }
 
     /// Returns the problem with settings given on the command line, if there is one.
-    pub(crate) fn flag_problem(&self) -> Option<String> {
+    pub fn flag_problem(&self) -> Option<String> {
         let wrong = |problem: &&SettingsProblem| {
             problem.severity != ProblemSeverity::Info && problem.file.as_os_str() == "--settings"
         };
@@ -153,8 +151,8 @@ impl SessionSettings {
     }
 
     /// Opens the settings after the administrator's policy was applied.
-    pub(crate) async fn open_with_policy(run: &RunArgs, around: &ProcessEnv) -> Result<Self, Report> {
-        let mut configured = Self::read(run, around)?;
+    pub async fn open_with_policy(request: &LaunchRequest, around: &ProcessEnv) -> Result<Self, LaunchError> {
+        let mut configured = Self::read(request, around)?;
         if let Some(helper) = configured.loaded.policy_helper() {
             configured.options.policy = policy_helper::run_policy_helper(&helper, around).await?;
             configured.loaded = gimlet_config::load_settings(&configured.loaded.locations, &configured.options);
@@ -277,7 +275,7 @@ impl SessionSettings {
     }
 
     /// Returns the present rules and folders, with one line for the user about each problem.
-    pub(crate) fn now(&self) -> EffectivePermissions {
+    pub fn now(&self) -> EffectivePermissions {
         let managed_only = self.effective.settings.allow_managed_permission_rules_only == Some(true);
         let mut rules = self.flag_rules.clone();
         let bad_rules = settings_mapping::add_rules(&mut rules, &self.effective);
@@ -308,19 +306,19 @@ impl SessionSettings {
     }
 
     /// Returns the output style that settings name. The name alone changes nothing, so it needs no trust.
-    pub(crate) fn output_style(&self) -> String {
+    pub fn output_style(&self) -> String {
         self.named_output_style().unwrap_or_else(|| "default".to_owned())
     }
 
     /// Returns the output style if settings name one.
-    pub(crate) fn named_output_style(&self) -> Option<String> {
+    pub fn named_output_style(&self) -> Option<String> {
         let named = |layer: &SettingsLayer| layer.to_value()["outputStyle"].as_str().map(str::to_owned);
         self.loaded.layers.iter().rev().find_map(named)
     }
 
     /// Returns the problems with the files that the user should know. A rule or a mode that is not used matters at
     /// once, and so does a guard under a wrong name.
-    pub(crate) fn urgent_problems(&self) -> impl Iterator<Item = &SettingsProblem> {
+    pub fn urgent_problems(&self) -> impl Iterator<Item = &SettingsProblem> {
         let problems = self.loaded.problems.iter().chain(&self.effective.problems);
         problems.filter(|problem| {
             problem.severity == ProblemSeverity::Error
@@ -371,7 +369,7 @@ impl SessionSettings {
     }
 
     /// Returns one line about settings that are not used because they are not trusted.
-    pub(crate) fn untrusted_line(&self) -> Option<String> {
+    pub fn untrusted_line(&self) -> Option<String> {
         let acts = |item: &&ProjectItem| item.name != "outputStyle";
         let withheld: Vec<ProjectItem> = self.effective.withheld.iter().filter(acts).cloned().collect();
         let line = gimlet_config::describe_withheld(&withheld, &self.trust)?;
@@ -457,7 +455,7 @@ impl SessionSettings {
     }
 
     /// Returns the review configuration of auto mode; `None` where settings disable the mode.
-    pub(crate) fn review(&self) -> Option<ReviewConfig> {
+    pub fn review(&self) -> Option<ReviewConfig> {
         let settings = &self.effective.settings;
         if self.disabled_modes().contains(&PermissionMode::Auto) {
             return None;
@@ -519,33 +517,33 @@ fn is_parent_setting(problem: &SettingsProblem) -> bool {
     problem.file.as_os_str() == "--managed-settings"
 }
 
-fn is_flag_problem(run: &RunArgs, around: &ProcessEnv, problem: &SettingsProblem) -> bool {
+fn is_flag_problem(request: &LaunchRequest, around: &ProcessEnv, problem: &SettingsProblem) -> bool {
     if is_parent_setting(problem) {
         return true;
     }
-    let Some(flag) = &run.settings else { return false };
+    let Some(flag) = &request.settings.flag else { return false };
     problem.key.is_empty() && (problem.file.as_os_str() == "--settings" || problem.file == around.cwd.join(flag))
 }
 
 /// Parses the rules of the command line. An invalid rule is an error. One about a missing tool may be meant for another
 /// version, and only causes a remark.
-fn parse_flag_rules(run: &RunArgs, around: &ProcessEnv) -> Result<RuleSet, Report> {
+fn parse_flag_rules(request: &LaunchRequest, around: &ProcessEnv) -> Result<RuleSet, LaunchError> {
     let mut rules = RuleSet::default();
     let lists = [
-        (Behavior::Allow, "--allowedTools", &run.allowed_tools),
-        (Behavior::Deny, "--disallowedTools", &run.disallowed_tools),
+        (Behavior::Allow, "--allowedTools", &request.permissions.allowed_rules),
+        (Behavior::Deny, "--disallowedTools", &request.permissions.denied_rules),
     ];
     for (behavior, label, texts) in lists {
         let source = RuleSource::new(RuleScope::CommandLine, &around.cwd).with_label(label);
         for rule in texts.iter().flat_map(|text| split_rules(text)) {
-            rules.add(behavior, rule, &source).map_err(|error| rule_names::rule_error_report(label, &error))?;
+            rules.add(behavior, rule, &source).map_err(|error| rule_names::rule_error(label, &error))?;
         }
     }
     Ok(rules)
 }
 
-fn resolve_flag_directories(run: &RunArgs, around: &ProcessEnv) -> Result<Vec<PathBuf>, Report> {
+fn resolve_flag_directories(request: &LaunchRequest, around: &ProcessEnv) -> Result<Vec<PathBuf>, LaunchError> {
     let real = |dir: &PathBuf| around.cwd.join(dir).canonicalize().ok().filter(|real| real.is_dir());
-    let missing = |dir: &PathBuf| Report::new(format!("--add-dir {}: there is no such folder", dir.display()));
-    run.add_dir.iter().map(|dir| real(dir).ok_or_else(|| missing(dir))).collect()
+    let missing = |dir: &PathBuf| LaunchError::new(format!("--add-dir {}: there is no such folder", dir.display()));
+    request.permissions.added_dirs.iter().map(|dir| real(dir).ok_or_else(|| missing(dir))).collect()
 }

@@ -3,17 +3,17 @@
 use gimlet_model::{AnthropicConfig, ModelChoices};
 
 use super::session_settings::SessionSettings;
-use crate::args::RunArgs;
-use crate::report::Report;
+use crate::launch_error::LaunchError;
+use crate::launch_request::LaunchRequest;
 
 /// Returns the user's model choices.
-pub(super) fn model_choices(run: &RunArgs, configured: &SessionSettings) -> ModelChoices {
+pub(super) fn model_choices(request: &LaunchRequest, configured: &SessionSettings) -> ModelChoices {
     let settings = &configured.effective.settings;
     let of_settings = || settings.fallback_model.clone().unwrap_or_default();
     ModelChoices {
         available: settings.available_models.clone(),
         enforced: settings.enforce_available_models == Some(true),
-        fallbacks: if run.fallback_model.is_empty() { of_settings() } else { run.fallback_model.clone() },
+        fallbacks: if request.model.fallbacks.is_empty() { of_settings() } else { request.model.fallbacks.clone() },
         routes: settings.model_overrides.clone().unwrap_or_default(),
     }
 }
@@ -29,12 +29,12 @@ pub(super) struct SessionModels {
 /// Returns the requested model; one that is not allowed is an error that names it. A resumed session falls back to the
 /// default instead, because its model was not chosen now.
 pub(super) fn choose_models(
-    run: &RunArgs,
+    request: &LaunchRequest,
     configured: &SessionSettings,
     provider: &AnthropicConfig,
     resumed: Option<&str>,
-) -> Result<SessionModels, Report> {
-    let flag = run.model.as_deref().map(|wish| (wish, "--model"));
+) -> Result<SessionModels, LaunchError> {
+    let flag = request.model.name.as_deref().map(|wish| (wish, "--model"));
     let variable = configured.env.get("ANTHROPIC_MODEL").map(|wish| (wish, "ANTHROPIC_MODEL"));
     let setting = configured.initial_model_and_effort().0.map(|wish| (wish, "the setting model"));
     let mut remark = None;
@@ -49,9 +49,9 @@ pub(super) fn choose_models(
     let model = match (before, flag.or(variable).or(setting)) {
         (Some(model), _) => model,
         (None, Some((wish, from))) => provider.model_for(Some(wish)).map_err(|error| {
-            Report::new(format!("{from}: {error}")).with_hint("Choose one of them, or 'default', with --model")
+            LaunchError::new(format!("{from}: {error}")).with_hint("Choose one of them, or 'default', with --model")
         })?,
-        (None, None) => provider.model_for(None).map_err(|error| Report::new(error.to_string()))?,
+        (None, None) => provider.model_for(None).map_err(|error| LaunchError::new(error.to_string()))?,
     };
     let reviewer = provider.model_for(Some("small")).unwrap_or_else(|_| model.clone());
     Ok(SessionModels { model, reviewer, remark })

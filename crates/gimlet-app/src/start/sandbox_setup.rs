@@ -21,8 +21,8 @@ mod sandbox_paths;
 use self::sandbox_paths::{base_dir, has_pattern, listed_paths, rule_path};
 use super::session_history::SessionScratchDir;
 use super::session_settings::SessionSettings;
+use crate::launch_error::LaunchError;
 use crate::process_env::ProcessEnv;
-use crate::report::Report;
 
 /// Sandbox of a session as it starts.
 pub(super) struct SandboxSetup {
@@ -53,7 +53,7 @@ pub(super) async fn set_up_sandbox(
     configured: &SessionSettings,
     now: &EffectivePermissions,
     wishes: SandboxOptions,
-) -> Result<SandboxSetup, Report> {
+) -> Result<SandboxSetup, LaunchError> {
     let root = super::scratch_dir_path(&configured.env);
     let mut walls = SandboxBuilder { options: wishes, ..SandboxBuilder::inactive(root.clone()) };
     let settings = &configured.effective.settings.sandbox;
@@ -66,7 +66,7 @@ pub(super) async fn set_up_sandbox(
                 (sandboxing, remarks) = (built, said);
             }
             Err(why) if settings.fail_if_unavailable == Some(true) => {
-                return Err(Report::new(format!("the sandbox that settings demand is not there: {why}"))
+                return Err(LaunchError::new(format!("the sandbox that settings demand is not there: {why}"))
                     .with_hint("See 'gimlet sandbox explain', or change sandbox.failIfUnavailable")
                     .with_reason("sandbox_required_unavailable"));
             }
@@ -75,7 +75,7 @@ pub(super) async fn set_up_sandbox(
                 lacking = remarks.last().cloned();
             }
         }
-        remarks.extend(crate::sandbox_cmd::invalid_backend_choice(&configured.env));
+        remarks.extend(crate::sandbox_process::invalid_backend_choice(&configured.env));
     }
     let watched = walls.state.clone();
     Ok(SandboxSetup {
@@ -113,37 +113,37 @@ fn no_sandbox_message(why: &str) -> String {
 fn choose_bubblewrap(configured: &SessionSettings) -> BubblewrapChoice {
     let named = configured.effective.settings.sandbox.bwrap_path.as_ref();
     named.map_or_else(
-        || crate::sandbox_cmd::bubblewrap_from_env(&configured.env),
+        || crate::sandbox_process::bubblewrap_from_env(&configured.env),
         |path| BubblewrapChoice::At(PathBuf::from(path)),
     )
 }
 
 /// Sandbox from settings, for commands without a session.
-pub(crate) struct FolderSandbox {
+pub struct FolderSandbox {
     settings: SessionSettings,
 }
 
 /// Sandbox that settings request.
-pub(crate) struct FolderSandboxSpec {
-    pub(crate) spec: SandboxSpec,
-    pub(crate) upstream: UpstreamProxies,
-    pub(crate) enabled: bool,
+pub struct FolderSandboxSpec {
+    pub spec: SandboxSpec,
+    pub upstream: UpstreamProxies,
+    pub enabled: bool,
     /// Files that the settings come from.
-    pub(crate) settings_files: Vec<PathBuf>,
+    pub settings_files: Vec<PathBuf>,
 }
 
 impl FolderSandbox {
     /// Reads the settings that a session in this folder would start with.
-    pub(crate) fn read(around: &ProcessEnv) -> Result<Self, Report> {
+    pub fn read(around: &ProcessEnv) -> Result<Self, LaunchError> {
         Ok(Self { settings: SessionSettings::for_folder(around)? })
     }
 
-    pub(crate) fn bubblewrap(&self) -> BubblewrapChoice {
+    pub fn bubblewrap(&self) -> BubblewrapChoice {
         choose_bubblewrap(&self.settings)
     }
 
     /// Builds the spec with further writable paths. Unlisted hosts are refused: no questions are asked here.
-    pub(crate) fn build_spec(&self, temp_dir: &Path, opened: Vec<PathBuf>) -> FolderSandboxSpec {
+    pub fn build_spec(&self, temp_dir: &Path, opened: Vec<PathBuf>) -> FolderSandboxSpec {
         let settings = &self.settings.effective.settings.sandbox;
         let now = self.settings.now();
         let mut spec = sandbox_spec(&self.settings, &now, &[], temp_dir, opened);
@@ -275,7 +275,7 @@ impl SandboxBuilder {
         create_private_dirs(&folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
         let mut spec = plan.spec.clone();
         let mut remarks = invalid_host_remarks(configured, now, &self.session_denials);
-        let proxy = crate::sandbox_cmd::start_proxy(&spec, plan.upstream, &folder).unwrap_or_else(|report| {
+        let proxy = crate::sandbox_process::start_proxy(&spec, plan.upstream, &folder).unwrap_or_else(|report| {
             // A sandbox without network is better than none.
             spec.network = NetworkAccess::Off;
             remarks.push(format!(
@@ -358,7 +358,7 @@ pub(super) fn quarantine_dir(around: &ProcessEnv) -> PathBuf {
 
 /// Probes this machine's support, with processes that end before the session starts its own.
 async fn probe_machine(bubblewrap: BubblewrapChoice) -> SandboxSupport {
-    let exec = crate::sandbox_cmd::new_exec();
+    let exec = crate::sandbox_process::new_exec();
     let available = probe_sandbox(&exec, &ProbeOptions { bubblewrap, ..ProbeOptions::default() }).await;
     exec.shutdown(Duration::ZERO).await;
     available

@@ -7,29 +7,29 @@ use gimlet_mcp::{McpServers, ServerAdmission, ServerMatch, ServerTimeouts, parse
 use gimlet_proto::ServerRegistry;
 
 use super::{LaunchOptions, SessionSettings};
-use crate::args::RunArgs;
+use crate::launch_error::LaunchError;
+use crate::launch_request::LaunchRequest;
 use crate::process_env::ProcessEnv;
-use crate::report::Report;
 
 /// Returns the servers of the cleared session, or those that flags and driver name; `None` when there can be none.
 pub(super) fn build_servers(
-    run: &RunArgs,
+    request: &LaunchRequest,
     around: &ProcessEnv,
     manner: &LaunchOptions,
     configured: &SessionSettings,
-) -> Result<Option<Arc<McpServers>>, Report> {
+) -> Result<Option<Arc<McpServers>>, LaunchError> {
     if let Some(servers) = &manner.servers {
         return Ok(Some(servers.clone()));
     }
     let Some(driver) = &manner.driver else { return Ok(None) };
     let mut servers = Vec::new();
-    for given in &run.mcp_config {
+    for given in &request.tools.server_configs {
         let document = match given.trim() {
             inline if inline.starts_with('{') => given.clone(),
             path => std::fs::read_to_string(around.cwd.join(path))
-                .map_err(|error| Report::new(format!("--mcp-config: {path} cannot be read: {error}")))?,
+                .map_err(|error| LaunchError::new(format!("--mcp-config: {path} cannot be read: {error}")))?,
         };
-        let found = parse_servers(&document).map_err(|error| Report::new(format!("--mcp-config: {error}")))?;
+        let found = parse_servers(&document).map_err(|error| LaunchError::new(format!("--mcp-config: {error}")))?;
         servers.extend(found);
     }
     let servers = McpServers::new(Some(driver.clone()), ServerTimeouts::from_env(&configured.env), servers);
@@ -61,21 +61,25 @@ fn server_admission(configured: &SessionSettings) -> ServerAdmission {
 }
 
 /// Returns the flags that name plugins. Plugins do not exist yet, so they were ignored.
-pub(super) fn plugin_flags(run: &RunArgs) -> impl Iterator<Item = &str> {
-    run.ignored_flags.iter().map(String::as_str).filter(|flag| flag.starts_with("--plugin-"))
+pub(super) fn plugin_flags(request: &LaunchRequest) -> impl Iterator<Item = &str> {
+    request.front_end.ignored_flags.iter().map(String::as_str).filter(|flag| flag.starts_with("--plugin-"))
 }
 
 /// Refuses flags that load content an administrator has not approved.
-pub(super) fn check_sideloading(run: &RunArgs, configured: &SessionSettings) -> Result<(), Report> {
+pub(super) fn check_sideloading(request: &LaunchRequest, configured: &SessionSettings) -> Result<(), LaunchError> {
     if configured.effective.settings.disable_sideload_flags != Some(true) {
         return Ok(());
     }
-    let given =
-        [("--agents", run.agents.is_some() && !run.agents_from_host), ("--mcp-config", !run.mcp_config.is_empty())];
+    let given = [
+        ("--agents", request.agents.kinds.as_ref().is_some_and(|kinds| !kinds.is_from_host())),
+        ("--mcp-config", !request.tools.server_configs.is_empty()),
+    ];
     let given = given.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag);
-    match given.chain(plugin_flags(run)).next() {
+    match given.chain(plugin_flags(request)).next() {
         None => Ok(()),
-        Some(flag) => Err(Report::new(format!("{flag} is not used here: managed settings say disableSideloadFlags"))
-            .with_hint("Ask whoever manages this machine, or start without it")),
+        Some(flag) => {
+            Err(LaunchError::new(format!("{flag} is not used here: managed settings say disableSideloadFlags"))
+                .with_hint("Ask whoever manages this machine, or start without it"))
+        }
     }
 }

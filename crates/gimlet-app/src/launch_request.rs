@@ -1,0 +1,201 @@
+//! Request for a session: everything that a caller can ask for, whether by flags, through the SDK or from a terminal.
+//!
+//! `LaunchRequest::default()` is a session in the terminal without any wish.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use gimlet_config::SettingSources;
+use gimlet_proto::{PermissionMode, ThinkingDisplay};
+
+/// What a caller asks of a new session.
+#[derive(Clone, Debug, Default)]
+pub struct LaunchRequest {
+    pub model: ModelOptions,
+    pub permissions: PermissionOptions,
+    pub session: SessionOptions,
+    pub settings: SettingsOptions,
+    pub system_prompt: SystemPromptOptions,
+    pub tools: ToolOptions,
+    pub agents: AgentOptions,
+    pub output: OutputOptions,
+    pub limits: LimitOptions,
+    pub front_end: FrontEndOptions,
+}
+
+/// Model of a session, and how it thinks.
+#[derive(Clone, Debug, Default)]
+pub struct ModelOptions {
+    /// Alias or id.
+    pub name: Option<String>,
+    /// Models to continue with while that one is overloaded.
+    pub fallbacks: Vec<String>,
+    pub effort: Option<String>,
+    pub thinking: Option<ThinkingChoice>,
+    pub max_thinking_tokens: Option<u64>,
+    pub thinking_display: Option<ThinkingDisplay>,
+    /// Number of tokens that the model is told the task may take.
+    pub task_budget: Option<u64>,
+    /// Further beta features of the API.
+    pub betas: Vec<String>,
+}
+
+/// Whether the model thinks before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThinkingChoice {
+    /// The model decides how much.
+    Adaptive,
+    Disabled,
+}
+
+/// Permissions that a session starts with.
+#[derive(Clone, Debug, Default)]
+pub struct PermissionOptions {
+    pub mode: Option<PermissionMode>,
+    /// True for a start in the mode that bypasses permissions.
+    pub skip: bool,
+    /// True if that mode may be chosen later.
+    pub allow_skipping: bool,
+    /// Lists of rules, as they were written.
+    pub allowed_rules: Vec<String>,
+    pub denied_rules: Vec<String>,
+    /// Further folders to work in.
+    pub added_dirs: Vec<PathBuf>,
+}
+
+/// New session, or the one to continue.
+#[derive(Clone, Debug, Default)]
+pub struct SessionOptions {
+    /// Id, prefix of an id, title or transcript of the session to resume.
+    pub resume: Option<String>,
+    /// True for the newest session of the folder.
+    pub continue_latest: bool,
+    /// True for a copy under a new id.
+    pub fork: bool,
+    /// Entry after which the resumed conversation is cut.
+    pub resume_at: Option<String>,
+    /// Prompt whose turn is all that the cut may drop.
+    pub drops_turn: Option<String>,
+    /// Id of the new session.
+    pub id: Option<String>,
+    pub title: Option<String>,
+    /// Title for a session that has none.
+    pub default_title: Option<String>,
+    /// True if nothing of the session is kept on disk.
+    pub is_unsaved: bool,
+}
+
+/// Settings besides those of files, and which files count.
+#[derive(Clone, Debug, Default)]
+pub struct SettingsOptions {
+    /// More settings: a file, or JSON.
+    pub flag: Option<String>,
+    /// Managed settings of the program that embeds gimlet, as JSON.
+    pub managed: Option<String>,
+    /// The settings files to read; `None` for all.
+    pub sources: Option<SettingSources>,
+    /// True if the folder's own settings are trusted for this run.
+    pub trusts_folder: bool,
+}
+
+/// Changes of the system prompt, as text or in files.
+#[derive(Clone, Debug, Default)]
+pub struct SystemPromptOptions {
+    pub replace: Option<String>,
+    pub replace_file: Option<PathBuf>,
+    pub append: Option<String>,
+    pub append_file: Option<PathBuf>,
+    /// Whether a resumed session keeps the system prompt that it began with.
+    pub keeps_snapshot: Option<bool>,
+    /// Text for the model when plan mode begins.
+    pub plan_instructions: Option<String>,
+}
+
+/// Tools and tool servers of a session.
+#[derive(Clone, Debug, Default)]
+pub struct ToolOptions {
+    /// Names of the tools to offer; `None` for all.
+    pub offered: Option<Vec<String>>,
+    /// Tools of the driving program that are called instead of others.
+    pub aliases: BTreeMap<String, String>,
+    /// Servers inside the driving program: files or JSON.
+    pub server_configs: Vec<String>,
+}
+
+/// Agents of a session.
+#[derive(Clone, Debug, Default)]
+pub struct AgentOptions {
+    /// Definitions of subagent types.
+    pub kinds: Option<RequestedJson>,
+    /// Type of the main conversation's agent; an empty name for none.
+    pub main: Option<String>,
+}
+
+/// Form of the answer.
+#[derive(Clone, Debug, Default)]
+pub struct OutputOptions {
+    /// JSON Schema of the answer.
+    pub schema: Option<RequestedJson>,
+}
+
+/// Limits after which a session stops.
+#[derive(Clone, Debug, Default)]
+pub struct LimitOptions {
+    pub max_turns: Option<u32>,
+    pub max_budget_usd: Option<f64>,
+}
+
+/// Front end that the session is for.
+#[derive(Clone, Debug, Default)]
+pub struct FrontEndOptions {
+    pub kind: FrontEndKind,
+    /// True if a program reads the result.
+    pub reads_results: bool,
+    /// Flags of features that this version lacks; they were given and ignored.
+    pub ignored_flags: Vec<String>,
+}
+
+/// Kind of a front end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FrontEndKind {
+    #[default]
+    Terminal,
+    /// One prompt, one answer.
+    Print,
+    /// A program that drives the session.
+    Driver,
+}
+
+/// JSON text that a flag or the driving program gave.
+#[derive(Clone, Debug)]
+pub struct RequestedJson {
+    pub text: String,
+    pub origin: RequestOrigin,
+}
+
+/// Origin of a requested value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestOrigin {
+    Flag,
+    /// The program that drives the session.
+    Host,
+}
+
+impl RequestedJson {
+    /// Returns true if the driving program gave it.
+    pub fn is_from_host(&self) -> bool {
+        self.origin == RequestOrigin::Host
+    }
+}
+
+impl LaunchRequest {
+    /// Returns true if a program drives the session.
+    pub fn is_driven(&self) -> bool {
+        self.front_end.kind == FrontEndKind::Driver
+    }
+
+    /// Returns true if the session has no terminal UI.
+    pub fn is_headless(&self) -> bool {
+        self.front_end.kind != FrontEndKind::Terminal
+    }
+}

@@ -1,0 +1,22 @@
+//! Opens sessions for every front end: settings, trust, agent, model, tools, sandbox and transcript become one session.
+//!
+//! Nothing here prints, exits or reads the environment: values come in, and remarks and errors go out as text. The
+//! program that uses this crate is also the custodian of its commands, so its `main` begins with
+//! `gimlet_exec::run_custodian_if_asked`.
+
+mod launch_error;
+mod launch_request;
+mod process_env;
+mod sandbox_process;
+pub mod session_lookup;
+pub mod settings_mapping;
+pub mod start;
+
+pub use launch_error::LaunchError;
+pub use launch_request::{
+    AgentOptions, FrontEndKind, FrontEndOptions, LaunchRequest, LimitOptions, ModelOptions, OutputOptions,
+    PermissionOptions, RequestOrigin, RequestedJson, SessionOptions, SettingsOptions, SystemPromptOptions,
+    ThinkingChoice, ToolOptions,
+};
+pub use process_env::ProcessEnv;
+pub use sandbox_process::{bubblewrap_from_env, invalid_backend_choice, new_exec, start_proxy};

@@ -1,0 +1,357 @@
+//! Opening a session from flags and environment.
+
+mod initial_mode;
+mod key_helper;
+mod launch_stages;
+mod main_agent;
+mod mcp_servers;
+mod memory_limit;
+mod model_choice;
+mod plan_file;
+mod policy_helper;
+mod provider;
+mod rule_names;
+mod sandbox_setup;
+mod session_cleanup;
+mod session_expiry;
+mod session_history;
+mod session_processes;
+mod session_settings;
+mod session_tools;
+mod settings_reload;
+#[cfg(test)]
+mod trust_tests;
+
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gimlet_config::RequireRead;
+use gimlet_core::files::FilePreferences;
+use gimlet_core::tool::ToolSource;
+use gimlet_core::{
+    EffectivePermissions, PermissionConfig, ProcessAccess, ReviewConfig, SessionConfig, SessionConfinement,
+    SessionState, StartSource, TurnOptions,
+};
+use gimlet_mcp::McpServers;
+use gimlet_model::{AnthropicConfig, AnthropicProvider, ModelSummary};
+use gimlet_policy::choose_resumed_mode;
+use gimlet_proto::{AgentSummary, Driver, DriverHook, Env, SessionHandle, SessionId};
+use gimlet_store::{MirrorFactory, SessionCheckpoints, StoreLocations};
+
+use crate::launch_error::LaunchError;
+use crate::launch_request::LaunchRequest;
+use crate::process_env::ProcessEnv;
+use initial_mode::InitialMode;
+pub use initial_mode::PreviousMode;
+use launch_stages::{BuiltSandbox, ChosenAgent, ChosenProvider, LaunchWarnings, ResolvedSettings};
+use main_agent::MainAgentChoice;
+use model_choice::SessionModels;
+pub use provider::register_secrets;
+pub use rule_names::{check_rule, check_tool_name, find_unknown_tool, known_tools};
+pub use sandbox_setup::{FolderSandbox, FolderSandboxSpec};
+use sandbox_setup::{SandboxOptions, SandboxSetup};
+pub use session_cleanup::SessionCleanup;
+use session_expiry::SessionExpiry;
+use session_history::{SessionHistory, SessionOpening};
+pub use session_history::{SessionTitleTarget, check_session, is_mid_turn};
+pub use session_processes::session_folders;
+pub use session_settings::SessionSettings;
+use session_tools::SessionTools;
+pub use session_tools::check_schema_and_agents;
+pub use settings_reload::FlagSettings;
+use settings_reload::SettingsReloader;
+
+/// A session ready to run.
+pub struct StartedSession<F> {
+    pub handle: SessionHandle,
+    /// The session's future; to be run by the caller.
+    pub session_future: F,
+    /// Remarks from before the session.
+    pub warnings: Vec<String>,
+    /// Cleanup to run when the session is over.
+    pub cleanup: SessionCleanup,
+    /// Facts about the session for programs.
+    pub facts: SessionFacts,
+    /// Its tool servers.
+    pub servers: Option<Arc<McpServers>>,
+    pub title_target: SessionTitleTarget,
+    /// Agent that it keeps when its conversation is cleared; an empty name for none.
+    pub agent_when_cleared: Option<String>,
+    /// True if the mode that bypasses permissions can be chosen in it.
+    pub bypass_reachable: bool,
+}
+
+/// Facts known once the session is open.
+pub struct SessionFacts {
+    /// Output style named in settings.
+    pub output_style: String,
+    pub betas: Vec<String>,
+    pub models: Vec<ModelSummary>,
+    pub agents: Vec<AgentSummary>,
+    /// Part of the requested sandbox that is not available.
+    pub sandbox_missing: Option<String>,
+    /// Flags that name plugins, which are ignored.
+    pub plugin_flags: Vec<String>,
+}
+
+/// Differences between print mode and other uses.
+#[derive(Clone)]
+pub struct LaunchOptions {
+    /// True if there is a user who can be asked.
+    pub attended: bool,
+    /// Entrypoint recorded in transcripts.
+    pub entrypoint: &'static str,
+    pub wire_events: bool,
+    /// Destination for a copy of the transcript.
+    pub mirror: Option<MirrorFactory>,
+    /// The program that drives the session.
+    pub driver: Option<Arc<dyn Driver>>,
+    /// Its hooks.
+    pub hooks: Vec<DriverHook>,
+    /// True if the session replaces one that was cleared.
+    pub cleared: bool,
+    /// Mode of the session that this one replaces, if any.
+    pub predecessor: Option<PreviousMode>,
+    /// Tool servers inside it.
+    pub driver_servers: Vec<String>,
+    /// Their configurations from the driving program, by name.
+    pub driver_server_configs: serde_json::Map<String, serde_json::Value>,
+    /// Servers of the cleared session, in the state its program left them.
+    pub servers: Option<Arc<McpServers>>,
+    /// Settings of the command line that may still change.
+    pub flag_settings: FlagSettings,
+}
+
+impl Default for LaunchOptions {
+    fn default() -> Self {
+        Self {
+            attended: false,
+            entrypoint: "sdk-cli",
+            wire_events: false,
+            mirror: None,
+            driver: None,
+            hooks: Vec::new(),
+            cleared: false,
+            predecessor: None,
+            driver_servers: Vec::new(),
+            driver_server_configs: serde_json::Map::new(),
+            servers: None,
+            flag_settings: FlagSettings::default(),
+        }
+    }
+}
+
+/// Opens the session that the request describes, stage by stage. A stage that fails ends the start; nothing of earlier
+/// sessions was removed until then.
+pub async fn start(
+    request: &LaunchRequest,
+    around: &ProcessEnv,
+    manner: &LaunchOptions,
+) -> Result<StartedSession<impl Future<Output = ()> + Send + use<>>, LaunchError> {
+    let mut warnings = LaunchWarnings::default();
+    let ResolvedSettings { mut configured, now, state_check } =
+        launch_stages::resolve_settings(request, around, manner, &mut warnings).await?;
+    let ChosenAgent { role, source } = launch_stages::choose_agent(request, around, &configured, &now, &mut warnings)?;
+    let ChosenProvider { provider, key_helper } =
+        launch_stages::choose_provider(&role, &mut configured, &mut warnings)?;
+    let start = launch_stages::choose_mode(&role, manner, &configured, &mut warnings)?;
+    let toolbox = SessionTools::build(&role, manner, &configured.env, &now.rules)?;
+    let memory = launch_stages::limit_memory(&configured.env, &mut warnings);
+    let wishes =
+        SandboxOptions { can_ask_about_hosts: start.can_answer_host_asks(manner), max_memory: memory.per_process };
+    let BuiltSandbox { walls, confining } =
+        launch_stages::build_sandbox(&configured, &now, wishes, &toolbox, &mut warnings).await?;
+    let facts = launch_stages::session_facts(&role, &configured, &now, &provider, &toolbox, &walls);
+    let segment = launch_stages::prompt_segment(&role, &configured, &now, &toolbox, &walls)?;
+    let opening = SessionOpening { source, segment, agent: role.name(), fsync: configured.fsync() };
+    let past = launch_stages::open_transcript(&role.request, around, manner, opening, &mut warnings)?;
+    let upkeep = SessionExpiry::from_settings(&configured, &past.id);
+    let chosen = launch_stages::choose_models(&role, &configured, &provider, &past, &mut warnings)?;
+    let processes =
+        launch_stages::prepare_processes(&role.request, &configured, &past.id, memory, key_helper, &mut warnings);
+    let servers = mcp_servers::build_servers(&role.request, around, manner, &configured)?;
+    let parts = SessionParts {
+        configured,
+        now,
+        role,
+        provider,
+        start,
+        toolbox,
+        walls,
+        confining,
+        past,
+        chosen,
+        processes,
+        servers: servers.clone(),
+    };
+    let assembled = assemble(around, manner, parts);
+    let (handle, life) = gimlet_core::open(assembled.config);
+    // A start that fails before this point has removed nothing.
+    if let Some(upkeep) = upkeep {
+        warnings.extend(tokio::task::spawn_blocking(|| upkeep.remove_expired()).await.ok().flatten());
+    }
+    warnings.extend(state_check.await.into_iter().flatten().map(|problem| problem.to_string()));
+    Ok(StartedSession {
+        handle,
+        session_future: life,
+        warnings: warnings.into_lines(),
+        cleanup: assembled.cleanup,
+        facts,
+        servers,
+        title_target: assembled.title_target,
+        agent_when_cleared: assembled.agent_when_cleared,
+        bypass_reachable: assembled.bypass_reachable,
+    })
+}
+
+/// Results of the stages, from which a session is assembled.
+struct SessionParts {
+    configured: SessionSettings,
+    now: EffectivePermissions,
+    role: MainAgentChoice,
+    provider: AnthropicConfig,
+    start: InitialMode,
+    toolbox: SessionTools,
+    walls: SandboxSetup,
+    confining: Option<Arc<SessionConfinement>>,
+    past: SessionHistory,
+    chosen: SessionModels,
+    processes: ProcessAccess,
+    servers: Option<Arc<McpServers>>,
+}
+
+/// Configuration of a session, and what its caller keeps.
+struct AssembledSession {
+    config: SessionConfig,
+    cleanup: SessionCleanup,
+    title_target: SessionTitleTarget,
+    agent_when_cleared: Option<String>,
+    bypass_reachable: bool,
+}
+
+fn assemble(around: &ProcessEnv, manner: &LaunchOptions, parts: SessionParts) -> AssembledSession {
+    let SessionParts { configured, now, role, provider, start, toolbox, walls, confining, past, chosen, .. } = parts;
+    let (processes, servers) = (parts.processes, parts.servers);
+    let (request, env) = (&role.request.clone(), &configured.env.clone());
+    let redactor = configured.redactor.clone();
+    let api_key_source = provider.api_key_source().to_owned();
+    let exec = processes.exec.clone();
+    let options = turn_options(request, &configured, manner);
+    let resumed = past.mode.and_then(|mode| choose_resumed_mode(mode, configured.review().is_some()));
+    let (plans, own_plan) = plan_file::plan_location(request, around, &configured, &past);
+    let checkpoints = open_checkpoints(request, around, &configured, &past.id);
+    let agent_when_cleared = role.agent_after_clear();
+    let file_habits = file_habits(&configured);
+    let config = SessionConfig {
+        id: past.id,
+        model: Arc::new(AnthropicProvider::new(provider)),
+        model_id: chosen.model,
+        thinking: provider::choose_thinking(request, &configured),
+        effort: provider::choose_effort(request, &configured),
+        api_key_source,
+        tools: toolbox.tools,
+        tool_source: servers.clone().map(|servers| role.filter_guests(servers as Arc<dyn ToolSource>)),
+        agents: toolbox.agents,
+        system: past.segment.system,
+        tool_defs: past.segment.tools,
+        env: env.clone(),
+        home: around.home.clone(),
+        state: SessionState::new(around.cwd.clone(), now.directories),
+        permissions: PermissionConfig {
+            mode: resumed.filter(|_| !start.chosen).unwrap_or(start.mode),
+            bypass_reachable: start.bypass_reachable,
+            rules: now.rules,
+            question_patience: now.question_patience,
+            decisions: past.decisions,
+            review: configured.review().map(|review| ReviewConfig { model: chosen.reviewer, ..review }),
+            governing_files: configured.governing_files(),
+            settings: Some(Box::new(SettingsReloader::new(configured, walls.builder))),
+        },
+        attended: manner.attended,
+        background_may_start_turn: manner.driver.is_some(),
+        has_prompt: !request.is_driven(),
+        options,
+        cache_ttl: provider::choose_cache_ttl(env),
+        record: past.record,
+        history: past.messages,
+        outputs: past.outputs,
+        deferred: past.deferred,
+        result_files: past.result_files,
+        processes,
+        redactor,
+        sandbox: walls.sandbox,
+        confinement: confining,
+        plan_config: plans,
+        own: session_folders(around).into_iter().chain(own_plan).collect(),
+        output: toolbox.output,
+        checkpoints,
+        file_preferences: file_habits,
+        driver: manner.driver.clone(),
+        hooks: manner.hooks.clone(),
+        main_agent: role.into_main_agent(),
+        source: if manner.cleared { StartSource::Clear } else { past.source },
+    };
+    let (watched, quarantine) = (walls.watched, sandbox_setup::quarantine_dir(around));
+    AssembledSession {
+        config,
+        cleanup: SessionCleanup { exec, watched, quarantine, _scratch: [past.scratch, walls.scratch] },
+        title_target: past.title_target,
+        agent_when_cleared,
+        bypass_reachable: start.bypass_reachable,
+    }
+}
+
+fn turn_options(request: &LaunchRequest, configured: &SessionSettings, manner: &LaunchOptions) -> TurnOptions {
+    let env = &configured.env;
+    TurnOptions {
+        max_turns: request.limits.max_turns.or_else(|| max_turns_from_env(env)),
+        max_budget_usd: request.limits.max_budget_usd,
+        parallel_tools: !env.flag("CLAUDE_CODE_DISABLE_PARALLEL_TOOL_USE"),
+        streaming_execution: !env.flag("CLAUDE_CODE_DISABLE_STREAMING_EXECUTION"),
+        wire_events: manner.wire_events,
+        concurrency: gimlet_core::concurrency_limit(env),
+    }
+}
+
+/// Returns the default limit on turns, for runs without the flag.
+fn max_turns_from_env(env: &Env) -> Option<u32> {
+    env.integer("CLAUDE_CODE_MAX_TURNS").and_then(|turns| u32::try_from(turns).ok()).filter(|turns| *turns > 0)
+}
+
+/// Returns the path of this session's temporary folder, not created yet. The name cannot be guessed, so no symlink can
+/// be planted there.
+fn scratch_dir_path(env: &Env) -> PathBuf {
+    let named = env.get("CLAUDE_CODE_TMPDIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    named.unwrap_or_else(|| temp_dir(env)).join(format!("gimlet-{}", gimlet_store::new_session_id()))
+}
+
+/// Returns the folder for temporary files.
+fn temp_dir(env: &Env) -> PathBuf {
+    env.exact("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
+}
+
+/// Opens the store of file checkpoints. In print mode only a program that asks for it can restore files.
+fn open_checkpoints(
+    request: &LaunchRequest,
+    around: &ProcessEnv,
+    configured: &SessionSettings,
+    id: &SessionId,
+) -> Option<SessionCheckpoints> {
+    let env = &configured.env;
+    let wanted = match request.is_headless() {
+        true => env.flag("CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"),
+        false => configured.effective.settings.file_checkpointing_enabled != Some(false),
+    };
+    let kept = wanted && !env.flag("CLAUDE_CODE_DISABLE_FILE_CHECKPOINTING") && !request.session.is_unsaved;
+    kept.then(|| SessionCheckpoints::open(&StoreLocations::new(&around.config_home), id))
+}
+
+/// Returns the preferences for reading and changing files.
+fn file_habits(configured: &SessionSettings) -> FilePreferences {
+    let settings = &configured.effective.settings;
+    FilePreferences {
+        default_lines: settings.read.default_lines.map(NonZeroU64::from),
+        trusts_models: settings.edit.require_read == Some(RequireRead::Model),
+    }
+}
