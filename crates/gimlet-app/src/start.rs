@@ -30,9 +30,11 @@ use gimlet_config::RequireRead;
 use gimlet_core::files::FilePreferences;
 use gimlet_core::tool::ToolSource;
 use gimlet_core::{
-    EffectivePermissions, PermissionConfig, ProcessAccess, ReviewConfig, SessionConfig, SessionConfinement,
-    SessionState, StartSource, TurnOptions,
+    AgentConfig, DriverConfig, EffectivePermissions, FileConfig, HistoryConfig, ModelConfig, PermissionConfig,
+    ProcessAccess, ReviewConfig, SessionConfig, SessionConfinement, SessionState, StartSource, ToolConfig, TurnConfig,
+    TurnOptions,
 };
+use gimlet_exec::Exec;
 use gimlet_mcp::McpServers;
 use gimlet_model::{AnthropicConfig, AnthropicProvider, ModelSummary};
 use gimlet_policy::choose_resumed_mode;
@@ -217,7 +219,7 @@ struct SessionParts {
     confining: Option<Arc<SessionConfinement>>,
     past: SessionHistory,
     chosen: SessionModels,
-    processes: ProcessAccess,
+    processes: (Exec, ProcessAccess),
     servers: Option<Arc<McpServers>>,
 }
 
@@ -232,11 +234,11 @@ struct AssembledSession {
 
 fn assemble(around: &ProcessEnv, manner: &LaunchOptions, parts: SessionParts) -> AssembledSession {
     let SessionParts { configured, now, role, provider, start, toolbox, walls, confining, past, chosen, .. } = parts;
-    let (processes, servers) = (parts.processes, parts.servers);
+    let servers = parts.servers;
+    let (exec, processes) = parts.processes;
     let (request, env) = (&role.request.clone(), &configured.env.clone());
     let redactor = configured.redactor.clone();
     let api_key_source = provider.api_key_source().to_owned();
-    let exec = processes.exec.clone();
     let options = turn_options(request, &configured, manner);
     let resumed = past.mode.and_then(|mode| choose_resumed_mode(mode, configured.review().is_some()));
     let (plans, own_plan) = plan_file::plan_location(request, around, &configured, &past);
@@ -245,19 +247,32 @@ fn assemble(around: &ProcessEnv, manner: &LaunchOptions, parts: SessionParts) ->
     let file_habits = file_habits(&configured);
     let config = SessionConfig {
         id: past.id,
-        model: Arc::new(AnthropicProvider::new(provider)),
-        model_id: chosen.model,
-        thinking: provider::choose_thinking(request, &configured),
-        effort: provider::choose_effort(request, &configured),
-        api_key_source,
-        tools: toolbox.tools,
-        tool_source: servers.clone().map(|servers| role.filter_guests(servers as Arc<dyn ToolSource>)),
-        agents: toolbox.agents,
-        system: past.segment.system,
-        tool_defs: past.segment.tools,
         env: env.clone(),
         home: around.home.clone(),
         state: SessionState::new(around.cwd.clone(), now.directories),
+        prompt: past.segment,
+        model: ModelConfig {
+            provider: Arc::new(AnthropicProvider::new(provider)),
+            model: chosen.model,
+            thinking: provider::choose_thinking(request, &configured),
+            effort: provider::choose_effort(request, &configured),
+            cache_ttl: provider::choose_cache_ttl(env),
+            api_key_source,
+        },
+        tools: ToolConfig {
+            tools: toolbox.tools,
+            source: servers.clone().map(|servers| role.filter_guests(servers as Arc<dyn ToolSource>)),
+            output: toolbox.output,
+        },
+        history: HistoryConfig {
+            source: if manner.cleared { StartSource::Clear } else { past.source },
+            record: past.record,
+            messages: past.messages,
+            deferred: past.deferred,
+            outputs: past.outputs,
+            result_files: past.result_files,
+            redactor,
+        },
         permissions: PermissionConfig {
             mode: resumed.filter(|_| !start.chosen).unwrap_or(start.mode),
             bypass_reachable: start.bypass_reachable,
@@ -268,29 +283,21 @@ fn assemble(around: &ProcessEnv, manner: &LaunchOptions, parts: SessionParts) ->
             governing_files: configured.governing_files(),
             settings: Some(Box::new(SettingsReloader::new(configured, walls.builder))),
         },
-        attended: manner.attended,
-        background_may_start_turn: manner.driver.is_some(),
-        has_prompt: !request.is_driven(),
-        options,
-        cache_ttl: provider::choose_cache_ttl(env),
-        record: past.record,
-        history: past.messages,
-        outputs: past.outputs,
-        deferred: past.deferred,
-        result_files: past.result_files,
-        processes,
-        redactor,
-        sandbox: walls.sandbox,
-        confinement: confining,
-        plan_config: plans,
-        own: session_folders(around).into_iter().chain(own_plan).collect(),
-        output: toolbox.output,
-        checkpoints,
-        file_preferences: file_habits,
-        driver: manner.driver.clone(),
-        hooks: manner.hooks.clone(),
-        main_agent: role.into_main_agent(),
-        source: if manner.cleared { StartSource::Clear } else { past.source },
+        turns: TurnConfig {
+            attended: manner.attended,
+            background_may_start_turn: manner.driver.is_some(),
+            has_prompt: !request.is_driven(),
+            options,
+        },
+        processes: processes.with_sandbox(walls.sandbox).with_confinement(confining),
+        files: FileConfig {
+            own_paths: session_folders(around).into_iter().chain(own_plan).collect(),
+            checkpoints,
+            preferences: file_habits,
+        },
+        plan: plans,
+        driver: DriverConfig { driver: manner.driver.clone(), hooks: manner.hooks.clone() },
+        agents: AgentConfig { defined: toolbox.agents, main: role.into_main_agent() },
     };
     let (watched, quarantine) = (walls.watched, sandbox_setup::quarantine_dir(around));
     AssembledSession {

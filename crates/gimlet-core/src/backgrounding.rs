@@ -70,7 +70,7 @@ impl ToolContext {
             wish: CancellationToken::new(),
             calls,
         };
-        if !self.services.env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS") {
+        if !self.services.env().flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS") {
             moving.calls.lock().push(BackgroundableCall {
                 number: moving.number,
                 call: self.call.clone(),

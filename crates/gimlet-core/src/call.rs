@@ -258,7 +258,7 @@ async fn run_cleared_call(
         (_, result) => finish_call(scope, name, result),
     };
     let mut settled = CallResult { input, ..settled };
-    if let Some(file) = settled.saved_file_in(&scope.services.results_dir) {
+    if let Some(file) = settled.saved_file_in(scope.services.results_dir()) {
         mask_saved_output(scope, file).await;
     }
     let elapsed_ms = cx.elapsed_ms();
@@ -349,7 +349,7 @@ fn finish_call(
         Ok(Err(error)) => CallResult::from_error(error),
         Err(panicked) => panicked_result(scope, name, &panicked),
     };
-    settled.redact(&scope.services.redactor);
+    settled.redact(&scope.services.redactor());
     settled
 }
 
@@ -364,7 +364,7 @@ fn panicked_result(scope: &CallScope, name: &str, panicked: &CaughtPanic) -> Cal
 
 /// Masks credentials in the file that holds all of a long output; the file stays with the session.
 async fn mask_saved_output(scope: &CallScope, file: PathBuf) {
-    let redactor = scope.services.redactor.clone();
+    let redactor = scope.services.redactor().clone();
     let masked = tokio::task::spawn_blocking(move || redactor.mask_file(&file).map_err(|error| (file, error))).await;
     if let Ok(Err((file, error))) = masked {
         let text = format!("{} could not be searched for credentials: {error}", file.display());

@@ -3,6 +3,7 @@
 mod cache_watch;
 mod image_limit;
 mod payload_budget;
+mod prompt_segment;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use cache_watch::{CacheWatch, SentPrefix};
 use image_limit::ImageLimitView;
 pub(crate) use payload_budget::PayloadBudget;
 use payload_budget::PayloadOverflow;
+pub use prompt_segment::PromptSegment;
 
 /// Divisor of the context window: a prompt is too long only if it takes at least this share, since a short one did
 /// not fill the window.

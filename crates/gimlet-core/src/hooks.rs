@@ -221,7 +221,7 @@ impl HookRegistry {
             told.insert(name.to_owned(), value);
         };
         set("hook_event_name", json!(occasion.event().name()));
-        set("session_id", json!(scope.services.session));
+        set("session_id", json!(scope.services.session_id()));
         set("transcript_path", json!(self.transcript.as_deref().unwrap_or(std::path::Path::new("")).to_string_lossy()));
         set("cwd", json!(scope.services.paths().cwd.to_string_lossy()));
         if occasion.includes_mode() {

@@ -43,6 +43,7 @@ pub use agents::{
 pub use backgrounding::BackgroundingGuard;
 pub use confinement::SessionConfinement;
 pub use context::{SystemPrompt, offered_schema, system_blocks, tool_defs, tools_from_json, tools_to_json};
+pub use conversation::PromptSegment;
 pub use gate::{
     ChangedSettings, DiskFileView, EffectivePermissions, HostPermit, PermissionConfig, Permit, PolicyCall, PolicyInput,
     ReviewConfig, ReviewRules, SandboxUpdate, SettingsOrigin, SettingsSource,
@@ -59,8 +60,11 @@ pub use record::ConversationRecord;
 pub use redact::{Redactor, mask_tokens};
 pub use sandbox::{CallSandbox, CommandGuard, CommandGuardState, GuardedCommandEnd, SessionSandbox, SettingsFiles};
 pub use schedule::concurrency_limit;
-pub use services::{ProcessAccess, SessionServices};
-pub use session::{SessionConfig, SessionState, open};
+pub use services::{ProcessAccess, SessionServices, SessionShared};
+pub use session::{
+    AgentConfig, DriverConfig, FileConfig, HistoryConfig, ModelConfig, SessionConfig, SessionState, ToolConfig,
+    TurnConfig, open,
+};
 pub use structured_output::{OutputSchema, OutputSchemaError};
 pub use turn::TurnOptions;
 pub use write_barrier::{DurableBarrier, DurableSignal, NotDurableError};

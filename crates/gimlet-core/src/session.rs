@@ -4,10 +4,14 @@ mod actor;
 mod op_handler;
 mod open;
 mod queries;
+mod session_config;
 mod session_namer;
 mod session_state;
 mod shutdown;
 
-pub use open::{SessionConfig, open};
+pub use open::open;
+pub use session_config::{
+    AgentConfig, DriverConfig, FileConfig, HistoryConfig, ModelConfig, SessionConfig, ToolConfig, TurnConfig,
+};
 pub(crate) use session_namer::SessionNamer;
 pub use session_state::{ModeChangeRequest, SessionState};

@@ -222,7 +222,7 @@ mod tests {
 
     fn services(bench: &ToolBench) -> Arc<SessionServices> {
         let file = Some(bench.path("plans/p.md"));
-        bench.services_with(|services| services.with_plan_config(&PlanConfig { file, ..PlanConfig::default() }))
+        bench.services_with(|services| services.with_plan_config(PlanConfig { file, ..PlanConfig::default() }))
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gimlet_core::files::FilePreferences;
 use gimlet_core::tool::{AnyTool, Tool, ToolError, ToolResult};
-use gimlet_core::{SessionServices, SessionState};
+use gimlet_core::{SessionServices, SessionShared, SessionState};
 use gimlet_proto::{AccessNeed, AgentPath, Env, EventHub, SessionId, ToolUseId, View};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -82,9 +82,9 @@ impl ToolBench {
 
     pub(crate) fn services_with(&self, more: impl FnOnce(SessionServices) -> SessionServices) -> Arc<SessionServices> {
         let home = Some(self.folder.path().to_owned());
-        let (env, state) = (self.env.clone(), self.state.clone());
-        let services = SessionServices::new(SessionId::new("s"), env, home, self.results(), EventHub::default(), state);
-        Arc::new(more(services.with_file_preferences(self.habits)))
+        let shared = SessionShared::new(SessionId::new("s"), self.env.clone(), home, EventHub::default())
+            .with_file_preferences(self.habits);
+        Arc::new(more(SessionServices::new(shared, self.state.clone(), self.results())))
     }
 
     /// Returns the needs and the description of a call, or the reason why it is refused before it runs.

@@ -176,7 +176,7 @@ impl Tool for Read {
             Err(OpenError::Missing(_)) => return Err(ToolError::failed(file_path::missing_text(&path, &cx.paths))),
             Err(error) => return Err(error.into()),
         };
-        let tokens = cx.services.env.integer("CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS").unwrap_or(DEFAULT_TOKENS);
+        let tokens = cx.services.env().integer("CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS").unwrap_or(DEFAULT_TOKENS);
         let default_lines = cx.services.file_preferences().default_lines.map(NonZeroU64::get);
         let offset = input.offset.filter(|offset| *offset > 1);
         let job = ReadJob {
@@ -191,7 +191,7 @@ impl Tool for Read {
             has_pages: input.pages.is_some(),
             path,
             target,
-            results_dir: cx.services.results_dir.clone(),
+            results_dir: cx.services.results_dir().to_owned(),
             call: cx.call.as_str().to_owned(),
             cancel: cx.cancel.clone(),
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use gimlet_core::tool::{AnyTool, Tool, ToolContext, ToolError};
-use gimlet_core::{SessionServices, SessionState};
+use gimlet_core::{SessionServices, SessionShared, SessionState};
 use gimlet_proto::{AgentPath, Env, EventHub, SessionId, ToolUseId, View};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -63,14 +63,8 @@ impl SearchTree {
     fn context_with(&self, tool: &'static str, resolved: Vec<(PathBuf, PathBuf)>) -> ToolContext {
         let state = SessionState::new(self.root().to_owned(), Vec::new());
         let results = self.root().join("results");
-        let services = SessionServices::new(
-            SessionId::new("session"),
-            self.env.clone(),
-            None,
-            results,
-            EventHub::default(),
-            state,
-        );
+        let shared = SessionShared::new(SessionId::new("session"), self.env.clone(), None, EventHub::default());
+        let services = SessionServices::new(shared, state, results);
         let (call, agent) = (ToolUseId::new("call"), AgentPath::default());
         Arc::new(services).tool_context(tool, call, agent, self.cancel.clone(), String::new(), resolved)
     }

@@ -280,7 +280,7 @@ mod tests {
         let mut bench = CommandBench::new();
         bench.call(Bash, json!({"command": "mkfifo gate"})).await.unwrap();
         background(&mut bench, "echo one; read x <gate; echo two; exit 3").await;
-        let file = bench.services.tasks.find("b1").unwrap().output_file.clone();
+        let file = bench.services.tasks().find("b1").unwrap().output_file.clone();
         wait_until("the first line", || std::fs::read(&file).is_ok_and(|bytes| bytes == b"one\n")).await;
         let looked = bench.call(TaskOutput, json!({"shell_id": "b1", "block": false})).await.unwrap();
         assert_eq!(looked.output["retrieval_status"], "not_ready");
@@ -305,7 +305,7 @@ mod tests {
         let mut bench = CommandBench::new();
         bench.call(Bash, json!({"command": "mkfifo gate"})).await.unwrap();
         background(&mut bench, "echo one; read x <gate; echo two; echo three").await;
-        let task = bench.services.tasks.find("b1").unwrap();
+        let task = bench.services.tasks().find("b1").unwrap();
         wait_until("the first line", || std::fs::read(&task.output_file).is_ok_and(|bytes| bytes == b"one\n")).await;
         let output = |given: &Value| given["task"]["output"].as_str().unwrap().to_owned();
         let first = bench.call(TaskOutput, json!({"bash_id": "b1"})).await.unwrap();
@@ -332,7 +332,7 @@ mod tests {
     async fn an_incremental_read_says_what_it_left_out() {
         let mut bench = CommandBench::new();
         background(&mut bench, "seq 1 50000").await;
-        bench.services.tasks.find("b1").unwrap().wait_finished().await;
+        bench.services.tasks().find("b1").unwrap().wait_finished().await;
         let given = bench.call(TaskOutput, json!({"bash_id": "b1"})).await.unwrap();
         // The last line end is not shown either.
         let said = format!("The end of the new output ({} bytes of it are left out; the file has all of it):\n", {
@@ -361,6 +361,6 @@ mod tests {
         bench.cancel.cancel();
         let error = bench.call(TaskOutput, json!({"task_id": "b1"})).await.unwrap_err();
         assert!(error.model_text.contains("goes on"), "{error}");
-        assert_eq!(bench.services.tasks.running().len(), 1);
+        assert_eq!(bench.services.tasks().running().len(), 1);
     }
 }

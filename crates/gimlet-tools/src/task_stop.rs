@@ -96,19 +96,19 @@ impl Tool for TaskStop {
 
 /// Returns the task of that id or the agent of that name, or an error that lists the running ones.
 pub(crate) fn find_task(id: &str, services: &SessionServices) -> Result<Arc<Task>, ToolError> {
-    let missing = || match services.tasks.forgotten_output(id.trim()) {
+    let missing = || match services.tasks().forgotten_output(id.trim()) {
         Some(file) => ToolError::failed(format!(
             "Task {id} ended long ago and is no longer listed. Its output is still in {} (use Read).",
             file.display()
         )),
         None => ToolError::failed(format!("There is no background task `{id}`. {}", running(services))),
     };
-    services.tasks.find_by_name(id.trim()).ok_or_else(missing)
+    services.tasks().find_by_name(id.trim()).ok_or_else(missing)
 }
 
 fn running(services: &SessionServices) -> String {
     let running: Vec<String> =
-        services.tasks.running().iter().map(|task| format!("{} ({})", task.id, task.description)).collect();
+        services.tasks().running().iter().map(|task| format!("{} ({})", task.id, task.description)).collect();
     match running.is_empty() {
         true => "No background task is running.".to_owned(),
         false => format!("Running: {}.", running.join(", ")),
@@ -159,7 +159,7 @@ mod tests {
         let none = bench.call(TaskStop, json!({"task_id": "b7"})).await.unwrap_err();
         assert_eq!(none.model_text, "There is no background task `b7`. No background task is running.");
         bench.call(Bash, json!({"command": "true", "run_in_background": true})).await.unwrap();
-        bench.services.tasks.find("b1").unwrap().wait_finished().await;
+        bench.services.tasks().find("b1").unwrap().wait_finished().await;
         let sleep = json!({"command": "sleep 100", "run_in_background": true, "description": "wait a while"});
         bench.call(Bash, sleep).await.unwrap();
         let over = bench.call(TaskStop, json!({"task_id": "b1"})).await.unwrap_err();
@@ -171,7 +171,7 @@ mod tests {
     async fn the_output_of_a_task_that_is_no_longer_listed_is_still_named() {
         let mut bench = CommandBench::new();
         for number in 0..150 {
-            let task = bench.services.tasks.add(NewTask {
+            let task = bench.services.tasks().add(NewTask {
                 id: None,
                 kind: "local_bash",
                 description: String::new(),

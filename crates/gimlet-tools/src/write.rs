@@ -174,7 +174,7 @@ struct WriteJob {
 
 impl WriteJob {
     fn run(self) -> Result<ToolResult<WriteOutput>, ToolError> {
-        match load_for_change(&self.target, &self.services.env)? {
+        match load_for_change(&self.target, self.services.env())? {
             None => self.create(),
             Some(old) => self.update(old),
         }
@@ -230,7 +230,7 @@ impl WriteJob {
             FileStamp::new(hash, &old.metadata)
         } else {
             self.services.checkpoint_before_change(&self.target, Some((&old.bytes, old.metadata.mode())));
-            let backups = self.services.results_dir.join("backups");
+            let backups = self.services.results_dir().join("backups");
             let replace = || replace::replace(&self.target, &old, &bytes, &backups, &self.recorded);
             let (hash, metadata) = hash_while(&bytes, replace);
             let stamp = FileStamp::new(hash, &metadata?);

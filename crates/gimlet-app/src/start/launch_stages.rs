@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gimlet_config::SettingsProblem;
-use gimlet_core::{EffectivePermissions, ProcessAccess, SessionConfinement, SystemPrompt};
+use gimlet_core::{EffectivePermissions, ProcessAccess, PromptSegment, SessionConfinement, SystemPrompt};
+use gimlet_exec::Exec;
 use gimlet_model::AnthropicConfig;
 use gimlet_proto::{CredentialSource, Env, SessionId};
 use tokio::task::JoinHandle;
@@ -15,7 +16,7 @@ use super::main_agent::{self, AgentNames, MainAgentChoice};
 use super::memory_limit::MemoryLimit;
 use super::model_choice::{self, SessionModels};
 use super::sandbox_setup::{self, SandboxOptions, SandboxSetup};
-use super::session_history::{PromptSegment, ResumeSource, SessionHistory, SessionOpening};
+use super::session_history::{ResumeSource, SessionHistory, SessionOpening};
 use super::session_tools::SessionTools;
 use super::{LaunchOptions, SessionFacts, SessionSettings, mcp_servers, provider, session_processes};
 use crate::launch_error::LaunchError;
@@ -202,7 +203,7 @@ pub(super) fn choose_models(
     Ok(chosen)
 }
 
-/// Builds the access to processes, with the session's memory limit, and ends what killed runs have left.
+/// Builds the executor and the access to processes, with the session's memory limit, and ends what killed runs have left.
 pub(super) fn prepare_processes(
     request: &LaunchRequest,
     configured: &SessionSettings,
@@ -210,26 +211,25 @@ pub(super) fn prepare_processes(
     memory: MemoryLimit,
     key_helper: Option<Arc<KeyHelper>>,
     warnings: &mut LaunchWarnings,
-) -> ProcessAccess {
+) -> (Exec, ProcessAccess) {
     let config_home = &configured.around.config_home;
     let runtime_dir = config_home.join("gimlet").join("run");
     warnings.extend(gimlet_config::restrict_own_folder(&config_home.join("gimlet")));
     warnings.extend(session_processes::kill_orphans(&runtime_dir));
-    let processes = session_processes::build_processes(
+    let (exec, processes) = session_processes::build_processes(
         &configured.env,
         id,
         provider::choose_effort(request, configured),
         config_home,
         runtime_dir,
     );
-    let exec = processes.exec.clone();
     if let Some(group) = memory.group {
         exec.use_memory_group(group);
     }
     if let Some(helper) = key_helper {
-        helper.set_exec(exec);
+        helper.set_exec(exec.clone());
     }
-    processes
+    (exec, processes)
 }
 
 fn read_system_prompt(

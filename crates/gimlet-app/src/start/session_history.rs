@@ -1,10 +1,9 @@
 //! History and record of a new, continued, resumed or forked session.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use gimlet_core::{ConversationRecord, StartSource};
-use gimlet_proto::{Block, EntryId, Message, PermissionMode, Role, SessionId, ToolDef};
+use gimlet_core::{ConversationRecord, PromptSegment, StartSource};
+use gimlet_proto::{Block, EntryId, Message, PermissionMode, Role, SessionId};
 use gimlet_store::{
     Damage, DecisionLedger, EarlyTitle, EntryStamp, FindError, FsyncMode, InterruptKind, LoadError, LoadOptions,
     LoadedSession, MAX_HISTORY, MirrorFactory, ProjectSessions, ResultFiles, SessionFiles, SessionFilter,
@@ -23,12 +22,6 @@ use gimlet_text::truncate_to_line;
 const SHOWN_PROMPT: usize = 60;
 /// Maximum number of sessions with one name that get distinct titles.
 const MOST_NAMESAKES: usize = 100;
-
-/// Beginning of every request of a conversation segment, byte for byte.
-pub(super) struct PromptSegment {
-    pub system: Arc<[String]>,
-    pub tools: Arc<[ToolDef]>,
-}
 
 /// State that a session starts from.
 pub(super) struct SessionHistory {

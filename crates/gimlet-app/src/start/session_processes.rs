@@ -37,13 +37,14 @@ pub fn session_folders(around: &ProcessEnv) -> Vec<PathBuf> {
     ]
 }
 
+/// Returns the executor, and the access to processes that a session gets.
 pub(super) fn build_processes(
     env: &Env,
     id: &SessionId,
     effort: Option<String>,
     config_home: &Path,
     runtime_dir: PathBuf,
-) -> ProcessAccess {
+) -> (Exec, ProcessAccess) {
     let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("gimlet"));
     let exec = Exec::new(ExecConfig {
         custodian: CustodianProgram::Reexec(own),
@@ -57,5 +58,5 @@ pub(super) fn build_processes(
         snapshot_file: Some(config_home.join("shell-snapshots").join(format!("{id}.sh"))),
         prestart: true,
     });
-    ProcessAccess { exec, shell }
+    (exec.clone(), ProcessAccess::new(exec, shell))
 }

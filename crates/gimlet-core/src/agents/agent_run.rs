@@ -183,7 +183,7 @@ impl AgentRun {
 /// Stops the commands that an agent left in the background: its caller has the answer, and nothing would read their
 /// output.
 async fn stop_background_commands(scope: &CallScope) {
-    let running = scope.services.tasks.running();
+    let running = scope.services.tasks().running();
     let left = running.iter().filter(|task| task.owner == scope.agent && task.command.is_some());
     // All at once: each may take time to stop, and the user may have asked for everything to stop.
     join_all(left.map(|task| task.stop())).await;
@@ -228,8 +228,8 @@ async fn wait_for_agent_stall(scope: &CallScope, task: &Task) -> Duration {
     let limit = scope.agent_runtime.limits.stall;
     task.wait_backgrounded().await;
     // Time in the foreground does not count as a stall.
-    scope.services.pulse.record_activity();
-    scope.services.pulse.wait_for_stall(limit).await;
+    scope.services.activity().record_activity();
+    scope.services.activity().wait_for_stall(limit).await;
     limit
 }
 
@@ -321,7 +321,7 @@ impl CallScope {
     pub(crate) fn publish_agent_progress(&self, tool: &str, summary: &str) {
         let Some(who) = &self.subagent else { return };
         who.meter.count_tool_call();
-        if let Some(task) = self.services.tasks.find(&who.id) {
+        if let Some(task) = self.services.tasks().find(&who.id) {
             let description = if summary.is_empty() { tool.to_owned() } else { format!("{tool} {summary}") };
             task.set_progress(who.meter.progress(Some(tool.to_owned()), description));
             self.services.publish_task_change(&task, None);

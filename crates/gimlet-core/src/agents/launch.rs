@@ -191,9 +191,9 @@ fn new_agent_id() -> String {
 fn select_model(scope: &CallScope, kind: &AgentKind, launch: &AgentLaunch) -> Result<LiveModelSelection, ToolError> {
     let inherited = scope.model_selection.current();
     let named = |model: &&str| !model.trim().is_empty() && *model != "inherit";
-    let env = scope.services.env.get("CLAUDE_CODE_SUBAGENT_MODEL").filter(named);
+    let env = scope.services.env().get("CLAUDE_CODE_SUBAGENT_MODEL").filter(named);
     let wanted = env.or(launch.model.as_deref()).or(kind.spec.model.as_deref()).filter(named);
-    let chosen = effort_from_env(&scope.services.env).or(launch.effort.as_deref()).or(kind.spec.effort.as_deref());
+    let chosen = effort_from_env(scope.services.env()).or(launch.effort.as_deref()).or(kind.spec.effort.as_deref());
     let effort = chosen.map(str::to_owned).or_else(|| inherited.effort.clone());
     let dials = LiveModelSelection::new(ModelSelection { effort, ..inherited });
     if let Some(model) = wanted {

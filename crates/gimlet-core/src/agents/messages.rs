@@ -67,7 +67,7 @@ impl ToolContext {
             }
             return Ok(MessageDelivery::Delivered { to: MAIN.to_owned() });
         }
-        let running = self.services.tasks.find_by_name(to).filter(|task| task.state().0 == TaskState::Running);
+        let running = self.services.tasks().find_by_name(to).filter(|task| task.state().0 == TaskState::Running);
         if let Some((id, path)) = running.as_ref().and_then(agent_address) {
             refuse_reassigned_name(scope, to, id, running.as_ref().map(|task| task.description.as_str()))?;
             if let Some(sent) = post_message(scope, id, path, &said) {
@@ -111,7 +111,7 @@ fn sender_name(scope: &CallScope) -> String {
 }
 
 fn own_name(scope: &CallScope) -> Option<String> {
-    let task = scope.services.tasks.find(&scope.subagent.as_ref()?.id)?;
+    let task = scope.services.tasks().find(&scope.subagent.as_ref()?.id)?;
     task.agent.as_ref()?.name.clone()
 }
 
@@ -161,7 +161,7 @@ fn format_message(from: &str, text: &str) -> SubmittedPrompt {
 
 /// Finds the recipient among the agents that have ended, or returns an error that lists the known agents.
 pub(super) async fn find_recipient(scope: &CallScope, to: &str) -> Result<MessageRecipient, ToolError> {
-    let task = scope.services.tasks.find_by_name(to);
+    let task = scope.services.tasks().find_by_name(to);
     if let Some(task) = task.as_ref().filter(|task| task.agent.is_none()) {
         return Err(ToolError::input(format!("`{to}` is a command ({}), not an agent", task.description)));
     }
@@ -179,7 +179,7 @@ pub(super) async fn find_recipient(scope: &CallScope, to: &str) -> Result<Messag
 /// Returns an error that lists the possible recipients.
 fn unknown_recipient_error(scope: &CallScope, to: &str, known: &[KnownAgent]) -> ToolError {
     let running: Vec<Arc<Task>> =
-        scope.services.tasks.running().into_iter().filter(|task| task.agent.is_some()).collect();
+        scope.services.tasks().running().into_iter().filter(|task| task.agent.is_some()).collect();
     let line = |id: &str, name: Option<&str>, description: &str| match name {
         Some(name) => format!("{id} (named {name}: {description})"),
         None => format!("{id} ({description})"),

@@ -229,7 +229,7 @@ fn resumed_model_selection(
         model: now.model,
         thinking: now.thinking,
         display: now.display,
-        effort: effort_from_env(&scope.services.env).or(kind.spec.effort.as_deref()).map(str::to_owned).or(now.effort),
+        effort: effort_from_env(scope.services.env()).or(kind.spec.effort.as_deref()).map(str::to_owned).or(now.effort),
     });
     if let Some(model) = model {
         dials.set_model(Some(model)).map_err(ToolError::failed)?;

@@ -103,7 +103,7 @@ impl SpawnPlan<'_> {
     ) -> CallScope {
         let results_dir = sender.agent_runtime.result_files.for_agent(&self.id).dir().to_owned();
         CallScope {
-            services: Arc::new(cx.services.for_agent(results_dir).with_past_calls(past)),
+            services: Arc::new(cx.services.for_agent(results_dir, past)),
             tools: self.tools.clone(),
             gate: sender.gate.clone(),
             cancel,
@@ -152,7 +152,7 @@ impl SpawnPlan<'_> {
     }
 
     fn prompt_context(&self, scope: &CallScope) -> PromptContext {
-        let env = scope.services.env.clone();
+        let env = scope.services.env().clone();
         PromptContext {
             tools: self.tools.offered().map(|tool| tool.name().to_owned()).collect(),
             background: !self.background && !env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
@@ -180,7 +180,7 @@ impl SpawnPlan<'_> {
     /// Registers it among the session's tasks; its start is reported here.
     fn register_task(self, cx: &ToolContext, turn: &Turn) -> AgentTaskGuard {
         let ended = CancellationToken::new();
-        let task = cx.services.tasks.add(NewTask {
+        let task = cx.services.tasks().add(NewTask {
             kind: "local_agent",
             description: self.description,
             command: None,

@@ -196,7 +196,7 @@ impl PostCallFacts {
         if fired.stop.is_some() {
             settled.ends_turn = Some(TurnEnd::HookStopped);
         }
-        settled.redact(&scope.services.redactor);
+        settled.redact(&scope.services.redactor());
         self.refresh_files(settled).await;
     }
 

@@ -73,7 +73,7 @@ impl Gate {
             let suggested = self.suggestions(scope, prepared);
             return Err(Refusal::Denied(DenialDetails::unattended(message, prepared, verdict, suggested)));
         };
-        let _asking = scope.services.pulse.pause_for_ask();
+        let _asking = scope.services.activity().pause_for_ask();
         let (reply, answer) = oneshot::channel();
         let body = AskBody::Permission {
             tool: prepared.tool.to_string(),

@@ -37,7 +37,7 @@ impl AskRegistry {
         self.next += 1;
         let id = AskId(self.next);
         self.open.insert(id, OpenAsk { agent: asked.agent.clone(), reply: asked.reply });
-        let task = services.tasks.find_agent(&asked.agent);
+        let task = services.tasks().find_agent(&asked.agent);
         let view = AskView {
             id,
             agent: asked.agent.clone(),

@@ -24,7 +24,7 @@ impl Gate {
             Clearance::Undecided(prepared) => prepared,
             Clearance::Granted(permit) => &permit.call,
         };
-        let _asking = scope.services.pulse.pause_for_ask();
+        let _asking = scope.services.activity().pause_for_ask();
         let (reply, answer) = oneshot::channel();
         let made = ASKED_AT - 1;
         let body = AskBody::Permission {

@@ -285,7 +285,7 @@ fn parse_json(json: &RawValue) -> Value {
 }
 
 fn background_tasks(services: &SessionServices) -> Value {
-    let tasks = services.tasks.running();
+    let tasks = services.tasks().running();
     // A task in the foreground is not a background task, least of all the agent that is about to end.
     let told = tasks.iter().filter(|task| task.is_backgrounded()).map(|task| {
         let status = match task.state().0 {

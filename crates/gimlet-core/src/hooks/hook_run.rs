@@ -164,7 +164,7 @@ impl HookRunReport<'_> {
     fn finish(self, outcome: HookOutcome) {
         let Self { mut shown, output, stdout, stderr, exit_code } = self;
         shown.ended = true;
-        let mask = |text: &str| shown.round.services.redactor.mask(text).into_owned();
+        let mask = |text: &str| shown.round.services.redactor().mask(text).into_owned();
         let (output, stdout, stderr) = (mask(&output), mask(&stdout), mask(&stderr));
         shown.publish(HookPhase::Finished { stdout, stderr, output, exit_code, outcome });
     }

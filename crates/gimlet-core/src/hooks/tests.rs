@@ -15,7 +15,7 @@ use crate::agents::{AgentRoster, AgentRuntime, AgentRuntimeParts};
 use crate::gate::{Gate, PermissionConfig};
 use crate::model_selection::{LiveModelSelection, ModelSelection};
 use crate::record::ConversationRecord;
-use crate::services::SessionServices;
+use crate::services::{SessionServices, SessionShared};
 use crate::session::SessionState;
 use crate::tool::ToolSet;
 use crate::turn::TurnOptions;
@@ -70,8 +70,8 @@ struct HookBench {
 fn hook_bench() -> HookBench {
     let hub = EventHub::default();
     let state = SessionState::new("/project".into(), Vec::new());
-    let services =
-        SessionServices::new(SessionId::new("s"), Env::default(), None, "/results".into(), hub.clone(), state);
+    let shared = SessionShared::new(SessionId::new("s"), Env::default(), None, hub.clone());
+    let services = SessionServices::new(shared, state, "/results".into());
     let model: Arc<dyn Model> = Arc::new(UnusedModel);
     let (env, id) = (Env::default(), SessionId::new("s"));
     let files =

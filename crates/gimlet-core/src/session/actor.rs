@@ -303,7 +303,7 @@ impl SessionActor {
             cwd: self.desk.services.paths().cwd,
             context_tokens: self.conversation.context_tokens,
             by_model: self.conversation.ledger.by_model(),
-            tasks: self.desk.services.tasks.all().iter().map(|task| task.view()).collect(),
+            tasks: self.desk.services.tasks().all().iter().map(|task| task.view()).collect(),
             turn_setup: self.opened_event(),
         }));
     }

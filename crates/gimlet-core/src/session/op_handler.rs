@@ -244,7 +244,7 @@ impl OpHandler {
                 reply.send(Ok(waited));
             }
             Some(Op::MoveToBackground { reply, .. })
-                if self.services.env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS") =>
+                if self.services.env().flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS") =>
             {
                 reply.send(Err("nothing runs in the background of this session".to_owned()));
             }
@@ -252,7 +252,7 @@ impl OpHandler {
                 reply.send(Ok(self.services.move_to_background(call.as_ref())))
             }
             Some(Op::StopTask { task, reply }) => {
-                let (task, transcripts) = (self.services.tasks.find(&task), self.agents.clone());
+                let (task, transcripts) = (self.services.tasks().find(&task), self.agents.clone());
                 self.services.spawn(async move {
                     if let Some(task) = task {
                         stop_task(&task, transcripts).await;
@@ -266,7 +266,7 @@ impl OpHandler {
 
     /// Stops the agents that run in the background; the others end with the turn.
     fn stop_background_agents(&self) {
-        for task in self.services.tasks.running() {
+        for task in self.services.tasks().running() {
             if task.agent.is_some() && task.is_backgrounded() {
                 let transcripts = self.agents.clone();
                 self.services.spawn(async move { stop_task(&task, transcripts).await });

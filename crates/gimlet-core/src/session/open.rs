@@ -1,190 +1,90 @@
-//! Configuration of a session, and the assembly of its parts.
+//! Opens a session: the assembly of its parts from its configuration.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use gimlet_proto::{
-    AgentSpec, CacheTtl, Driver, DriverHook, Env, EventHub, Model, SessionHandle, SessionId, ThinkingMode, ToolDef,
-};
-use gimlet_store::{ResultFiles, SessionCheckpoints, ToolOutputs, keep_newest_images};
+use gimlet_proto::{EventHub, Op, SessionHandle};
+use gimlet_store::keep_newest_images;
 use gimlet_text::SendableImage;
 use tokio::sync::{mpsc, watch};
 
-use super::SessionState;
 use super::actor::SessionActor;
 use super::op_handler::{ModelSwitchQueue, OpHandler};
+use super::session_config::{HistoryConfig, ModelConfig, SessionConfig};
 use super::session_namer::SessionNamer;
-use crate::agents::{AgentRoster, AgentRuntime, AgentRuntimeParts, AgentSource, MainAgent};
-use crate::confinement::SessionConfinement;
+use crate::agents::{AgentRoster, AgentRuntime, AgentRuntimeParts, AgentSource};
 use crate::conversation::Conversation;
-use crate::files::FilePreferences;
-use crate::gate::{AskRegistry, Gate, NetworkGate, PermissionConfig};
-use crate::hooks::{HookContext, HookRegistry, StartSource};
-use crate::model_selection::{LiveModelSelection, ModelSelection};
+use crate::gate::{AskRegistry, Gate, NetworkGate};
+use crate::hooks::{HookContext, HookRegistry};
+use crate::model_selection::LiveModelSelection;
 use crate::past_calls::PastCalls;
-use crate::plan_mode::PlanConfig;
-use crate::record::ConversationRecord;
-use crate::redact::Redactor;
-use crate::sandbox::SessionSandbox;
-use crate::services::{ProcessAccess, SessionServices};
-use crate::structured_output::OutputSchema;
-use crate::tool::{CallHint, ToolSet, ToolSource};
-use crate::turn::TurnOptions;
-
-/// Configuration of a session. Everything is a value: the session reads no environment and no settings.
-pub struct SessionConfig {
-    pub id: SessionId,
-    pub model: Arc<dyn Model>,
-    /// An id or an alias.
-    pub model_id: String,
-    pub thinking: ThinkingMode,
-    pub effort: Option<String>,
-    pub api_key_source: String,
-    pub tools: ToolSet,
-    /// Further tools, which may appear and disappear.
-    pub tool_source: Option<Arc<dyn ToolSource>>,
-    /// Kinds of subagents that the caller defined; they override built-in ones with their names.
-    pub agents: Vec<(String, AgentSpec)>,
-    /// System prompt; fixed for the segment.
-    pub system: Arc<[String]>,
-    pub tool_defs: Arc<[ToolDef]>,
-    pub env: Env,
-    pub home: Option<PathBuf>,
-    pub state: SessionState,
-    pub permissions: PermissionConfig,
-    /// True if a user can be asked.
-    pub attended: bool,
-    /// True if ended background work may begin a turn by itself; otherwise its notice waits for the next prompt.
-    pub background_may_start_turn: bool,
-    /// True if a prompt is already there: the resources that calls will need can be started in parallel with the rest.
-    pub has_prompt: bool,
-    pub options: TurnOptions,
-    pub cache_ttl: Option<CacheTtl>,
-    pub record: ConversationRecord,
-    /// History of a resumed session.
-    pub history: Vec<gimlet_proto::Message>,
-    /// Assistant message after the history, if it is a call that a hook deferred: it runs with the next prompt.
-    pub deferred: Option<gimlet_proto::Message>,
-    /// Outputs of the calls in the history.
-    pub outputs: ToolOutputs,
-    pub result_files: ResultFiles,
-    pub processes: ProcessAccess,
-    /// gimlet's own credentials, kept out of history.
-    pub redactor: Redactor,
-    /// Sandbox for commands.
-    pub sandbox: Option<Arc<SessionSandbox>>,
-    /// Confinement for commands that run without a question.
-    pub confinement: Option<Arc<SessionConfinement>>,
-    pub plan_config: PlanConfig,
-    /// Files and folders of the session itself, its plan among them: they may always be written, also by subagents.
-    pub own: Vec<PathBuf>,
-    /// Schema that answers must match. Its tool is among `tools`.
-    pub output: Option<Arc<OutputSchema>>,
-    /// Store of files as they were before they changed; `None` if nothing can be restored.
-    pub checkpoints: Option<SessionCheckpoints>,
-    pub file_preferences: FilePreferences,
-    /// Program that drives the session, if there is one, and the hooks that it registers first.
-    pub driver: Option<Arc<dyn Driver>>,
-    pub hooks: Vec<DriverHook>,
-    /// Agent that the main conversation runs as, if any.
-    pub main_agent: Option<MainAgent>,
-    /// Origin of the session.
-    pub source: StartSource,
-}
+use crate::services::{SessionServices, SessionShared};
+use crate::tool::CallHint;
 
 /// Opens a session. The returned future runs the session; the caller polls it.
 pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> + Send) {
     let (ops, inbox) = mpsc::unbounded_channel();
     let (ask_sender, asked) = mpsc::unbounded_channel();
     let hub = EventHub::default();
-    let dials = LiveModelSelection::new(ModelSelection {
-        model: config.model_id,
-        thinking: config.thinking,
-        display: None,
-        effort: config.effort,
-    });
-    let hooks = HookRegistry::new(HookContext {
-        driver: config.driver,
-        transcript: config.record.transcript().path().map(ToOwned::to_owned),
-        files: Some(config.result_files.clone()),
-        source: Some(config.source),
-        agent: config.main_agent.as_ref().map(|agent| agent.name.clone()),
-    });
-    let mut remarks: Vec<String> = hooks.set_driver_hooks(&config.hooks).err().into_iter().collect();
-    let most = SendableImage::max_count_for_window(config.model.facts(&dials.current().model).context_window);
-    match keep_newest_images(&mut config.history, most) {
-        0 => {}
-        count => remarks.push(format!("the oldest {count} images are left out: the model takes {most} in a request")),
-    }
-    let history: Vec<_> = config.history.into_iter().map(Arc::new).collect();
-    let (initial_prompt, main_launches) =
-        config.main_agent.map_or((None, None), |agent| (agent.initial_prompt, agent.may_launch));
-    let initial_prompt = initial_prompt.filter(|_| history.is_empty());
-    let beside = config.record.transcript().beside();
-    let named = config.record.transcript().labels().display_title().is_some();
-    let services = Arc::new(
-        SessionServices::new(
-            config.id.clone(),
-            config.env,
-            config.home,
-            config.result_files.dir().to_owned(),
-            hub.clone(),
-            config.state,
-        )
-        .with_ops(ops.clone())
-        .with_past_calls(PastCalls::new(history.clone(), config.outputs))
-        .with_processes(config.processes)
-        .with_redactor(config.redactor)
-        .with_sandbox(config.sandbox)
-        .with_confinement(config.confinement)
-        .with_plan_config(&config.plan_config)
-        .with_own_paths(config.own)
-        .with_session_namer(SessionNamer::new(beside.clone(), named))
-        .with_checkpoints(config.checkpoints.map(|kept| kept.with_side_writer(beside.clone())))
-        .with_file_preferences(config.file_preferences)
-        .with_hooks(hooks),
-    );
-    let roster = AgentRoster::built_in(&services.env).with(AgentSource::Caller, config.agents);
-    let gate = Arc::new(Gate::new(config.permissions, &config.model, config.attended.then_some(ask_sender)));
+    let model_selection = LiveModelSelection::new(config.model.selection());
+    let mut warnings = Vec::new();
+    let hooks = build_hooks(&mut config, &mut warnings);
+    warnings.extend(limit_images(&mut config.history, &config.model));
+    let history: Vec<_> = std::mem::take(&mut config.history.messages).into_iter().map(Arc::new).collect();
+    let past_calls = PastCalls::new(history.clone(), std::mem::take(&mut config.history.outputs));
+    let services = Arc::new(build_services(&mut config, hooks, ops.clone(), hub.clone()).with_past_calls(past_calls));
+    let gate = Arc::new(Gate::new(
+        config.permissions,
+        &config.model.provider,
+        if config.turns.attended { Some(ask_sender) } else { None },
+    ));
     let snapshot = watch::Sender::new(Arc::default());
-    let handle = SessionHandle::new(config.id.clone(), ops, hub, snapshot.subscribe());
+    let handle = SessionHandle::new(config.id, ops, hub, snapshot.subscribe());
     let items = Arc::default();
-    let own_defs = config.tool_defs.clone();
-    let mut conversation = Conversation::new(config.record, config.system, config.tool_defs, history, config.cache_ttl);
-    conversation.told_planning = config.plan_config.was_planning;
-    conversation.opening_prompt = initial_prompt;
-    if let Some(asking) = config.deferred {
-        conversation.restore_deferred(asking.blocks);
+    let own_defs = config.prompt.tools.clone();
+    let (initial_prompt, main_launches) =
+        config.agents.main.map_or((None, None), |agent| (agent.initial_prompt, agent.may_launch));
+    let is_new = history.is_empty();
+    let mut conversation = Conversation::new(
+        config.history.record,
+        config.prompt.system,
+        config.prompt.tools,
+        history,
+        config.model.cache_ttl,
+    );
+    conversation.told_planning = config.plan.was_planning;
+    conversation.opening_prompt = if is_new { initial_prompt } else { None };
+    if let Some(reply) = config.history.deferred {
+        conversation.restore_deferred(reply.blocks);
     }
     let host = Arc::new(AgentRuntime::new(AgentRuntimeParts {
-        model: &config.model,
-        roster,
+        model: &config.model.provider,
+        roster: AgentRoster::built_in(services.env()).with(AgentSource::Caller, config.agents.defined),
         main_launches,
-        env: &services.env,
-        options: &config.options,
+        env: services.env(),
+        options: &config.turns.options,
         items: &items,
-        result_files: &config.result_files,
+        result_files: &config.history.result_files,
         transcripts: conversation.record.agent_transcripts(),
-        cache_ttl: config.cache_ttl,
+        cache_ttl: config.model.cache_ttl,
         ledger: &conversation.ledger,
     }));
-    services.active_sandbox().set_host_judge(Arc::new(NetworkGate::new(&gate, &services, &dials, &host)));
-    if config.has_prompt {
-        config.tools.offered().for_each(|tool| tool.anticipate(CallHint::PromptReady, &services));
+    services.active_sandbox().set_host_judge(Arc::new(NetworkGate::new(&gate, &services, &model_selection, &host)));
+    if config.turns.has_prompt {
+        config.tools.tools.offered().for_each(|tool| tool.anticipate(CallHint::PromptReady, &services));
     }
     let steering = services.mailboxes().main_queue().clone();
-    steering.log_to(beside);
+    steering.log_to(conversation.record.transcript().beside());
     let actor = SessionActor {
         desk: OpHandler {
             services,
             gate,
             asks: AskRegistry::default(),
             steering,
-            dials,
+            dials: model_selection,
             gauge: conversation.gauge.clone(),
-            model: config.model.clone(),
+            model: config.model.provider.clone(),
             host: host.clone(),
-            guests: config.tool_source,
+            guests: config.tools.source,
             agents: conversation.record.agent_transcripts(),
             switches: ModelSwitchQueue::default(),
             cleared: false,
@@ -192,18 +92,18 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         inbox,
         asked,
         conversation,
-        model: config.model,
-        api_key_source: config.api_key_source,
-        own_tools: (config.tools.clone(), own_defs),
-        tools: config.tools,
+        model: config.model.provider,
+        api_key_source: config.model.api_key_source,
+        own_tools: (config.tools.tools.clone(), own_defs),
+        tools: config.tools.tools,
         host,
-        options: config.options,
+        options: config.turns.options,
         items,
-        result_files: config.result_files,
-        output: config.output,
+        result_files: config.history.result_files,
+        output: config.tools.output,
         snapshot,
-        wakes: config.background_may_start_turn,
-        remarks,
+        wakes: config.turns.background_may_start_turn,
+        remarks: warnings,
         closing: false,
         interrupted: false,
         leaving: handle.exit_signal(),
@@ -211,4 +111,51 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     // A snapshot that is read before the session runs already has the right state.
     actor.publish_snapshot(false);
     (handle, actor.run())
+}
+
+/// Creates the registry of hooks. A hook that cannot be registered is reported as a warning.
+fn build_hooks(config: &mut SessionConfig, warnings: &mut Vec<String>) -> HookRegistry {
+    let hooks = HookRegistry::new(HookContext {
+        driver: config.driver.driver.take(),
+        transcript: config.history.record.transcript().path().map(ToOwned::to_owned),
+        files: Some(config.history.result_files.clone()),
+        source: Some(config.history.source),
+        agent: config.agents.main.as_ref().map(|agent| agent.name.clone()),
+    });
+    warnings.extend(hooks.set_driver_hooks(&config.driver.hooks).err());
+    hooks
+}
+
+/// Drops the oldest images of the history if the model takes fewer. Returns a warning in that case.
+fn limit_images(history: &mut HistoryConfig, model: &ModelConfig) -> Option<String> {
+    let window = model.provider.facts(&model.model).context_window;
+    let most = SendableImage::max_count_for_window(window);
+    match keep_newest_images(&mut history.messages, most) {
+        0 => None,
+        count => Some(format!("the oldest {count} images are left out: the model takes {most} in a request")),
+    }
+}
+
+/// Creates the services of the main conversation from those parts of the configuration that calls use.
+fn build_services(
+    config: &mut SessionConfig,
+    hooks: HookRegistry,
+    ops: mpsc::UnboundedSender<Op>,
+    hub: EventHub,
+) -> SessionServices {
+    let transcript = config.history.record.transcript();
+    let side_writer = transcript.beside();
+    let has_title = transcript.labels().display_title().is_some();
+    let checkpoints = config.files.checkpoints.take();
+    let shared = SessionShared::new(config.id.clone(), std::mem::take(&mut config.env), config.home.take(), hub)
+        .with_ops(ops)
+        .with_processes(std::mem::take(&mut config.processes))
+        .with_redactor(std::mem::take(&mut config.history.redactor))
+        .with_hooks(hooks)
+        .with_own_paths(std::mem::take(&mut config.files.own_paths))
+        .with_checkpoints(checkpoints.map(|kept| kept.with_side_writer(side_writer.clone())))
+        .with_file_preferences(config.files.preferences);
+    SessionServices::new(shared, config.state.clone(), config.history.result_files.dir().to_owned())
+        .with_plan_config(config.plan.clone())
+        .with_session_namer(SessionNamer::new(side_writer, has_title))
 }

@@ -32,4 +32,9 @@ impl SessionState {
         let files = FileStates::default();
         Self { cwd: project_dir.clone(), project_dir, roots, files, mode_request: None }
     }
+
+    /// Returns the initial state of a subagent: it starts in the project directory and knows no files.
+    pub(crate) fn for_agent(&self) -> Self {
+        Self { roots: self.roots.clone(), ..Self::new(self.project_dir.clone(), Vec::new()) }
+    }
 }

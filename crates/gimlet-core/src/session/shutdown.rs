@@ -29,7 +29,7 @@ impl SessionActor {
         }
         let Some(longest) = hooks.longest_timeout(HookEvent::SessionEnd) else { return };
         let scope = self.build_turn(CancellationToken::new()).scope;
-        let budget = end_hook_budget(&services.env, longest);
+        let budget = end_hook_budget(services.env(), longest);
         let end = HookPayload::SessionEnd { reason: if self.desk.cleared { "clear" } else { "other" } };
         let told = hooks.fire(&scope, &end);
         let mut leaving = self.leaving.clone();
@@ -48,11 +48,11 @@ impl SessionActor {
     pub(super) async fn finish_background_work(&mut self) {
         self.desk.withdraw_all_prompts();
         let (agents, commands): (Vec<_>, Vec<_>) =
-            self.desk.services.tasks.running().into_iter().partition(|task| task.agent.is_some());
+            self.desk.services.tasks().running().into_iter().partition(|task| task.agent.is_some());
         let graces = async {
             // A user who interrupted the turn wants to leave now.
             if !self.interrupted {
-                wait_all_ended(&agents, agent_grace_period(&self.desk.services.env, self.wakes)).await;
+                wait_all_ended(&agents, agent_grace_period(self.desk.services.env(), self.wakes)).await;
                 // A timeout is the normal end of a server left in the background.
                 wait_all_ended(&commands, TASK_GRACE).await;
             }
@@ -62,7 +62,7 @@ impl SessionActor {
             () = graces => {}
             () = wait_for_interrupt(&mut self.inbox) => {}
         }
-        let running = self.desk.services.tasks.running();
+        let running = self.desk.services.tasks().running();
         if !running.is_empty() {
             let names: Vec<String> = running.iter().map(|task| format!("{} ({})", task.id, task.description)).collect();
             let text = format!("stopped background tasks: {}", names.join(", "));

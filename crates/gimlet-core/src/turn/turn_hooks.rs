@@ -237,7 +237,7 @@ pub(super) async fn run_stop_hooks(
 }
 
 fn max_stop_blocks(turn: &Turn) -> u32 {
-    let wanted = turn.scope.services.env.integer("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP");
+    let wanted = turn.scope.services.env().integer("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP");
     wanted.and_then(|most| u32::try_from(most).ok()).unwrap_or(MAX_STOP_BLOCKS)
 }
 

@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use gimlet_core::files::{FilePreferences, FileStamp};
+use gimlet_core::files::FileStamp;
 use gimlet_core::tool::{
     AgentAvailability, AnyTool, CallHint, ErrorClass, PathContext, PromptContext, Tool, ToolContext, ToolError,
     ToolResult, ToolSet, ToolSource,
 };
 use gimlet_core::{
-    AgentLaunch, ConversationRecord, LaunchOutcome, MainAgent, OutputSchema, PermissionConfig, PlanConfig,
-    ProcessAccess, ReviewConfig, SessionConfig, SessionSandbox, SessionServices, SessionState, SettingsSource,
-    TurnOptions, open,
+    AgentConfig, AgentLaunch, ConversationRecord, DriverConfig, FileConfig, HistoryConfig, LaunchOutcome, MainAgent,
+    ModelConfig, OutputSchema, PermissionConfig, PlanConfig, ProcessAccess, PromptSegment, ReviewConfig, SessionConfig,
+    SessionSandbox, SessionServices, SessionState, SettingsSource, ToolConfig, TurnConfig, TurnOptions, open,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
@@ -175,7 +175,7 @@ pub(crate) struct Look;
 pub(crate) struct Touch;
 
 async fn run_step(kind: &str, step: StepInput, cx: &ToolContext) -> Result<ToolResult<String>, ToolError> {
-    let log = log_of(cx.services.session.as_str());
+    let log = log_of(cx.services.session_id().as_str());
     log.enter();
     log.lines.lock().unwrap().push(format!("{kind} {} begins", step.name));
     tokio::time::sleep(Duration::from_millis(step.ms)).await;
@@ -241,7 +241,7 @@ macro_rules! test_tool {
                 $person
             }
             fn anticipate(&self, sign: CallHint, services: &SessionServices) {
-                log_of(services.session.as_str()).signs.lock().unwrap().push(sign);
+                log_of(services.session_id().as_str()).signs.lock().unwrap().push(sign);
             }
             fn parse_output(&self, json: &str) -> Option<String> {
                 serde_json::from_str(json).ok()
@@ -465,21 +465,58 @@ impl SessionBench {
             sandbox: None,
             agents: Vec::new(),
         };
+        let prompt = PromptSegment {
+            system: gimlet_core::system_blocks(&gimlet_core::SystemPrompt::default()),
+            tools: gimlet_core::tool_defs(&tools, &prompt),
+        };
+        let exec = Exec::new(ExecConfig {
+            custodian: CustodianProgram::Fork,
+            session_marker: id.to_string(),
+            runtime_dir: None,
+        });
+        let shell = Shell::find(ShellConfig {
+            env: Env::default(),
+            session_id: id.to_string(),
+            effort: None,
+            snapshot_file: None,
+            prestart: false,
+        });
         let config = SessionConfig {
             id: id.clone(),
-            model: model.clone(),
-            model_id: "test".into(),
-            thinking: ThinkingMode::ModelDefault,
-            effort: None,
-            api_key_source: "none".into(),
-            system: gimlet_core::system_blocks(&gimlet_core::SystemPrompt::default()),
-            tool_defs: gimlet_core::tool_defs(&tools, &prompt),
-            tools,
-            tool_source: setup.guests,
-            agents: setup.agents,
             env: setup.env,
             home: None,
             state: SessionState::new(project.clone(), Vec::new()),
+            prompt,
+            model: ModelConfig {
+                provider: model.clone(),
+                model: "test".into(),
+                thinking: ThinkingMode::ModelDefault,
+                effort: None,
+                cache_ttl: None,
+                api_key_source: "none".into(),
+            },
+            tools: ToolConfig { tools, source: setup.guests, output: setup.output },
+            agents: AgentConfig { defined: setup.agents, main: setup.main_agent },
+            history: HistoryConfig {
+                source: gimlet_core::StartSource::Startup,
+                record: ConversationRecord::new(transcript),
+                deferred: earlier.as_ref().and_then(|loaded| loaded.deferred.clone()),
+                messages: earlier.map(|loaded| loaded.messages).unwrap_or_default(),
+                outputs: ToolOutputs::default(),
+                result_files: ResultFiles::new(&files),
+                redactor: gimlet_core::Redactor::default(),
+            },
+            turns: TurnConfig {
+                attended: setup.attended,
+                background_may_start_turn: setup.attended,
+                has_prompt: setup.prompted,
+                options: TurnOptions {
+                    concurrency: setup.concurrency,
+                    streaming_execution: setup.early,
+                    max_budget_usd: setup.max_budget_usd,
+                    ..TurnOptions::default()
+                },
+            },
             permissions: PermissionConfig {
                 mode: setup.mode,
                 rules,
@@ -490,47 +527,10 @@ impl SessionBench {
                 governing_files: Vec::new(),
                 decisions: (setup.saved || setup.sandboxing.is_some()).then(|| DecisionLedger::new(&files)),
             },
-            attended: setup.attended,
-            background_may_start_turn: setup.attended,
-            has_prompt: setup.prompted,
-            options: TurnOptions {
-                concurrency: setup.concurrency,
-                streaming_execution: setup.early,
-                max_budget_usd: setup.max_budget_usd,
-                ..TurnOptions::default()
-            },
-            cache_ttl: None,
-            record: ConversationRecord::new(transcript),
-            deferred: earlier.as_ref().and_then(|loaded| loaded.deferred.clone()),
-            history: earlier.map(|loaded| loaded.messages).unwrap_or_default(),
-            outputs: ToolOutputs::default(),
-            result_files: ResultFiles::new(&files),
-            redactor: gimlet_core::Redactor::default(),
-            confinement: None,
-            sandbox: setup.sandboxing.map(Arc::new),
-            plan_config: setup.plans,
-            own: setup.own,
-            output: setup.output,
-            checkpoints: setup.checkpoints,
-            file_preferences: FilePreferences::default(),
-            driver: setup.driver,
-            hooks: setup.hooks,
-            main_agent: setup.main_agent,
-            source: gimlet_core::StartSource::Startup,
-            processes: ProcessAccess {
-                exec: Exec::new(ExecConfig {
-                    custodian: CustodianProgram::Fork,
-                    session_marker: id.to_string(),
-                    runtime_dir: None,
-                }),
-                shell: Shell::find(ShellConfig {
-                    env: Env::default(),
-                    session_id: id.to_string(),
-                    effort: None,
-                    snapshot_file: None,
-                    prestart: false,
-                }),
-            },
+            processes: ProcessAccess::new(exec, shell).with_sandbox(setup.sandboxing.map(Arc::new)),
+            files: FileConfig { own_paths: setup.own, checkpoints: setup.checkpoints, ..FileConfig::default() },
+            plan: setup.plans,
+            driver: DriverConfig { driver: setup.driver, hooks: setup.hooks },
         };
         let (handle, session) = open(config);
         let events = handle.subscribe();

@@ -43,7 +43,7 @@ pub(super) fn move_to_background(call: &BashCall<'_>, command: ForegroundCommand
         })
     });
     let services = &call.cx.services;
-    let task = services.tasks.add(NewTask {
+    let task = services.tasks().add(NewTask {
         id: None,
         kind: "local_bash",
         description: call.input.title(),
@@ -56,7 +56,7 @@ pub(super) fn move_to_background(call: &BashCall<'_>, command: ForegroundCommand
         stop,
     });
     services.publish_task_change(&task, None);
-    let life = (!call.cx.agent.0.is_empty()).then(|| agent_command_lifetime(&services.env));
+    let life = (!call.cx.agent.0.is_empty()).then(|| agent_command_lifetime(services.env()));
     let watched = call.take_watch().map(|watch| (watch, call.started_in.dir.clone()));
     let (task_again, lasting) = (task.clone(), services.session_lifetime());
     let keeper = BackgroundSupervisor { command, task: task_again, watched, services: lasting, _over: looked_after };
@@ -232,7 +232,7 @@ pub(super) fn moved_result(call: &BashCall<'_>, task: Arc<Task>, so_far: OutputP
 
 /// Returns true if the call belongs to a subagent whose caller waits for it; its background commands end with it.
 fn is_awaited_agent(call: &BashCall<'_>) -> bool {
-    let tasks = &call.cx.services.tasks;
+    let tasks = &call.cx.services.tasks();
     let agent = tasks.agent_id(&call.cx.agent).and_then(|id| tasks.find(&id));
     agent.is_some_and(|agent| !agent.is_backgrounded())
 }
@@ -296,9 +296,9 @@ mod tests {
         let cx = bench.context("Bash");
         let (exec, shell) = cx.services.processes().unwrap();
         let run = shell.start(exec, ShellCommand { text, cwd: &cx.paths.cwd, env: Vec::new() }).await.unwrap();
-        let output_file = cx.services.results_dir.join("kept.output");
+        let output_file = cx.services.results_dir().join("kept.output");
         let command = ForegroundCommand::new(run.running, CaptureLimits::for_foreground(1_000, output_file.clone()));
-        let task = cx.services.tasks.add(NewTask {
+        let task = cx.services.tasks().add(NewTask {
             id: None,
             kind: "local_bash",
             description: "kept".to_owned(),
@@ -335,7 +335,7 @@ mod tests {
         let mut bench = CommandBench::new();
         let sleep = unique_sleep_seconds();
         keep(&mut bench, &format!("sleep {sleep}"), NEVER, Some(Duration::from_millis(50))).await;
-        let task = bench.services.tasks.find("b1").unwrap();
+        let task = bench.services.tasks().find("b1").unwrap();
         assert_eq!(task.wait_finished().await, (TaskState::Killed, None));
         assert_eq!(pids_with_argument(&sleep), Vec::<i32>::new());
         wait_until("it is told", || bench.take_model_messages().iter().any(|text| text.contains("ran for too long")))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use gimlet_core::tool::{AnyTool, Tool, ToolContext, ToolError};
-use gimlet_core::{ProcessAccess, SessionServices, SessionState};
+use gimlet_core::{ProcessAccess, SessionServices, SessionShared, SessionState};
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_proto::{
     AgentPath, Env, Event, EventBody, EventHub, EventReader, Op, SessionId, SubmittedPrompt, TaskState, ToolCallPhase,
@@ -91,7 +91,7 @@ impl CommandBench {
 
     /// Returns the files that calls have created outside the project.
     pub(crate) fn result_files(&self) -> Vec<PathBuf> {
-        let files = std::fs::read_dir(&self.services.results_dir).into_iter().flatten();
+        let files = std::fs::read_dir(&self.services.results_dir()).into_iter().flatten();
         files.map(|file| file.unwrap().path()).collect()
     }
 
@@ -185,9 +185,10 @@ fn services(
     let reader = hub.subscribe();
     let (ops, said) = mpsc::unbounded_channel();
     let results = folder.path().canonicalize().unwrap().join("results");
-    let services = SessionServices::new(SessionId::new("session"), env.clone(), None, results, hub, state.clone())
+    let shared = SessionShared::new(SessionId::new("session"), env.clone(), None, hub)
         .with_ops(ops)
-        .with_processes(ProcessAccess { exec, shell: Shell::find(config) });
+        .with_processes(ProcessAccess::new(exec, Shell::find(config)));
+    let services = SessionServices::new(shared, state.clone(), results);
     (Arc::new(services), reader, said)
 }
 

@@ -147,8 +147,8 @@ fn start_error(error: &ShellError) -> ToolError {
 fn unused_output_path(cx: &ToolContext) -> PathBuf {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let stem: String = cx.call.as_str().chars().take(100).map(|c| if is_plain(c) { c } else { '-' }).collect();
-    let first = cx.services.results_dir.join(format!("{stem}.output"));
-    let mut others = (2..).map(|number| cx.services.results_dir.join(format!("{stem}-{number}.output")));
+    let first = cx.services.results_dir().join(format!("{stem}.output"));
+    let mut others = (2..).map(|number| cx.services.results_dir().join(format!("{stem}-{number}.output")));
     if first.symlink_metadata().is_err() {
         first
     } else {

@@ -131,7 +131,7 @@ pub(crate) async fn apply_replacements(
         memory: FileKnowledge::for_file(&target, cx),
         services: cx.services.clone(),
         recorded: cx.durable_barrier(),
-        lenient: cx.services.env.flag("GIMLET_EDIT_LENIENT"),
+        lenient: cx.services.env().flag("GIMLET_EDIT_LENIENT"),
         reads_unasked: cx.may_read_unasked(&target),
         paths: cx.paths.clone(),
         path,
@@ -165,7 +165,7 @@ struct FileEditJob {
 
 impl FileEditJob {
     fn run(self) -> Result<CompletedEdit, ToolError> {
-        match load_for_change(&self.target, &self.services.env)? {
+        match load_for_change(&self.target, self.services.env())? {
             None => self.create(),
             Some(old) => self.change(&old),
         }
@@ -220,7 +220,7 @@ impl FileEditJob {
             FileStamp::new(hash, &old.metadata)
         } else {
             self.services.checkpoint_before_change(&self.target, Some((&old.bytes, old.metadata.mode())));
-            let backups = self.services.results_dir.join("backups");
+            let backups = self.services.results_dir().join("backups");
             let replace = || replace::replace(&self.target, old, &bytes, &backups, &self.recorded);
             let (hash, metadata) = hash_while(&bytes, replace);
             let stamp = FileStamp::new(hash, &metadata?);

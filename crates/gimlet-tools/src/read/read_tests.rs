@@ -33,7 +33,7 @@ fn numbered(lines: u64) -> String {
 #[test]
 fn inputs_tell_what_they_need() {
     let bench = ToolBench::new();
-    let home = bench.services().home.clone().unwrap();
+    let home = bench.services().paths().home.unwrap();
     let examples = [
         (json!({"file_path": "/a/b.rs"}), PathBuf::from("/a/b.rs")),
         (json!({"file_path": "src/../b.rs", "limit": "5"}), bench.path("b.rs")),

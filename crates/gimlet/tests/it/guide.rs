@@ -5,9 +5,11 @@ mod word_count;
 use std::path::Path;
 use std::sync::Arc;
 
-use gimlet_core::files::FilePreferences;
 use gimlet_core::tool::{PromptContext, ToolSet};
-use gimlet_core::{ConversationRecord, ProcessAccess, SessionConfig, SessionState, TurnOptions};
+use gimlet_core::{
+    AgentConfig, ConversationRecord, DriverConfig, FileConfig, HistoryConfig, ModelConfig, ProcessAccess,
+    PromptSegment, SessionConfig, SessionState, ToolConfig, TurnConfig, TurnOptions,
+};
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_model::{AnthropicConfig, AnthropicProvider};
 use gimlet_proto::{Block, Env, EventBody, Op, SubmittedPrompt, ThinkingMode};
@@ -98,43 +100,41 @@ fn guide_session(project: &Path, env: Env, provider: AnthropicConfig) -> Session
         prestart: false,
     });
     SessionConfig {
-        model: Arc::new(AnthropicProvider::new(provider)),
-        model_id: "default".to_owned(),
-        thinking: ThinkingMode::ModelDefault,
-        effort: None,
-        api_key_source: String::new(),
-        system: gimlet_core::system_blocks(&Default::default()),
-        tool_defs: gimlet_core::tool_defs(&tools, &prompt),
-        tools,
-        tool_source: None,
-        agents: Vec::new(),
+        prompt: PromptSegment {
+            system: gimlet_core::system_blocks(&Default::default()),
+            tools: gimlet_core::tool_defs(&tools, &prompt),
+        },
+        model: ModelConfig {
+            provider: Arc::new(AnthropicProvider::new(provider)),
+            model: "default".to_owned(),
+            thinking: ThinkingMode::ModelDefault,
+            effort: None,
+            cache_ttl: None,
+            api_key_source: String::new(),
+        },
+        tools: ToolConfig { tools, source: None, output: None },
+        agents: AgentConfig::default(),
         env,
         home: None,
         state: SessionState::new(project.to_owned(), Vec::new()),
         permissions: gimlet_core::PermissionConfig::default(),
-        attended: false,
-        background_may_start_turn: false,
-        has_prompt: false,
-        options: TurnOptions { concurrency: 1, ..TurnOptions::default() },
-        cache_ttl: None,
-        record: ConversationRecord::new(Transcript::new_unsaved(id.clone(), stamp)),
-        history: Vec::new(),
-        outputs: gimlet_store::ToolOutputs::default(),
-        deferred: None,
-        result_files: ResultFiles::new(&files),
-        redactor: gimlet_core::Redactor::default(),
-        sandbox: None,
-        confinement: None,
-        plan_config: gimlet_core::PlanConfig::default(),
-        own: Vec::new(),
-        output: None,
-        checkpoints: None,
-        file_preferences: FilePreferences::default(),
-        driver: None,
-        hooks: Vec::new(),
-        main_agent: None,
-        source: gimlet_core::StartSource::Startup,
-        processes: ProcessAccess { exec, shell },
+        turns: TurnConfig {
+            options: TurnOptions { concurrency: 1, ..TurnOptions::default() },
+            ..TurnConfig::default()
+        },
+        history: HistoryConfig {
+            source: gimlet_core::StartSource::Startup,
+            record: ConversationRecord::new(Transcript::new_unsaved(id.clone(), stamp)),
+            messages: Vec::new(),
+            deferred: None,
+            outputs: gimlet_store::ToolOutputs::default(),
+            result_files: ResultFiles::new(&files),
+            redactor: gimlet_core::Redactor::default(),
+        },
+        plan: gimlet_core::PlanConfig::default(),
+        files: FileConfig::default(),
+        driver: DriverConfig::default(),
+        processes: ProcessAccess::new(exec, shell),
         id,
     }
 }

@@ -22,7 +22,7 @@ async fn a_background_command_returns_at_once_and_tells_of_its_end() {
     assert_eq!((&given.output["backgroundTaskId"], &given.output["stdout"]), (&json!("b1"), &json!("")));
     assert!(given.text.contains("task b1") && given.text.contains(&file));
     assert!(given.text.contains("The session's working directory stays"), "{}", given.text);
-    let task = bench.services.tasks.find("b1").unwrap();
+    let task = bench.services.tasks().find("b1").unwrap();
     assert_eq!(task.wait_finished().await, (TaskState::Failed, Some(3)));
     wait_until("people are told", || bench.task_states().len() == 2).await;
     assert_eq!(bench.task_states(), [TaskState::Running, TaskState::Failed]);
@@ -51,7 +51,7 @@ async fn a_command_that_outlives_its_timeout_goes_on_in_the_background() {
     let given = bench.call(Bash, input).await.unwrap();
     assert!(given.text.starts_with("early\nNot finished after 0.2 s, so it goes on"), "{}", given.text);
     assert_eq!((&given.output["timedOutAfterMs"], &given.output["backgroundTaskId"]), (&json!(timeout), &json!("b1")));
-    let file = bench.services.tasks.find("b1").unwrap().output_file.clone();
+    let file = bench.services.tasks().find("b1").unwrap().output_file.clone();
     wait_until("what was printed before is in the file", || {
         std::fs::read(&file).is_ok_and(|bytes| bytes == b"early\n")
     })
@@ -69,7 +69,7 @@ async fn killed_at_timeout(bench: &mut CommandBench, before: &str, after: &str) 
     assert_eq!((error.class, pids_with_argument(&sleep)), (ErrorClass::TimedOut, vec![]), "{command}");
     assert!(error.model_text.starts_with("Timed out after 0."), "{error}");
     assert_eq!(error.output.unwrap()["timedOutAfterMs"], 150);
-    assert!(bench.services.tasks.all().is_empty());
+    assert!(bench.services.tasks().all().is_empty());
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -91,10 +91,10 @@ async fn the_default_timeout_comes_from_the_environment() {
 #[tokio::test(flavor = "current_thread")]
 async fn output_files_of_equal_call_ids_do_not_meet() {
     let mut bench = CommandBench::new();
-    std::fs::create_dir(&bench.services.results_dir).unwrap();
-    std::fs::write(bench.services.results_dir.join("toolu_1.output"), "another").unwrap();
+    std::fs::create_dir(&bench.services.results_dir()).unwrap();
+    std::fs::write(bench.services.results_dir().join("toolu_1.output"), "another").unwrap();
     let given = bench.call(Bash, json!({"command": "echo mine", "run_in_background": true})).await.unwrap();
-    bench.services.tasks.find("b1").unwrap().wait_finished().await;
+    bench.services.tasks().find("b1").unwrap().wait_finished().await;
     let file = given.output["rawOutputPath"].as_str().unwrap();
     assert_eq!(std::fs::read_to_string(file).unwrap(), "mine\n");
     assert!(file.ends_with("toolu_1-2.output"));
@@ -107,7 +107,7 @@ async fn many_background_commands_end_each_by_itself() {
         let input = json!({"command": format!("sleep 0.05; exit {code}"), "run_in_background": true});
         bench.call(Bash, input).await.unwrap();
     }
-    for (code, task) in bench.services.tasks.all().iter().enumerate() {
+    for (code, task) in bench.services.tasks().all().iter().enumerate() {
         let ended = tokio::time::timeout(Duration::from_secs(5), task.wait_finished()).await.unwrap();
         assert_eq!(ended.1, Some(code as i32));
     }

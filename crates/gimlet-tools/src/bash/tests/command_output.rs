@@ -18,7 +18,7 @@ async fn a_plain_command_gives_its_output_in_every_form_and_makes_no_file() {
     assert_eq!(given.output, json!({"stdout": "out\nerr\nred", "stderr": "", "interrupted": false}));
     let command = "echo out; echo err >&2; printf '\\033[31mred\\033[0m\\n\\n'".to_owned();
     assert_eq!(given.view, View::Terminal { command, output: "out\nerr\nred".to_owned(), exit_code: Some(0) });
-    assert!(!bench.services.results_dir.exists());
+    assert!(!bench.services.results_dir().exists());
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gimlet_core::tool::AnyTool;
-use gimlet_core::{SessionServices, SessionState};
+use gimlet_core::{SessionServices, SessionShared, SessionState};
 use gimlet_proto::{AgentPath, Env, EventHub, SessionId, ToolUseId};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -13,8 +13,8 @@ use super::*;
 /// A session's services over a scratch project; no model, no gate, no disk beyond the project.
 fn services(project: &Path) -> Arc<SessionServices> {
     let state = SessionState::new(project.to_owned(), Vec::new());
-    let results = project.join("results");
-    Arc::new(SessionServices::new(SessionId::new("s"), Env::default(), None, results, EventHub::default(), state))
+    let shared = SessionShared::new(SessionId::new("s"), Env::default(), None, EventHub::default());
+    Arc::new(SessionServices::new(shared, state, project.join("results")))
 }
 
 /// Everything of a call except the gate: prepare, run, and the two faces of the output.

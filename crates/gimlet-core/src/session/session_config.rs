@@ -1,0 +1,129 @@
+//! Configuration of a session. Everything is a value: the session reads no environment and no settings.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gimlet_proto::{AgentSpec, CacheTtl, Driver, DriverHook, Env, Message, Model, SessionId, ThinkingMode};
+use gimlet_store::{ResultFiles, SessionCheckpoints, ToolOutputs};
+
+use super::SessionState;
+use crate::agents::MainAgent;
+use crate::conversation::PromptSegment;
+use crate::files::FilePreferences;
+use crate::gate::PermissionConfig;
+use crate::hooks::StartSource;
+use crate::model_selection::ModelSelection;
+use crate::plan_mode::PlanConfig;
+use crate::record::ConversationRecord;
+use crate::redact::Redactor;
+use crate::services::ProcessAccess;
+use crate::structured_output::OutputSchema;
+use crate::tool::{ToolSet, ToolSource};
+use crate::turn::TurnOptions;
+
+/// Configuration of a session.
+pub struct SessionConfig {
+    pub id: SessionId,
+    pub env: Env,
+    pub home: Option<PathBuf>,
+    pub state: SessionState,
+    /// System prompt and tool list of the first segment.
+    pub prompt: PromptSegment,
+    pub model: ModelConfig,
+    pub tools: ToolConfig,
+    pub agents: AgentConfig,
+    pub history: HistoryConfig,
+    pub turns: TurnConfig,
+    pub permissions: PermissionConfig,
+    pub processes: ProcessAccess,
+    pub files: FileConfig,
+    pub plan: PlanConfig,
+    pub driver: DriverConfig,
+}
+
+/// The model and how it is asked.
+pub struct ModelConfig {
+    pub provider: Arc<dyn Model>,
+    /// An id or an alias.
+    pub model: String,
+    pub thinking: ThinkingMode,
+    pub effort: Option<String>,
+    pub cache_ttl: Option<CacheTtl>,
+    /// Source of the API key, for display.
+    pub api_key_source: String,
+}
+
+impl ModelConfig {
+    /// Returns the selection that the session begins with.
+    pub(super) fn selection(&self) -> ModelSelection {
+        ModelSelection {
+            model: self.model.clone(),
+            thinking: self.thinking,
+            display: None,
+            effort: self.effort.clone(),
+        }
+    }
+}
+
+/// What the model can call.
+pub struct ToolConfig {
+    pub tools: ToolSet,
+    /// Further tools, which may appear and disappear.
+    pub source: Option<Arc<dyn ToolSource>>,
+    /// Schema that answers must match. Its tool is among `tools`.
+    pub output: Option<Arc<OutputSchema>>,
+}
+
+/// Kinds of agents beside the built-in ones.
+#[derive(Default)]
+pub struct AgentConfig {
+    /// Kinds of subagents that the caller defined; they override built-in ones with their names.
+    pub defined: Vec<(String, AgentSpec)>,
+    /// Agent that the main conversation runs as, if any.
+    pub main: Option<MainAgent>,
+}
+
+/// The record of a session, and what is known from an earlier run.
+pub struct HistoryConfig {
+    /// Origin of the session.
+    pub source: StartSource,
+    pub record: ConversationRecord,
+    /// Messages of a resumed session.
+    pub messages: Vec<Message>,
+    /// Assistant message after the history, if it is a call that a hook deferred: it runs with the next prompt.
+    pub deferred: Option<Message>,
+    /// Outputs of the calls in the history.
+    pub outputs: ToolOutputs,
+    pub result_files: ResultFiles,
+    /// gimlet's own credentials, kept out of history.
+    pub redactor: Redactor,
+}
+
+/// How turns begin and run.
+#[derive(Default)]
+pub struct TurnConfig {
+    /// True if a user can be asked.
+    pub attended: bool,
+    /// True if ended background work may begin a turn by itself; otherwise its notice waits for the next prompt.
+    pub background_may_start_turn: bool,
+    /// True if a prompt is already there: the resources that calls will need can be started in parallel with the rest.
+    pub has_prompt: bool,
+    pub options: TurnOptions,
+}
+
+/// How files are read, changed and restored.
+#[derive(Default)]
+pub struct FileConfig {
+    /// Files and folders of the session itself, its plan among them: they may always be written, also by subagents.
+    pub own_paths: Vec<PathBuf>,
+    /// Store of files as they were before they changed; `None` if nothing can be restored.
+    pub checkpoints: Option<SessionCheckpoints>,
+    pub preferences: FilePreferences,
+}
+
+/// Program that drives the session, if there is one, and the hooks that it registers first.
+#[derive(Default)]
+pub struct DriverConfig {
+    pub driver: Option<Arc<dyn Driver>>,
+    pub hooks: Vec<DriverHook>,
+}
