@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_policy::HookDecision;
-use gimlet_proto::{AgentPath, EventBody, Notice, NoticeLevel, ToolCallPhase, ToolCallView, ToolUseId};
+use gimlet_proto::{AgentPath, EventBody, ModelFacts, Notice, NoticeLevel, ToolCallPhase, ToolCallView, ToolUseId};
 use gimlet_text::{MAX_JSON_DEPTH, is_too_deep};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -66,12 +66,17 @@ impl CallScope {
         self.model_selection.model(self.gate.mode_for(self))
     }
 
+    /// Returns the facts of that model.
+    pub(crate) fn model_facts(&self) -> ModelFacts {
+        self.model_selection.facts(&self.model())
+    }
+
     /// Returns a scope for work in the main conversation that belongs to no turn.
     pub(crate) fn for_session(
         services: &Arc<SessionServices>,
         gate: &Arc<Gate>,
-        dials: &LiveModelSelection,
-        host: &Arc<AgentRuntime>,
+        model_selection: &LiveModelSelection,
+        agent_runtime: &Arc<AgentRuntime>,
     ) -> CallScope {
         CallScope {
             services: services.clone(),
@@ -80,8 +85,8 @@ impl CallScope {
             cancel: CancellationToken::new(),
             agent: AgentPath::default(),
             subagent: None,
-            model_selection: dials.clone(),
-            agent_runtime: host.clone(),
+            model_selection: model_selection.clone(),
+            agent_runtime: agent_runtime.clone(),
         }
     }
 

@@ -2,11 +2,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gimlet_proto::{PermissionMode, ThinkingDisplay, ThinkingMode, check_model_name, model_for_phase};
+use gimlet_proto::{
+    Model, ModelFacts, PermissionMode, ThinkingDisplay, ThinkingMode, check_model_name, model_for_phase,
+};
 
-/// Model selection of a session. Clones share it.
+/// Model selection of a conversation, with the provider of the models. Clones share it.
 #[derive(Clone)]
 pub(crate) struct LiveModelSelection {
+    provider: Arc<dyn Model>,
     now: Arc<Mutex<ModelSelection>>,
     start: Arc<ModelSelection>,
 }
@@ -23,8 +26,22 @@ pub(crate) struct ModelSelection {
 }
 
 impl LiveModelSelection {
-    pub(crate) fn new(start: ModelSelection) -> Self {
-        Self { now: Arc::new(Mutex::new(start.clone())), start: Arc::new(start) }
+    pub(crate) fn new(provider: Arc<dyn Model>, start: ModelSelection) -> Self {
+        Self { provider, now: Arc::new(Mutex::new(start.clone())), start: Arc::new(start) }
+    }
+
+    /// Returns the independent selection of a subagent, among the same provider's models.
+    pub(crate) fn for_agent(&self, start: ModelSelection) -> Self {
+        Self::new(self.provider.clone(), start)
+    }
+
+    pub(crate) fn provider(&self) -> &dyn Model {
+        &*self.provider
+    }
+
+    /// Returns the facts about one of the provider's models.
+    pub(crate) fn facts(&self, model: &str) -> ModelFacts {
+        self.provider.facts(model)
     }
 
     pub(crate) fn current(&self) -> ModelSelection {
@@ -76,31 +93,51 @@ impl LiveModelSelection {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use gimlet_proto::{ModelRequest, ModelStream};
+
     use super::*;
+
+    /// A provider that is never asked.
+    pub(crate) struct UnusedModel;
+
+    impl Model for UnusedModel {
+        fn facts(&self, model: &str) -> ModelFacts {
+            ModelFacts {
+                id: model.to_owned(),
+                context_window: 1,
+                max_output_tokens: 1,
+                price: None,
+                edits_unread: false,
+                bytes_per_token: 4.0,
+                min_cache_tokens: 1_024,
+                known: false,
+            }
+        }
+
+        fn stream(&self, _request: ModelRequest) -> ModelStream {
+            Box::pin(futures_util::stream::empty())
+        }
+    }
 
     #[test]
     fn model_selection_resets_to_its_start() {
-        let dials = LiveModelSelection::new(ModelSelection {
-            model: "a".into(),
-            thinking: ThinkingMode::Off,
-            display: None,
-            effort: None,
-        });
-        dials.set_model(Some("b".into())).unwrap();
-        dials.set_thinking(Some(ThinkingMode::Budget(9)));
-        dials.set_display(Some(ThinkingDisplay::Omitted));
-        dials.set_effort(Some("low".into()));
+        let start = ModelSelection { model: "a".into(), thinking: ThinkingMode::Off, display: None, effort: None };
+        let selection = LiveModelSelection::new(Arc::new(UnusedModel), start);
+        selection.set_model(Some("b".into())).unwrap();
+        selection.set_thinking(Some(ThinkingMode::Budget(9)));
+        selection.set_display(Some(ThinkingDisplay::Omitted));
+        selection.set_effort(Some("low".into()));
         let (model, thinking) = ("b".to_owned(), ThinkingMode::Budget(9));
         let display = Some(ThinkingDisplay::Omitted);
-        assert_eq!(dials.current(), ModelSelection { model, thinking, display, effort: Some("low".into()) });
+        assert_eq!(selection.current(), ModelSelection { model, thinking, display, effort: Some("low".into()) });
         for bad in ["", "two words", "-x", "line\nbreak"] {
-            assert!(dials.set_model(Some(bad.into())).is_err(), "{bad}");
+            assert!(selection.set_model(Some(bad.into())).is_err(), "{bad}");
         }
-        dials.set_model(None).unwrap();
-        dials.set_thinking(None);
-        dials.set_display(None);
-        dials.set_effort(None);
-        assert_eq!(dials.current(), *dials.start);
+        selection.set_model(None).unwrap();
+        selection.set_thinking(None);
+        selection.set_display(None);
+        selection.set_effort(None);
+        assert_eq!(selection.current(), *selection.start);
     }
 }

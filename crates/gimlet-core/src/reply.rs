@@ -68,7 +68,7 @@ pub(crate) async fn read_reply(
     };
     conversation.record.begin_reply();
     turn.publish(EventBody::Requesting);
-    let mut stream = turn.model.stream(request);
+    let mut stream = turn.scope.model_selection.provider().stream(request);
     let mut is_awaited = false;
     let ending = loop {
         let event = tokio::select! {
@@ -170,7 +170,7 @@ impl ReplyStreamReader<'_> {
                 self.start = ReplyStart { message_id, ..start };
             }
             ModelEvent::BlockStarted { index, kind, name, .. } => {
-                let item = self.turn.next_item();
+                let item = self.turn.scope.agent_runtime.next_item();
                 if let Some(tool) = name.as_deref().filter(|_| kind == BlockKind::ToolUse) {
                     let scope = &self.turn.scope;
                     let meant = scope.tools.find(scope.tools.resolve_name(tool));

@@ -7,17 +7,15 @@ mod turn_hooks;
 mod turn_loop;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use gimlet_proto::{
-    AcceptedPrompt, Denial, EntryId, EventBody, ItemId, Model, ModelFacts, Notice, NoticeLevel, PromptOrigin,
-    PromptOutcome, StopCause, StopReason, SubmittedPrompt, TurnEnd, TurnReport,
+    AcceptedPrompt, Denial, EntryId, EventBody, ModelFacts, Notice, NoticeLevel, PromptOrigin, PromptOutcome,
+    StopCause, StopReason, SubmittedPrompt, TurnEnd, TurnReport,
 };
 
 use crate::call::CallScope;
 use crate::conversation::Conversation;
-use crate::model_selection::LiveModelSelection;
 use crate::panics::catch_panic_async;
 use crate::record::ConversationRecord;
 use crate::schedule::CallSchedule;
@@ -29,12 +27,9 @@ use turn_loop::TurnLoop;
 
 /// Parameters of a turn, fixed when it starts (mode, rules and model are read at each use).
 pub(crate) struct Turn {
-    pub(crate) model: Arc<dyn Model>,
-    pub(crate) model_selection: LiveModelSelection,
     pub(crate) scope: Arc<CallScope>,
     pub(crate) options: TurnOptions,
     pub(crate) steering: SteeringQueue,
-    pub(crate) items: Arc<AtomicU64>,
     pub(crate) result_files: gimlet_store::ResultFiles,
     /// Schema that the answer must have.
     pub(crate) output: Option<Arc<OutputSchema>>,
@@ -72,7 +67,7 @@ impl Default for TurnOptions {
 impl Turn {
     /// Returns the facts of the current model.
     pub(crate) fn model_facts(&self) -> ModelFacts {
-        self.model.facts(&self.scope.model())
+        self.scope.model_facts()
     }
 
     pub(crate) fn publish(&self, body: EventBody) {
@@ -96,10 +91,6 @@ impl Turn {
         if let Some(prompt) = said.uuid.clone() {
             self.publish(EventBody::PromptOutcome { prompt, outcome: fate });
         }
-    }
-
-    pub(crate) fn next_item(&self) -> ItemId {
-        ItemId(self.items.fetch_add(1, Ordering::Relaxed))
     }
 }
 

@@ -167,7 +167,7 @@ impl AgentRun {
         let report = AgentReport {
             id: running.task.id.clone(),
             kind: scope.subagent.as_ref().map(|who| who.kind.clone()).unwrap_or_default(),
-            model: host.model.facts(&scope.model()).id,
+            model: scope.model_facts().id,
             text,
             incomplete: None,
             resumable: host.may_resume(scope.subagent.as_deref()),

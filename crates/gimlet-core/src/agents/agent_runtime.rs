@@ -1,11 +1,11 @@
 //! Shared state for launching subagents in a session.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gimlet_proto::{AgentPath, CacheTtl, Env, Model, ModelFacts};
+use gimlet_proto::{AgentPath, CacheTtl, Env, ItemId};
 use gimlet_store::{AgentTranscripts, ResultFiles};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -22,14 +22,16 @@ const MOST_OUTPUT: u64 = 160_000;
 
 /// Session-wide state of subagents.
 pub(crate) struct AgentRuntime {
-    pub(super) model: Arc<dyn Model>,
     pub(super) roster: AgentRoster,
     /// Kinds that the main conversation may launch.
     for_main: AgentRoster,
-    pub(super) options: TurnOptions,
-    pub(super) items: Arc<AtomicU64>,
-    pub(super) result_files: ResultFiles,
-    pub(super) transcripts: AgentTranscripts,
+    /// Options of the main conversation's turns.
+    pub(crate) options: TurnOptions,
+    /// Number of the next item in any conversation.
+    next_item: AtomicU64,
+    /// Result files of the main conversation.
+    pub(crate) result_files: ResultFiles,
+    pub(crate) transcripts: AgentTranscripts,
     pub(crate) cache_ttl: Option<CacheTtl>,
     /// Ledger that shares its budget with the main conversation's.
     pub(super) ledger: UsageLedger,
@@ -69,13 +71,11 @@ impl AgentLimits {
 
 /// Parts of an [`AgentRuntime`].
 pub(crate) struct AgentRuntimeParts<'a> {
-    pub(crate) model: &'a Arc<dyn Model>,
     pub(crate) roster: AgentRoster,
     /// The only kinds that the main conversation may launch; `None` for all.
     pub(crate) main_launches: Option<Vec<String>>,
     pub(crate) env: &'a Env,
     pub(crate) options: &'a TurnOptions,
-    pub(crate) items: &'a Arc<AtomicU64>,
     pub(crate) result_files: &'a ResultFiles,
     pub(crate) transcripts: AgentTranscripts,
     pub(crate) cache_ttl: Option<CacheTtl>,
@@ -86,11 +86,10 @@ impl AgentRuntime {
     pub(crate) fn new(parts: AgentRuntimeParts<'_>) -> Self {
         let limits = AgentLimits::from_env(parts.env);
         Self {
-            model: parts.model.clone(),
             for_main: parts.roster.clone().restricted_to(parts.main_launches.as_deref()),
             roster: parts.roster,
             options: parts.options.clone(),
-            items: parts.items.clone(),
+            next_item: AtomicU64::default(),
             result_files: parts.result_files.clone(),
             transcripts: parts.transcripts,
             cache_ttl: parts.cache_ttl,
@@ -102,9 +101,9 @@ impl AgentRuntime {
         }
     }
 
-    /// Returns the facts about one of the session's models.
-    pub(crate) fn model_facts(&self, model: &str) -> ModelFacts {
-        self.model.facts(model)
+    /// Returns an id for the next item, unique in the session.
+    pub(crate) fn next_item(&self) -> ItemId {
+        ItemId(self.next_item.fetch_add(1, Ordering::Relaxed))
     }
 
     pub(crate) fn roster(&self) -> &AgentRoster {

@@ -125,7 +125,7 @@ fn plan_spawn<'a>(
     let slot = host.acquire_slot()?;
     let circumstances = ToolSelectionContext { background, may_launch: depth < host.limits.depth };
     let tools = tool_selection::select_tools(&kind.name, &kind.spec, &scope.tools, circumstances)?;
-    let dials = select_model(scope, kind, &launch)?;
+    let model_selection = select_model(scope, kind, &launch)?;
     let mut path = cx.agent.clone();
     path.0.push(cx.call.clone());
     let AgentLaunch { description, prompt, name, .. } = launch;
@@ -143,7 +143,7 @@ fn plan_spawn<'a>(
         background,
         sender,
         tools,
-        dials,
+        model_selection,
         slot,
     })
 }
@@ -195,9 +195,9 @@ fn select_model(scope: &CallScope, kind: &AgentKind, launch: &AgentLaunch) -> Re
     let wanted = env.or(launch.model.as_deref()).or(kind.spec.model.as_deref()).filter(named);
     let chosen = effort_from_env(scope.services.env()).or(launch.effort.as_deref()).or(kind.spec.effort.as_deref());
     let effort = chosen.map(str::to_owned).or_else(|| inherited.effort.clone());
-    let dials = LiveModelSelection::new(ModelSelection { effort, ..inherited });
+    let model_selection = scope.model_selection.for_agent(ModelSelection { effort, ..inherited });
     if let Some(model) = wanted {
-        dials.set_model(Some(model.to_owned())).map_err(ToolError::input)?;
+        model_selection.set_model(Some(model.to_owned())).map_err(ToolError::input)?;
     }
-    Ok(dials)
+    Ok(model_selection)
 }

@@ -197,8 +197,8 @@ async fn plan_resume<'a>(
     let background = !host.limits.foreground_only;
     let circumstances = ToolSelectionContext { background, may_launch: agent.meta.spawn_depth < host.limits.depth };
     let tools = tool_selection::select_tools(&kind.name, &kind.spec, &tools, circumstances)?;
-    let dials = resumed_model_selection(scope, kind, agent.meta.model.clone())?;
-    let window = host.model_facts(&dials.model(scope.gate.mode())).context_window;
+    let model_selection = resumed_model_selection(scope, kind, agent.meta.model.clone())?;
+    let window = model_selection.facts(&model_selection.model(scope.gate.mode())).context_window;
     let past = load_prior_conversation(scope, &agent.id, window).await?;
     Ok(SpawnPlan {
         id: agent.id.clone(),
@@ -213,7 +213,7 @@ async fn plan_resume<'a>(
         background,
         sender,
         tools,
-        dials,
+        model_selection,
         slot,
     })
 }
@@ -225,16 +225,16 @@ fn resumed_model_selection(
     model: Option<String>,
 ) -> Result<LiveModelSelection, ToolError> {
     let now = scope.model_selection.current();
-    let dials = LiveModelSelection::new(ModelSelection {
+    let model_selection = scope.model_selection.for_agent(ModelSelection {
         model: now.model,
         thinking: now.thinking,
         display: now.display,
         effort: effort_from_env(scope.services.env()).or(kind.spec.effort.as_deref()).map(str::to_owned).or(now.effort),
     });
     if let Some(model) = model {
-        dials.set_model(Some(model)).map_err(ToolError::failed)?;
+        model_selection.set_model(Some(model)).map_err(ToolError::failed)?;
     }
-    Ok(dials)
+    Ok(model_selection)
 }
 
 async fn load_prior_conversation(scope: &CallScope, id: &str, window: u64) -> Result<PriorConversation, ToolError> {

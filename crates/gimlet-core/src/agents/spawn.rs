@@ -39,7 +39,7 @@ pub(super) struct SpawnPlan<'a> {
     pub(super) background: bool,
     pub(super) sender: Option<Arc<AgentIdentity>>,
     pub(super) tools: ToolSet,
-    pub(super) dials: LiveModelSelection,
+    pub(super) model_selection: LiveModelSelection,
     /// Its slot among the running agents.
     pub(super) slot: OwnedSemaphorePermit,
 }
@@ -72,7 +72,7 @@ impl SpawnPlan<'_> {
         let known = past.as_ref().map(|past| PastCalls::new(past.history.clone(), past.outputs.clone()));
         let scope = Arc::new(self.build_scope(sender, cx, identity.clone(), cancel, known.unwrap_or_default()));
         warn_unsupported_fields(&scope, self.kind);
-        let model = scope.agent_runtime.model.facts(&scope.model()).id;
+        let model = scope.model_facts().id;
         let conversation = self.build_conversation(&scope, &model, past);
         let turn = self.build_turn(&scope);
         let errand = AgentRun { conversation, turn, said };
@@ -109,7 +109,7 @@ impl SpawnPlan<'_> {
             cancel,
             agent: self.path.clone(),
             subagent: Some(identity),
-            model_selection: self.dials.clone(),
+            model_selection: self.model_selection.clone(),
             agent_runtime: sender.agent_runtime.clone(),
         }
     }
@@ -166,12 +166,9 @@ impl SpawnPlan<'_> {
         let host = &scope.agent_runtime;
         let max_turns = self.kind.spec.max_turns;
         Turn {
-            model: host.model.clone(),
-            model_selection: self.dials.clone(),
             scope: scope.clone(),
             options: TurnOptions { max_turns, wire_events: false, ..host.options.clone() },
             steering: SteeringQueue::default(),
-            items: host.items.clone(),
             result_files: host.result_files.for_agent(&self.id),
             output: None,
         }

@@ -34,25 +34,30 @@ pub(crate) struct NetworkGate {
     gate: Arc<Gate>,
     /// Weak, because the services own the sandbox.
     services: Weak<SessionServices>,
-    dials: LiveModelSelection,
-    host: Arc<AgentRuntime>,
+    model_selection: LiveModelSelection,
+    agent_runtime: Arc<AgentRuntime>,
 }
 
 impl NetworkGate {
     pub(crate) fn new(
         gate: &Arc<Gate>,
         services: &Arc<SessionServices>,
-        dials: &LiveModelSelection,
-        host: &Arc<AgentRuntime>,
+        model_selection: &LiveModelSelection,
+        agent_runtime: &Arc<AgentRuntime>,
     ) -> Self {
-        let (gate, dials, host) = (gate.clone(), dials.clone(), host.clone());
-        Self { gate, services: Arc::downgrade(services), dials, host }
+        Self {
+            gate: gate.clone(),
+            services: Arc::downgrade(services),
+            model_selection: model_selection.clone(),
+            agent_runtime: agent_runtime.clone(),
+        }
     }
 
     /// Returns a scope that belongs to no turn: a command in the background asks as well, and the command is not known
     /// here. An interrupt of the session closes all of these questions.
     fn call_scope(&self) -> Option<CallScope> {
-        Some(CallScope::for_session(&self.services.upgrade()?, &self.gate, &self.dials, &self.host))
+        let services = self.services.upgrade()?;
+        Some(CallScope::for_session(&services, &self.gate, &self.model_selection, &self.agent_runtime))
     }
 }
 

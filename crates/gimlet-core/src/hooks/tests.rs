@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gimlet_proto::{
-    AgentPath, BoxFuture, Env, EventBody, EventHub, HookPhase, Model, ModelFacts, ModelRequest, ModelStream, SessionId,
-    ThinkingMode, ToolUseId,
+    AgentPath, BoxFuture, Env, EventBody, EventHub, HookPhase, Model, SessionId, ThinkingMode, ToolUseId,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -13,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::agents::{AgentRoster, AgentRuntime, AgentRuntimeParts};
 use crate::gate::{Gate, PermissionConfig};
+use crate::model_selection::tests::UnusedModel;
 use crate::model_selection::{LiveModelSelection, ModelSelection};
 use crate::record::ConversationRecord;
 use crate::services::{SessionServices, SessionShared};
@@ -20,27 +20,6 @@ use crate::session::SessionState;
 use crate::tool::ToolSet;
 use crate::turn::TurnOptions;
 use crate::usage_ledger::UsageLedger;
-
-struct UnusedModel;
-
-impl Model for UnusedModel {
-    fn facts(&self, model: &str) -> ModelFacts {
-        ModelFacts {
-            id: model.to_owned(),
-            context_window: 1,
-            max_output_tokens: 1,
-            price: None,
-            edits_unread: false,
-            bytes_per_token: 4.0,
-            min_cache_tokens: 1_024,
-            known: false,
-        }
-    }
-
-    fn stream(&self, _request: ModelRequest) -> ModelStream {
-        Box::pin(futures_util::stream::empty())
-    }
-}
 
 /// A handler that records its input.
 struct RecordingHandler {
@@ -78,12 +57,10 @@ fn hook_bench() -> HookBench {
         gimlet_store::StoreLocations::new(std::path::Path::new("/nowhere")).project(std::path::Path::new("/project"));
     let transcript = gimlet_store::Transcript::new_unsaved(id.clone(), gimlet_store::EntryStamp::default());
     let host = AgentRuntime::new(AgentRuntimeParts {
-        model: &model,
         roster: AgentRoster::default(),
         main_launches: None,
         env: &env,
         options: &TurnOptions::default(),
-        items: &Arc::default(),
         result_files: &ResultFiles::new(&files.session_files(&id)),
         transcripts: ConversationRecord::new(transcript).agent_transcripts(),
         cache_ttl: None,
@@ -96,12 +73,15 @@ fn hook_bench() -> HookBench {
         cancel: CancellationToken::new(),
         agent: AgentPath::default(),
         subagent: None,
-        model_selection: LiveModelSelection::new(ModelSelection {
-            model: "m".into(),
-            thinking: ThinkingMode::Off,
-            display: None,
-            effort: Some("high".into()),
-        }),
+        model_selection: LiveModelSelection::new(
+            model,
+            ModelSelection {
+                model: "m".into(),
+                thinking: ThinkingMode::Off,
+                display: None,
+                effort: Some("high".into()),
+            },
+        ),
         agent_runtime: Arc::new(host),
     };
     HookBench { scope, hub, told: Arc::default() }

@@ -2,70 +2,63 @@
 //! events.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use gimlet_proto::{
-    AgentPath, AskAnswer, AskBody, EventBody, ExitSignal, Model, Notice, NoticeLevel, Op, SessionSnapshot,
-    SubmittedPrompt, ToolDef, TurnReport, TurnSetup,
+    AgentPath, AskAnswer, AskBody, EventBody, ExitSignal, Notice, NoticeLevel, Op, SessionSnapshot, SubmittedPrompt,
+    ToolDef, TurnReport, TurnSetup,
 };
-use gimlet_store::ResultFiles;
 use gimlet_text::enclose_in_tag;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::op_handler::{OpHandler, TurnSignal};
-use crate::agents::AgentRuntime;
 use crate::call::CallScope;
 use crate::conversation::Conversation;
 use crate::gate::AskRequest;
 use crate::prompt_tags::SERVER_INSTRUCTIONS;
 use crate::structured_output::OutputSchema;
 use crate::tool::ToolSet;
-use crate::turn::{self, Turn, TurnOptions};
+use crate::turn::{self, Turn};
 
 /// The running session. Opened in `open.rs`.
 pub(super) struct SessionActor {
-    pub(super) desk: OpHandler,
-    pub(super) inbox: mpsc::UnboundedReceiver<Op>,
-    pub(super) asked: mpsc::UnboundedReceiver<AskRequest>,
+    /// Everything that operations use, and all that they change.
+    pub(super) op_handler: OpHandler,
+    pub(super) op_inbox: mpsc::UnboundedReceiver<Op>,
+    pub(super) ask_inbox: mpsc::UnboundedReceiver<AskRequest>,
     pub(super) conversation: Conversation,
-    pub(super) model: Arc<dyn Model>,
     pub(super) api_key_source: String,
     /// Tools offered in this turn.
     pub(super) tools: ToolSet,
     /// Tools that are always offered.
     pub(super) own_tools: (ToolSet, Arc<[ToolDef]>),
-    pub(super) host: Arc<AgentRuntime>,
-    pub(super) options: TurnOptions,
-    pub(super) items: Arc<AtomicU64>,
-    pub(super) result_files: ResultFiles,
     pub(super) output: Option<Arc<OutputSchema>>,
     pub(super) snapshot: watch::Sender<Arc<SessionSnapshot>>,
-    pub(super) wakes: bool,
+    pub(super) background_may_start_turn: bool,
     /// Warnings about the configuration that the session was opened with.
-    pub(super) remarks: Vec<String>,
+    pub(super) warnings: Vec<String>,
     pub(super) closing: bool,
     /// True if the last turn was interrupted, or a shutdown was requested after it.
     pub(super) interrupted: bool,
-    pub(super) leaving: ExitSignal,
+    pub(super) exit_signal: ExitSignal,
 }
 
 impl SessionActor {
     pub(super) async fn run(mut self) {
-        let mut leaving = self.leaving.clone();
-        let left = tokio::select! {
+        let mut exit_signal = self.exit_signal.clone();
+        let exit_requested = tokio::select! {
             biased;
             // The turn is kept: it must stop listening to its commands before they are killed.
-            () = leaving.wait_for_request() => true,
+            () = exit_signal.wait_for_request() => true,
             () = self.run_turns() => false,
         };
-        if left {
-            self.desk.asks.close_all(&self.desk.services);
-            self.desk.services.abandon().await;
+        if exit_requested {
+            self.op_handler.asks.close_all(&self.op_handler.scope.services);
+            self.op_handler.services().abandon().await;
             self.run_session_end_hooks().await;
         } else {
             self.run_session_end_hooks().await;
-            self.desk.services.close().await;
+            self.op_handler.services().close().await;
         }
         self.conversation.record.close().await;
         self.report_record_error();
@@ -74,7 +67,7 @@ impl SessionActor {
 
     /// Runs turn after turn until the session closes.
     async fn run_turns(&mut self) {
-        for text in std::mem::take(&mut self.remarks) {
+        for text in std::mem::take(&mut self.warnings) {
             self.publish(EventBody::Notice(Notice { level: NoticeLevel::Warning, text }));
         }
         self.ask_for_trust().await;
@@ -86,7 +79,7 @@ impl SessionActor {
             match said {
                 Some(said) if said.silent => self.accept_note(said),
                 Some(said) if self.may_begin_turn(&said) => self.run_turn(said).await,
-                Some(notice) => self.desk.steering.push(notice),
+                Some(notice) => self.op_handler.steering.push(notice),
                 None => {}
             }
         }
@@ -96,27 +89,27 @@ impl SessionActor {
     /// Asks first whether the files of this folder are trusted. Until the answer is yes, nothing that they name is
     /// used.
     async fn ask_for_trust(&mut self) {
-        let Some(question) = self.desk.gate.trust_question() else { return };
+        let Some(question) = self.op_handler.gate().trust_question() else { return };
         let (reply, mut answer) = oneshot::channel();
-        let asked = AskRequest { agent: AgentPath::default(), body: AskBody::Trust(question), reply };
-        let Self { desk, inbox, closing, .. } = self;
-        desk.asks.open(asked, &desk.services);
+        let ask = AskRequest { agent: AgentPath::default(), body: AskBody::Trust(question), reply };
+        let Self { op_handler, op_inbox, closing, .. } = self;
+        op_handler.asks.open(ask, &op_handler.scope.services);
         loop {
             tokio::select! {
                 biased;
                 answer = &mut answer => {
                     if matches!(answer, Ok(AskAnswer::Yes(_))) {
-                        desk.gate.accept_trust(&desk.services).await;
+                        op_handler.scope.gate.accept_trust(op_handler.services()).await;
                     }
                     return;
                 }
-                op = inbox.recv() => match desk.handle_op(op) {
-                    Some(TurnSignal::Prompt(said)) => desk.steering.push(said),
+                op = op_inbox.recv() => match op_handler.handle_op(op) {
+                    Some(TurnSignal::Prompt(said)) => op_handler.steering.push(said),
                     // An interrupt is not an approval.
-                    Some(TurnSignal::Interrupt) => desk.asks.close_all(&desk.services),
+                    Some(TurnSignal::Interrupt) => op_handler.asks.close_all(&op_handler.scope.services),
                     Some(TurnSignal::Close) => {
                         *closing = true;
-                        desk.asks.close_all(&desk.services);
+                        op_handler.asks.close_all(&op_handler.scope.services);
                     }
                     None => {}
                 },
@@ -125,13 +118,17 @@ impl SessionActor {
     }
 
     fn next_prompt(&self) -> Option<SubmittedPrompt> {
-        if self.wakes { self.desk.steering.pop() } else { self.desk.steering.pop_user_prompt() }
+        if self.background_may_start_turn {
+            self.op_handler.steering.pop()
+        } else {
+            self.op_handler.steering.pop_user_prompt()
+        }
     }
 
     /// Returns true if this prompt may begin a turn. In an unattended session the requested answer comes last: a
     /// notice waits for the next prompt instead of beginning a turn of its own after it.
     fn may_begin_turn(&self, said: &SubmittedPrompt) -> bool {
-        self.wakes || !said.synthetic
+        self.background_may_start_turn || !said.synthetic
     }
 
     /// Adds a note to the conversation without a turn.
@@ -142,8 +139,8 @@ impl SessionActor {
 
     /// Handles one event while idle. Returns the prompt if the event was one, and `None` otherwise.
     async fn wait_for_prompt(&mut self) -> Option<SubmittedPrompt> {
-        let Self { desk, inbox, asked, .. } = self;
-        let model_changed = desk.switches.made.clone();
+        let Self { op_handler, op_inbox, ask_inbox, .. } = self;
+        let model_changed = op_handler.model_switches.completed.clone();
         let op = tokio::select! {
             biased;
             // Before anything that its reply leads to.
@@ -151,22 +148,22 @@ impl SessionActor {
                 self.publish_snapshot(false);
                 return None;
             }
-            op = inbox.recv() => op,
+            op = op_inbox.recv() => op,
             // Agents in the background ask questions too.
-            Some(ask) = asked.recv() => {
-                desk.asks.open(ask, &desk.services);
+            Some(ask) = ask_inbox.recv() => {
+                op_handler.asks.open(ask, &op_handler.scope.services);
                 return None;
             }
-            _ = desk.asks.wait_abandoned() => {
-                desk.asks.close_abandoned(&desk.services);
+            _ = op_handler.asks.wait_abandoned() => {
+                op_handler.asks.close_abandoned(&op_handler.scope.services);
                 return None;
             }
         };
-        match self.desk.handle_op(op) {
+        match self.op_handler.handle_op(op) {
             Some(TurnSignal::Prompt(said)) => return Some(said),
             // Nothing runs except in the background, and a session that is closed next does not wait for that.
             Some(TurnSignal::Interrupt) => {
-                self.desk.asks.close_all(&self.desk.services);
+                self.op_handler.asks.close_all(&self.op_handler.scope.services);
                 self.interrupted = true;
             }
             Some(TurnSignal::Close) => self.closing = true,
@@ -184,25 +181,25 @@ impl SessionActor {
         self.publish(EventBody::TurnStarting(Arc::new(self.opened_event())));
         self.report_external_tools();
         let turn = self.build_turn(cancel.clone());
-        let Self { conversation, inbox, asked, desk, closing, .. } = self;
+        let Self { conversation, op_inbox, ask_inbox, op_handler, closing, .. } = self;
         let report = {
             let mut running = Box::pin(turn::run_turn(conversation, &turn, said));
             loop {
                 tokio::select! {
                     report = &mut running => break report,
-                    Some(ask) = asked.recv() => desk.asks.open(ask, &desk.services),
+                    Some(ask) = ask_inbox.recv() => op_handler.asks.open(ask, &op_handler.scope.services),
                     // Stopped work has no questions any more; agents in the background may still have some.
-                    _ = desk.asks.wait_abandoned() => desk.asks.close_abandoned(&desk.services),
-                    op = inbox.recv() => *closing |= desk.handle_op_during_turn(op, &cancel),
+                    _ = op_handler.asks.wait_abandoned() => op_handler.asks.close_abandoned(&op_handler.scope.services),
+                    op = op_inbox.recv() => *closing |= op_handler.handle_op_during_turn(op, &cancel),
                 }
                 if cancel.is_cancelled() {
                     // A command's question about a host does not know of the turn, and its answer is not awaited any
                     // more.
-                    desk.asks.close_main(&desk.services);
+                    op_handler.asks.close_main(&op_handler.scope.services);
                 }
             }
         };
-        desk.asks.close_abandoned(&desk.services);
+        op_handler.asks.close_abandoned(&op_handler.scope.services);
         self.interrupted = cancel.is_cancelled();
         self.finish_turn(report);
     }
@@ -210,37 +207,40 @@ impl SessionActor {
     /// Refreshes the list of external tools. An interrupt ends the wait, and the turn that follows does not wait
     /// either.
     async fn refresh_external_tools(&mut self, cancel: &CancellationToken) {
-        let Some(source) = self.desk.guests.clone() else { return };
+        let Some(source) = self.op_handler.tool_source.clone() else { return };
         let mut looking = source.tools();
-        let Self { desk, inbox, asked, closing, .. } = self;
-        let guests = loop {
+        let Self { op_handler, op_inbox, ask_inbox, closing, .. } = self;
+        let offered = loop {
             tokio::select! {
-                guests = &mut looking => break guests,
+                tools = &mut looking => break tools,
                 () = cancel.cancelled() => return,
                 // Agents in the background continue meanwhile.
-                Some(ask) = asked.recv() => desk.asks.open(ask, &desk.services),
-                _ = desk.asks.wait_abandoned() => desk.asks.close_abandoned(&desk.services),
-                op = inbox.recv() => *closing |= desk.handle_op_during_turn(op, cancel),
+                Some(ask) = ask_inbox.recv() => op_handler.asks.open(ask, &op_handler.scope.services),
+                _ = op_handler.asks.wait_abandoned() => op_handler.asks.close_abandoned(&op_handler.scope.services),
+                op = op_inbox.recv() => *closing |= op_handler.handle_op_during_turn(op, cancel),
             }
         };
         let (own, defs) = &self.own_tools;
         // Two servers may use one name: the tools that are sent and those that can be called must be one list.
-        let guests = own.joinable_tools(guests.into_iter().filter(|guest| !self.desk.gate.denies_tool(&**guest)));
-        self.tools = own.with_external_tools(&guests).with_absent(source.absent_tools());
-        self.conversation.set_tools(crate::context::with_external_tools(defs, &guests));
-        // Instructions of a server without tools are left out.
-        let is_here = |server: &str| guests.iter().any(|guest| guest.server().is_some_and(|of| of.name == server));
-        for (server, said) in source.instructions().into_iter().filter(|(server, _)| is_here(server)) {
-            let text = format!("The server '{server}' says this about using its tools:\n{said}");
+        let external =
+            own.joinable_tools(offered.into_iter().filter(|tool| !self.op_handler.gate().denies_tool(&**tool)));
+        self.tools = own.with_external_tools(&external).with_absent(source.absent_tools());
+        self.conversation.set_tools(crate::context::with_external_tools(defs, &external));
+        for (server, instructions) in source.instructions() {
+            // Instructions of a server without tools are left out.
+            if !external.iter().any(|tool| tool.server().is_some_and(|of| of.name == server)) {
+                continue;
+            }
+            let text = format!("The server '{server}' says this about using its tools:\n{instructions}");
             self.conversation.add_opening_once(enclose_in_tag(SERVER_INSTRUCTIONS, &text));
         }
     }
 
     /// Publishes notices about external tools and servers, and revokes session rules for tools that changed.
     fn report_external_tools(&self) {
-        let Some(source) = &self.desk.guests else { return };
+        let Some(source) = &self.op_handler.tool_source else { return };
         let news = source.take_news();
-        self.desk.gate.revoke_session_rules(&self.desk.services, &news.changed);
+        self.op_handler.gate().revoke_session_rules(self.op_handler.services(), &news.changed);
         news.notices.into_iter().for_each(|notice| self.publish(EventBody::Notice(notice)));
     }
 
@@ -257,40 +257,44 @@ impl SessionActor {
     }
 
     pub(super) fn build_turn(&self, cancel: CancellationToken) -> Turn {
+        let scope = &self.op_handler.scope;
         Turn {
-            model: self.model.clone(),
-            model_selection: self.desk.dials.clone(),
             scope: Arc::new(CallScope {
-                services: self.desk.services.clone(),
+                services: scope.services.clone(),
                 tools: self.tools.clone(),
-                gate: self.desk.gate.clone(),
+                gate: scope.gate.clone(),
                 cancel,
                 agent: AgentPath::default(),
                 subagent: None,
-                model_selection: self.desk.dials.clone(),
-                agent_runtime: self.host.clone(),
+                model_selection: scope.model_selection.clone(),
+                agent_runtime: scope.agent_runtime.clone(),
             }),
-            options: self.options.clone(),
-            steering: self.desk.steering.clone(),
-            items: self.items.clone(),
-            result_files: self.result_files.clone(),
+            options: scope.agent_runtime.options.clone(),
+            steering: self.op_handler.steering.clone(),
+            result_files: scope.agent_runtime.result_files.clone(),
             output: self.output.clone(),
         }
     }
 
     pub(super) fn publish(&self, body: EventBody) {
-        self.desk.services.publish(&AgentPath::default(), body);
+        self.op_handler.services().publish(&AgentPath::default(), body);
     }
 
     /// Returns the setup of a turn that begins now.
     fn opened_event(&self) -> TurnSetup {
         TurnSetup {
-            cwd: self.desk.services.paths().cwd,
-            model: self.model.facts(&self.desk.model_name()).id,
-            mode: self.desk.gate.mode(),
+            cwd: self.op_handler.services().paths().cwd,
+            model: self.op_handler.scope.model_selection.facts(&self.op_handler.model_name()).id,
+            mode: self.op_handler.gate().mode(),
             tools: self.tools.offered().map(|tool| tool.listed_name().to_owned()).collect(),
-            servers: self.desk.guests.as_ref().map(|guests| guests.servers()).unwrap_or_default(),
-            agents: self.desk.gate.offered_agents(self.host.roster()).into_iter().map(|offer| offer.name).collect(),
+            servers: self.op_handler.tool_source.as_ref().map(|source| source.servers()).unwrap_or_default(),
+            agents: self
+                .op_handler
+                .gate()
+                .offered_agents(self.op_handler.scope.agent_runtime.roster())
+                .into_iter()
+                .map(|offer| offer.name)
+                .collect(),
             api_key_source: self.api_key_source.clone(),
         }
     }
@@ -298,12 +302,12 @@ impl SessionActor {
     pub(super) fn publish_snapshot(&self, busy: bool) {
         self.snapshot.send_replace(Arc::new(SessionSnapshot {
             busy,
-            mode: self.desk.gate.mode(),
-            model: self.desk.dials.current().model,
-            cwd: self.desk.services.paths().cwd,
+            mode: self.op_handler.gate().mode(),
+            model: self.op_handler.scope.model_selection.current().model,
+            cwd: self.op_handler.services().paths().cwd,
             context_tokens: self.conversation.context_tokens,
             by_model: self.conversation.ledger.by_model(),
-            tasks: self.desk.services.tasks().all().iter().map(|task| task.view()).collect(),
+            tasks: self.op_handler.services().tasks().all().iter().map(|task| task.view()).collect(),
             turn_setup: self.opened_event(),
         }));
     }

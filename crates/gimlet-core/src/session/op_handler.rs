@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use gimlet_proto::{
-    AgentPath, Block, EntryId, EventBody, InterruptOutcome, Model, Op, OpReply, PermissionMode, PromptOutcome,
+    AgentPath, Block, EntryId, EventBody, InterruptOutcome, Op, OpReply, PermissionMode, PromptOutcome,
     SubmittedPrompt, model_for_phase,
 };
 use gimlet_store::AgentTranscripts;
@@ -12,13 +12,11 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::queries;
-use crate::agents::AgentRuntime;
 use crate::call::CallScope;
 use crate::checkpoints;
 use crate::context_usage::ContextGauge;
 use crate::gate::{AskRegistry, Gate};
 use crate::hooks::{HookEvent, HookPayload, HookPermission, ModelSwitch};
-use crate::model_selection::LiveModelSelection;
 use crate::services::SessionServices;
 use crate::steering::SteeringQueue;
 use crate::tasks::Task;
@@ -34,20 +32,14 @@ pub(super) enum TurnSignal {
 
 /// All state that operations change.
 pub(super) struct OpHandler {
-    pub(super) services: Arc<SessionServices>,
-    pub(super) gate: Arc<Gate>,
+    /// Scope of what operations do in the main conversation, outside of any turn.
+    pub(super) scope: Arc<CallScope>,
     pub(super) asks: AskRegistry,
     pub(super) steering: SteeringQueue,
-    pub(super) dials: LiveModelSelection,
     pub(super) gauge: ContextGauge,
-    pub(super) model: Arc<dyn Model>,
-    /// Runtime that launches subagents.
-    pub(super) host: Arc<AgentRuntime>,
     /// Source of external tools.
-    pub(super) guests: Option<Arc<dyn ToolSource>>,
-    /// Transcripts of subagents.
-    pub(super) agents: AgentTranscripts,
-    pub(super) switches: ModelSwitchQueue,
+    pub(super) tool_source: Option<Arc<dyn ToolSource>>,
+    pub(super) model_switches: ModelSwitchQueue,
     /// True if the session ends because the user wants an empty conversation.
     pub(super) cleared: bool,
 }
@@ -58,7 +50,7 @@ pub(super) struct ModelSwitchQueue {
     /// Cancelled when the most recently requested change is complete.
     last: Option<CancellationToken>,
     /// Notified after each completed change, so that the session can publish its current model.
-    pub(super) made: Arc<Notify>,
+    pub(super) completed: Arc<Notify>,
 }
 
 impl ModelSwitchQueue {
@@ -70,9 +62,8 @@ impl ModelSwitchQueue {
 
 /// A request for another model, with the state needed to apply it later.
 struct ModelSwitchRequest {
-    scope: CallScope,
+    scope: Arc<CallScope>,
     gauge: ContextGauge,
-    model: Arc<dyn Model>,
     requested: Option<String>,
     /// True if hooks are asked for permission.
     asks: bool,
@@ -80,17 +71,17 @@ struct ModelSwitchRequest {
 
 impl ModelSwitchRequest {
     async fn execute(self) -> Result<(), String> {
-        let dials = &self.scope.model_selection;
-        let (from, to) = (dials.current().model, dials.resolve_model(self.requested.clone())?);
+        let selection = &self.scope.model_selection;
+        let (from, to) = (selection.current().model, selection.resolve_model(self.requested.clone())?);
         let planning = self.scope.gate.mode() == PermissionMode::Plan;
-        let id = |model: &str| self.model.facts(model_for_phase(model, planning)).id;
+        let id = |model: &str| selection.facts(model_for_phase(model, planning)).id;
         if !self.asks || id(&from) == id(&to) {
-            return dials.set_model(self.requested);
+            return selection.set_model(self.requested);
         }
         let (from, to) = (id(&from), id(&to));
-        let context_tokens = self.gauge.current_usage(self.model.facts(&from)).total_tokens;
+        let context_tokens = self.gauge.current_usage(selection.facts(&from)).total_tokens;
         let ttl = self.scope.agent_runtime.cache_ttl;
-        let price = self.model.facts(&to).price;
+        let price = selection.facts(&to).price;
         let switch = ModelSwitch {
             cache_warm: ttl.is_some_and(|ttl| self.gauge.is_cache_warm(&from, ttl.duration())),
             cache_write_usd: ttl.zip(price).map(|(ttl, price)| price.cache_write_cost_usd(context_tokens, ttl)),
@@ -118,8 +109,8 @@ async fn switch_model_with_hooks(scope: &CallScope, switch: &ModelSwitch) -> Res
         return Err(format!("a hook did not let the model change: {reason}").trim_end_matches([' ', ':']).to_owned());
     }
     scope.model_selection.set_model(switch.requested.clone())?;
-    let told = hooks.fire(scope, &HookPayload::PostModelSwitch(switch)).await;
-    for text in told.contexts {
+    let notified = hooks.fire(scope, &HookPayload::PostModelSwitch(switch)).await;
+    for text in notified.contexts {
         let said = SubmittedPrompt {
             blocks: vec![Block::text(&text)],
             synthetic: true,
@@ -144,41 +135,41 @@ async fn stop_task(task: &Task, transcripts: AgentTranscripts) {
 impl OpHandler {
     /// Returns the name of the current model.
     pub(super) fn model_name(&self) -> String {
-        self.dials.model(self.gate.mode())
+        self.scope.model_selection.model(self.gate().mode())
     }
 
-    fn call_scope(&self) -> CallScope {
-        CallScope::for_session(&self.services, &self.gate, &self.dials, &self.host)
+    pub(super) fn services(&self) -> &Arc<SessionServices> {
+        &self.scope.services
+    }
+
+    pub(super) fn gate(&self) -> &Gate {
+        &self.scope.gate
     }
 
     /// Changes the model, with permission of the hooks that listen for it. A request without a reply only passes on a
     /// decision that the session made before. Each request waits for the previous one, so that the last one wins, no
     /// matter which hook is faster.
     fn switch_model(&mut self, requested: Option<String>, reply: OpReply<()>) {
-        let hooks = self.services.hooks();
+        let hooks = self.services().hooks();
         let listens = hooks.has_listeners(HookEvent::PreModelSwitch) || hooks.has_listeners(HookEvent::PostModelSwitch);
-        let (asks, before) = (listens && reply.is_awaited(), self.switches.pending());
+        let asks = listens && reply.is_awaited();
+        let before = self.model_switches.pending();
         if !asks && before.is_none() {
-            return reply.send(self.dials.set_model(requested));
+            return reply.send(self.scope.model_selection.set_model(requested));
         }
-        let wish = ModelSwitchRequest {
-            scope: self.call_scope(),
-            gauge: self.gauge.clone(),
-            model: self.model.clone(),
-            requested,
-            asks,
-        };
+        let request = ModelSwitchRequest { scope: self.scope.clone(), gauge: self.gauge.clone(), requested, asks };
         let over = CancellationToken::new();
-        self.switches.last = Some(over.clone());
-        let (over, made) = (over.drop_guard(), self.switches.made.clone());
-        self.services.spawn(async move {
+        self.model_switches.last = Some(over.clone());
+        let over = over.drop_guard();
+        let completed = self.model_switches.completed.clone();
+        self.services().spawn(async move {
             if let Some(before) = before {
                 before.cancelled().await;
             }
-            let outcome = wish.execute().await;
+            let outcome = request.execute().await;
             drop(over);
             // First, so that a client that has the reply sees the new model.
-            made.notify_one();
+            completed.notify_one();
             reply.send(outcome);
         });
     }
@@ -201,41 +192,41 @@ impl OpHandler {
                 reply.send(Ok(InterruptOutcome { still_queued: self.steering.waiting_ids(), cancelled }));
                 return Some(TurnSignal::Interrupt);
             }
-            Some(Op::Answer { ask, answer }) => self.asks.answer(ask, answer, &self.services),
+            Some(Op::Answer { ask, answer }) => self.asks.answer(ask, answer, &self.scope.services),
             Some(Op::SetMode { mode, reply }) => reply.send(self.set_mode(mode)),
             Some(Op::ReloadSettings { reply }) => {
-                self.gate.reload_caller_settings(&self.services);
+                self.gate().reload_caller_settings(self.services());
                 reply.send(Ok(()));
             }
             Some(Op::SetModel { model, reply }) => self.switch_model(model, reply),
             Some(Op::SetEffort { effort, reply }) => {
-                self.dials.set_effort(effort);
+                self.scope.model_selection.set_effort(effort);
                 reply.send(Ok(()));
             }
             Some(Op::SetThinking { thinking, reply }) => {
-                self.dials.set_thinking(thinking);
+                self.scope.model_selection.set_thinking(thinking);
                 reply.send(Ok(()));
             }
             Some(Op::SetThinkingDisplay { display, reply }) => {
-                self.dials.set_display(display);
+                self.scope.model_selection.set_display(display);
                 reply.send(Ok(()));
             }
             Some(Op::Rewind { prompt, dry_run, reply }) => {
-                let services = self.services.clone();
-                self.services
+                let services = self.services().clone();
+                self.services()
                     .spawn(async move { reply.send(checkpoints::rewind_files(services, prompt, dry_run).await) });
             }
             Some(Op::SeedRead { path, mtime_ms, reply }) => {
-                let services = self.services.clone();
-                self.services.spawn(async move {
+                let services = self.services().clone();
+                self.services().spawn(async move {
                     reply.send(checkpoints::record_external_read(services, path, mtime_ms).await)
                 });
             }
             Some(Op::ContextUsage { reply }) => {
-                reply.send(Ok(self.gauge.current_usage(self.model.facts(&self.model_name()))));
+                reply.send(Ok(self.gauge.current_usage(self.scope.model_selection.facts(&self.model_name()))));
             }
-            Some(Op::Query(inquiry)) => queries::answer_query(inquiry, &self.call_scope(), self.guests.as_ref()),
-            Some(Op::SetHooks { hooks, reply }) => reply.send(self.services.hooks().set_driver_hooks(&hooks)),
+            Some(Op::Query(inquiry)) => queries::answer_query(inquiry, &self.scope, self.tool_source.as_ref()),
+            Some(Op::SetHooks { hooks, reply }) => reply.send(self.services().hooks().set_driver_hooks(&hooks)),
             Some(Op::WithdrawPrompt { prompt, reply }) => {
                 let waited = self.steering.withdraw_prompt(&prompt);
                 if waited {
@@ -244,16 +235,17 @@ impl OpHandler {
                 reply.send(Ok(waited));
             }
             Some(Op::MoveToBackground { reply, .. })
-                if self.services.env().flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS") =>
+                if self.services().env().flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS") =>
             {
                 reply.send(Err("nothing runs in the background of this session".to_owned()));
             }
             Some(Op::MoveToBackground { call, reply }) => {
-                reply.send(Ok(self.services.move_to_background(call.as_ref())))
+                reply.send(Ok(self.services().move_to_background(call.as_ref())))
             }
             Some(Op::StopTask { task, reply }) => {
-                let (task, transcripts) = (self.services.tasks().find(&task), self.agents.clone());
-                self.services.spawn(async move {
+                let (task, transcripts) =
+                    (self.services().tasks().find(&task), self.scope.agent_runtime.transcripts.clone());
+                self.services().spawn(async move {
                     if let Some(task) = task {
                         stop_task(&task, transcripts).await;
                     }
@@ -266,10 +258,10 @@ impl OpHandler {
 
     /// Stops the agents that run in the background; the others end with the turn.
     fn stop_background_agents(&self) {
-        for task in self.services.tasks().running() {
+        for task in self.services().tasks().running() {
             if task.agent.is_some() && task.is_backgrounded() {
-                let transcripts = self.agents.clone();
-                self.services.spawn(async move { stop_task(&task, transcripts).await });
+                let transcripts = self.scope.agent_runtime.transcripts.clone();
+                self.services().spawn(async move { stop_task(&task, transcripts).await });
             }
         }
     }
@@ -297,17 +289,17 @@ impl OpHandler {
 
     fn publish_withdrawn(&self, prompt: &EntryId) {
         let body = EventBody::PromptOutcome { prompt: prompt.clone(), outcome: PromptOutcome::Withdrawn };
-        self.services.publish(&AgentPath::default(), body);
+        self.services().publish(&AgentPath::default(), body);
     }
 
     /// Changes the mode, or returns the reason why it cannot be changed.
     fn set_mode(&self, mode: PermissionMode) -> Result<(), String> {
-        let before = self.gate.mode();
-        if !self.gate.set_mode(mode) {
+        let before = self.gate().mode();
+        if !self.gate().set_mode(mode) {
             return Err(format!("the mode {mode} cannot be chosen in this session; the mode stays {before}"));
         }
         if mode != before {
-            self.services.publish(&AgentPath::default(), EventBody::ModeChanged(mode));
+            self.services().publish(&AgentPath::default(), EventBody::ModeChanged(mode));
         }
         Ok(())
     }

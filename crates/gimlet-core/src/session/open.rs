@@ -12,6 +12,7 @@ use super::op_handler::{ModelSwitchQueue, OpHandler};
 use super::session_config::{HistoryConfig, ModelConfig, SessionConfig};
 use super::session_namer::SessionNamer;
 use crate::agents::{AgentRoster, AgentRuntime, AgentRuntimeParts, AgentSource};
+use crate::call::CallScope;
 use crate::conversation::Conversation;
 use crate::gate::{AskRegistry, Gate, NetworkGate};
 use crate::hooks::{HookContext, HookRegistry};
@@ -22,10 +23,10 @@ use crate::tool::CallHint;
 
 /// Opens a session. The returned future runs the session; the caller polls it.
 pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> + Send) {
-    let (ops, inbox) = mpsc::unbounded_channel();
-    let (ask_sender, asked) = mpsc::unbounded_channel();
+    let (ops, op_inbox) = mpsc::unbounded_channel();
+    let (ask_sender, ask_inbox) = mpsc::unbounded_channel();
     let hub = EventHub::default();
-    let model_selection = LiveModelSelection::new(config.model.selection());
+    let model_selection = LiveModelSelection::new(config.model.provider.clone(), config.model.selection());
     let mut warnings = Vec::new();
     let hooks = build_hooks(&mut config, &mut warnings);
     warnings.extend(limit_images(&mut config.history, &config.model));
@@ -39,7 +40,6 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     ));
     let snapshot = watch::Sender::new(Arc::default());
     let handle = SessionHandle::new(config.id, ops, hub, snapshot.subscribe());
-    let items = Arc::default();
     let own_defs = config.prompt.tools.clone();
     let (initial_prompt, main_launches) =
         config.agents.main.map_or((None, None), |agent| (agent.initial_prompt, agent.may_launch));
@@ -56,57 +56,46 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     if let Some(reply) = config.history.deferred {
         conversation.restore_deferred(reply.blocks);
     }
-    let host = Arc::new(AgentRuntime::new(AgentRuntimeParts {
-        model: &config.model.provider,
+    let agent_runtime = Arc::new(AgentRuntime::new(AgentRuntimeParts {
         roster: AgentRoster::built_in(services.env()).with(AgentSource::Caller, config.agents.defined),
         main_launches,
         env: services.env(),
         options: &config.turns.options,
-        items: &items,
         result_files: &config.history.result_files,
         transcripts: conversation.record.agent_transcripts(),
         cache_ttl: config.model.cache_ttl,
         ledger: &conversation.ledger,
     }));
-    services.active_sandbox().set_host_judge(Arc::new(NetworkGate::new(&gate, &services, &model_selection, &host)));
+    let judge = NetworkGate::new(&gate, &services, &model_selection, &agent_runtime);
+    services.active_sandbox().set_host_judge(Arc::new(judge));
     if config.turns.has_prompt {
         config.tools.tools.offered().for_each(|tool| tool.anticipate(CallHint::PromptReady, &services));
     }
     let steering = services.mailboxes().main_queue().clone();
     steering.log_to(conversation.record.transcript().beside());
     let actor = SessionActor {
-        desk: OpHandler {
-            services,
-            gate,
+        op_handler: OpHandler {
+            scope: Arc::new(CallScope::for_session(&services, &gate, &model_selection, &agent_runtime)),
             asks: AskRegistry::default(),
             steering,
-            dials: model_selection,
             gauge: conversation.gauge.clone(),
-            model: config.model.provider.clone(),
-            host: host.clone(),
-            guests: config.tools.source,
-            agents: conversation.record.agent_transcripts(),
-            switches: ModelSwitchQueue::default(),
+            tool_source: config.tools.source,
+            model_switches: ModelSwitchQueue::default(),
             cleared: false,
         },
-        inbox,
-        asked,
+        op_inbox,
+        ask_inbox,
         conversation,
-        model: config.model.provider,
         api_key_source: config.model.api_key_source,
         own_tools: (config.tools.tools.clone(), own_defs),
         tools: config.tools.tools,
-        host,
-        options: config.turns.options,
-        items,
-        result_files: config.history.result_files,
         output: config.tools.output,
         snapshot,
-        wakes: config.turns.background_may_start_turn,
-        remarks: warnings,
+        background_may_start_turn: config.turns.background_may_start_turn,
+        warnings,
         closing: false,
         interrupted: false,
-        leaving: handle.exit_signal(),
+        exit_signal: handle.exit_signal(),
     };
     // A snapshot that is read before the session runs already has the right state.
     actor.publish_snapshot(false);

@@ -27,8 +27,8 @@ const BEFORE: u64 = 8 * 1024;
 const PRINTING: [&str; 2] = ["local_bash", "monitor"];
 
 /// Answers a query, in a separate task if that needs the disk.
-pub(super) fn answer_query(inquiry: SessionQuery, scope: &CallScope, guests: Option<&Arc<dyn ToolSource>>) {
-    let CallScope { services, gate, model_selection: dials, .. } = scope;
+pub(super) fn answer_query(inquiry: SessionQuery, scope: &CallScope, tool_source: Option<&Arc<dyn ToolSource>>) {
+    let CallScope { services, gate, model_selection, .. } = scope;
     match inquiry {
         SessionQuery::TaskOutput { task, reply } => {
             let task = services.tasks().find(&task).ok_or_else(|| format!("there is no background task {task}"));
@@ -71,26 +71,26 @@ pub(super) fn answer_query(inquiry: SessionQuery, scope: &CallScope, guests: Opt
         }
         SessionQuery::Overrides { reply } => {
             let (changes, before_plan) = gate.session_overrides();
-            let ModelSelection { thinking, display, .. } = dials.current();
+            let ModelSelection { thinking, display, .. } = model_selection.current();
             reply.send(Ok(SessionOverrides {
                 changes,
                 mode_before_plan: before_plan,
                 thinking,
                 display,
-                effort: dials.changed_effort(),
+                effort: model_selection.changed_effort(),
             }));
         }
         SessionQuery::ApplyOverrides(standing) => {
             gate.adopt_overrides(services, &standing);
-            dials.set_thinking(Some(standing.thinking));
-            dials.set_display(standing.display);
-            dials.set_effort(standing.effort);
+            model_selection.set_thinking(Some(standing.thinking));
+            model_selection.set_display(standing.display);
+            model_selection.set_effort(standing.effort);
         }
         SessionQuery::ServerRequest { wish, mut reply } => {
-            let (asked, gate, guests) = (services.clone(), gate.clone(), guests.cloned());
+            let (asked, gate, tool_source) = (services.clone(), gate.clone(), tool_source.cloned());
             services.spawn(async move {
                 let answer = tokio::select! {
-                    answer = query_server(&asked, &gate, guests, wish) => answer,
+                    answer = query_server(&asked, &gate, tool_source, wish) => answer,
                     () = reply.wait_until_abandoned() => return,
                 };
                 reply.send(answer);
@@ -103,12 +103,12 @@ pub(super) fn answer_query(inquiry: SessionQuery, scope: &CallScope, guests: Opt
 async fn query_server(
     services: &SessionServices,
     gate: &Gate,
-    guests: Option<Arc<dyn ToolSource>>,
+    tool_source: Option<Arc<dyn ToolSource>>,
     wish: ServerRequest,
 ) -> Result<Value, String> {
-    let guests = guests.ok_or("this session has no servers")?;
-    let sought = guests.look_up_request(&wish).await;
-    guests.execute_request(gate.permit_server_request(services, wish, &sought)?).await
+    let tool_source = tool_source.ok_or("this session has no servers")?;
+    let sought = tool_source.look_up_request(&wish).await;
+    tool_source.execute_request(gate.permit_server_request(services, wish, &sought)?).await
 }
 
 /// Reads the beginning of a file that may be read without a question. Returns the reason as an error otherwise.
@@ -160,7 +160,7 @@ fn masked_tail(bytes: &[u8], cut: usize, redactor: &Redactor) -> String {
     let cut = cut.min(bytes.len());
     // A cut inside a character drops the rest of that character.
     let rest = &bytes[cut..];
-    let whole = rest.iter().position(|byte| byte & 0xC0 != 0x80).filter(|_| cut > 0).unwrap_or(0);
+    let whole = if cut > 0 { rest.iter().position(|byte| byte & 0xC0 != 0x80).unwrap_or(0) } else { 0 };
     let (before, rest) = bytes.split_at(cut + whole);
     let (mut all, rest) = (String::from_utf8_lossy(before).into_owned(), String::from_utf8_lossy(rest));
     let length = redactor.mask(&rest).len();

@@ -22,47 +22,51 @@ const MAX_END_HOOKS: Duration = Duration::from_secs(60);
 
 impl SessionActor {
     pub(super) async fn run_session_end_hooks(&mut self) {
-        let services = self.desk.services.clone();
+        let services = self.op_handler.services().clone();
         let hooks = services.hooks();
-        if !hooks.has_begun() && !self.desk.cleared {
+        if !hooks.has_begun() && !self.op_handler.cleared {
             return;
         }
         let Some(longest) = hooks.longest_timeout(HookEvent::SessionEnd) else { return };
         let scope = self.build_turn(CancellationToken::new()).scope;
         let budget = end_hook_budget(services.env(), longest);
-        let end = HookPayload::SessionEnd { reason: if self.desk.cleared { "clear" } else { "other" } };
-        let told = hooks.fire(&scope, &end);
-        let mut leaving = self.leaving.clone();
-        let hurry = async {
-            leaving.wait_for_request().await;
+        let end = HookPayload::SessionEnd { reason: if self.op_handler.cleared { "clear" } else { "other" } };
+        let hook_run = hooks.fire(&scope, &end);
+        let mut exit_signal = self.exit_signal.clone();
+        let exit_deadline = async {
+            exit_signal.wait_for_request().await;
             tokio::time::sleep(END_HOOKS).await;
         };
         // Hooks that are not done by then are cancelled.
         tokio::select! {
-            _ = tokio::time::timeout(budget, told) => {}
-            () = hurry => {}
+            _ = tokio::time::timeout(budget, hook_run) => {}
+            () = exit_deadline => {}
         }
     }
 
     /// Waits a short time for background work to end, and warns about work that still runs.
     pub(super) async fn finish_background_work(&mut self) {
-        self.desk.withdraw_all_prompts();
+        self.op_handler.withdraw_all_prompts();
         let (agents, commands): (Vec<_>, Vec<_>) =
-            self.desk.services.tasks().running().into_iter().partition(|task| task.agent.is_some());
-        let graces = async {
+            self.op_handler.services().tasks().running().into_iter().partition(|task| task.agent.is_some());
+        let grace_periods = async {
             // A user who interrupted the turn wants to leave now.
             if !self.interrupted {
-                wait_all_ended(&agents, agent_grace_period(self.desk.services.env(), self.wakes)).await;
+                wait_all_ended(
+                    &agents,
+                    agent_grace_period(self.op_handler.services().env(), self.background_may_start_turn),
+                )
+                .await;
                 // A timeout is the normal end of a server left in the background.
                 wait_all_ended(&commands, TASK_GRACE).await;
             }
         };
         tokio::select! {
             biased;
-            () = graces => {}
-            () = wait_for_interrupt(&mut self.inbox) => {}
+            () = grace_periods => {}
+            () = wait_for_interrupt(&mut self.op_inbox) => {}
         }
-        let running = self.desk.services.tasks().running();
+        let running = self.op_handler.services().tasks().running();
         if !running.is_empty() {
             let names: Vec<String> = running.iter().map(|task| format!("{} ({})", task.id, task.description)).collect();
             let text = format!("stopped background tasks: {}", names.join(", "));
@@ -73,9 +77,9 @@ impl SessionActor {
 
 /// Returns the time that background agents get after the last answer. A user who closes the session instead of waiting
 /// does not want them any more; in an unattended run their work is the purpose, and the environment can set the time.
-fn agent_grace_period(env: &Env, wakes: bool) -> Duration {
+fn agent_grace_period(env: &Env, background_may_start_turn: bool) -> Duration {
     match env.integer("CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS") {
-        _ if wakes => TASK_GRACE,
+        _ if background_may_start_turn => TASK_GRACE,
         Some(0) => Duration::MAX,
         Some(limit) => Duration::from_millis(limit),
         None => AGENT_GRACE,

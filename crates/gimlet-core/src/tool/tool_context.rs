@@ -116,10 +116,11 @@ impl ToolContext {
     /// Returns true if the call may change a file that its conversation has not read: the user trusts models with
     /// that, the model is one that reads files by itself, and the tool `reader` may read the file without a question.
     pub fn may_change_unread(&self, path: &Path, reader: &str) -> bool {
-        let Some(scope) = self.scope.as_ref().filter(|_| self.services.file_preferences().trusts_models) else {
+        let Some(scope) = &self.scope else { return false };
+        if !self.services.file_preferences().trusts_models {
             return false;
-        };
-        scope.agent_runtime.model_facts(&scope.model()).edits_unread
+        }
+        scope.model_facts().edits_unread
             && self.has_tool(reader)
             && scope.gate.resolve_readable(&self.services, path).is_ok()
     }

@@ -42,7 +42,7 @@ impl<'a> TurnLoop<'a> {
             last_text: String::new(),
             begun: String::new(),
             stop_reason: None,
-            thinking: turn.model_selection.current().thinking,
+            thinking: turn.scope.model_selection.current().thinking,
         }
     }
 
@@ -134,9 +134,15 @@ impl<'a> TurnLoop<'a> {
         let request = self.build_request();
         let asked = Instant::now();
         let reply = reply::read_reply(turn, self.conversation, request, calls).await;
-        count_reply(self.conversation, turn, &reply.billing_facts(&*turn.model, &facts), &reply, asked);
+        count_reply(
+            self.conversation,
+            turn,
+            &reply.billing_facts(turn.scope.model_selection.provider(), &facts),
+            &reply,
+            asked,
+        );
         for (model, usage) in &reply.spent {
-            self.conversation.ledger.count_attempt(&turn.model.facts(model), usage, Duration::ZERO);
+            self.conversation.ledger.count_attempt(&turn.scope.model_selection.facts(model), usage, Duration::ZERO);
             if let Some(who) = &turn.scope.subagent {
                 who.meter.count_request(usage);
             }
@@ -171,7 +177,7 @@ impl<'a> TurnLoop<'a> {
             let text = format!("the oldest {count} images are left out: {} takes {most} in a request", facts.id);
             turn.publish_notice(NoticeLevel::Warning, text);
         }
-        let choice = turn.model_selection.current();
+        let choice = turn.scope.model_selection.current();
         ModelRequest {
             model: turn.scope.model(),
             max_tokens: self.limits.max_tokens,
