@@ -65,12 +65,13 @@ impl ContextSizes {
 }
 
 impl ContextGauge {
-    pub(crate) fn new(system: &[String], tools: &[ToolDef]) -> Self {
-        Self(Arc::new(Mutex::new(ContextSizes {
+    /// Begins a segment without messages.
+    pub(crate) fn begin_segment(&self, system: &[String], tools: &[ToolDef]) {
+        *self.lock() = ContextSizes {
             system: system.iter().map(|text| text.len() as u64).sum(),
             tools: tool_sizes(tools),
             ..ContextSizes::default()
-        })))
+        };
     }
 
     /// Records a new tool list. The next count applies to it.
@@ -224,7 +225,8 @@ mod tests {
 
     #[test]
     fn figures_add_up_and_follow_what_the_provider_counted() {
-        let gauge = ContextGauge::new(&["x".repeat(400)], &[]);
+        let gauge = ContextGauge::default();
+        gauge.begin_segment(&["x".repeat(400)], &[]);
         gauge.add_blocks(Role::User, &[Block::text(&"y".repeat(1_000))]);
         gauge.record_usage("m", &TokenUsage::default());
         let rough = gauge.current_usage(facts());

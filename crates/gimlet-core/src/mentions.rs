@@ -79,7 +79,7 @@ pub(crate) async fn attach_mentions(
         () = read_mentions(turn, named, prompt, &mut found) => {}
     }
     let (places, mut read): (Vec<String>, Vec<(ToolUseId, CallResult)>) = found.into_iter().unzip();
-    let left = turn.model_facts().context_window.saturating_sub(conversation.context_tokens);
+    let left = turn.model_facts().context_window.saturating_sub(conversation.history().context_tokens);
     BatchBudget::new(left).shrink_to_fit(&mut read, &turn.result_files);
     for (place, (_, mut settled)) in places.into_iter().zip(read) {
         apply_changes(turn, &mut settled);

@@ -25,7 +25,7 @@ pub struct PlanConfig {
 pub(crate) fn announce_mode_change(conversation: &mut Conversation, turn: &Turn) {
     let mode = turn.scope.gate.mode_for(&turn.scope);
     let planning = mode == PermissionMode::Plan;
-    if std::mem::replace(&mut conversation.told_planning, planning) == planning {
+    if std::mem::replace(&mut conversation.segment.announced_planning, planning) == planning {
         return;
     }
     let text = if planning { plan_begin_text(turn) } else { plan_end_text(mode) };

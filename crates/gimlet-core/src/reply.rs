@@ -163,7 +163,7 @@ impl ReplyStreamReader<'_> {
         }
         match event {
             ModelEvent::Started(start) => {
-                if let Some(broken) = conversation.detect_cache_break(&start, &self.turn.model_facts()) {
+                if let Some(broken) = conversation.segment.detect_cache_break(&start, &self.turn.model_facts()) {
                     self.turn.publish(EventBody::CacheBreak(Box::new(broken)));
                 }
                 let message_id = conversation.record.reply_id(&start.message_id);
@@ -267,7 +267,7 @@ impl ReplyStreamReader<'_> {
     /// Replaces a call id that is not valid in history, before the call is published.
     fn with_unique_call_id(&self, block: Block, conversation: &Conversation) -> Block {
         match block.as_tool_use() {
-            Some(call) if !conversation.is_free_call_id(&call.id, &self.blocks) => {
+            Some(call) if !conversation.history().is_free_call_id(&call.id, &self.blocks) => {
                 Block::tool_use(&new_call_id(), &call.name, call.input)
             }
             Some(_) => block,

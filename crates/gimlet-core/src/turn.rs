@@ -98,7 +98,7 @@ impl Turn {
 pub(crate) async fn run_turn(conversation: &mut Conversation, turn: &Turn, prompt: SubmittedPrompt) -> TurnReport {
     let started = Instant::now();
     conversation.ledger.begin_turn();
-    conversation.repeats.clear();
+    conversation.segment.repeats.clear();
     if let Some(output) = &turn.output {
         output.begin_turn();
     }
@@ -184,7 +184,7 @@ async fn begin_turn(
 /// may come between a call and its result.
 pub(crate) fn accept_note(conversation: &mut Conversation, turn: &Turn, said: SubmittedPrompt) {
     if let Some(TurnEnd::PromptUnusable { reason, .. }) =
-        conversation.prompt_rejection(&said.blocks, &turn.model_facts())
+        conversation.history().prompt_rejection(&said.blocks, &turn.model_facts())
     {
         refuse_note(turn, &said, reason);
     } else if conversation.deferred.is_none() {
@@ -225,7 +225,7 @@ fn accept_prompt_as(
             turn.scope.services.begin_checkpoint(&uuid);
         }
     }
-    conversation.push_user(said.blocks.clone());
+    conversation.history_mut().push_user(said.blocks.clone());
     turn.publish(EventBody::Prompt(AcceptedPrompt {
         uuid: uuid.clone(),
         blocks: said.blocks,
@@ -239,7 +239,7 @@ fn accept_prompt_as(
 /// Starts a conversation with the environment facts.
 fn open_conversation(conversation: &mut Conversation, turn: &Turn) {
     // A subagent has the environment facts in its system prompt: its record begins with its task.
-    if conversation.is_empty() && turn.scope.subagent.is_none() {
+    if conversation.history().is_empty() && turn.scope.subagent.is_none() {
         let context = crate::context::environment_block(&turn.scope, &turn.model_facts().id);
         append_meta_message(conversation, &context);
     }

@@ -11,7 +11,8 @@ use super::agent_run::{AgentRun, AgentTaskGuard};
 use super::identity::{AgentIdentity, AgentUsageMeter, RequestedMode};
 use super::roster::AgentKind;
 use crate::call::CallScope;
-use crate::conversation::Conversation;
+use crate::context_usage::ContextGauge;
+use crate::conversation::{Conversation, ConversationSegment, PromptSegment};
 use crate::model_selection::LiveModelSelection;
 use crate::past_calls::PastCalls;
 use crate::record::ConversationRecord;
@@ -124,8 +125,10 @@ impl SpawnPlan<'_> {
         let system = [self.kind.spec.prompt.clone(), agent_environment(scope, model)];
         let system: Vec<String> = system.into_iter().filter(|text| !text.trim().is_empty()).collect();
         let tools = crate::context::tool_defs(&self.tools, &self.prompt_context(scope));
-        Conversation::new(ConversationRecord::new(transcript), system.into(), tools, history, host.cache_ttl)
-            .with_ledger(host.ledger.for_subagent())
+        let prompt = PromptSegment { system: system.into(), tools };
+        let segment = ConversationSegment::new(prompt, history, ContextGauge::default());
+        let record = ConversationRecord::new(transcript);
+        Conversation::new(record, segment, host.ledger.for_subagent(), host.cache_ttl)
     }
 
     fn begin_record(&self, scope: &CallScope, model: &str) -> Transcript {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gimlet_proto::Message;
 use gimlet_store::replace_oldest_images;
 
-use super::Conversation;
+use super::MessageHistory;
 
 /// Messages that differ in the view.
 #[derive(Default)]
@@ -16,20 +16,20 @@ pub(super) struct ImageLimitView {
     left_out: usize,
     changed: Vec<(usize, Arc<Message>)>,
     /// Number of replaced images already reported to the user.
-    told: usize,
+    reported: usize,
 }
 
-impl Conversation {
+impl MessageHistory {
     /// Returns the messages limited to the images that every model accepts; `None` if they are within the limit.
     pub(crate) fn with_limited_images(&mut self) -> Option<Vec<Arc<Message>>> {
-        let surplus = self.room.surplus_images();
+        let surplus = self.payload.surplus_images();
         if surplus == 0 {
             return None;
         }
         if self.few_images.left_out != surplus {
             let changed = replace_oldest_images(self.messages.iter().map(AsRef::as_ref), surplus);
             let changed = changed.into_iter().map(|(at, message)| (at, Arc::new(message))).collect();
-            self.few_images = ImageLimitView { left_out: surplus, changed, told: self.few_images.told };
+            self.few_images = ImageLimitView { left_out: surplus, changed, reported: self.few_images.reported };
         }
         let mut view = self.messages.clone();
         for (at, message) in &self.few_images.changed {
@@ -40,7 +40,7 @@ impl Conversation {
 
     /// Returns the number of images left out for a model that accepts few, if it changed since the last report.
     pub(crate) fn take_omitted_image_count(&mut self) -> Option<usize> {
-        let ImageLimitView { left_out, told, .. } = &mut self.few_images;
-        (std::mem::replace(told, *left_out) != *left_out).then_some(*left_out)
+        let ImageLimitView { left_out, reported, .. } = &mut self.few_images;
+        if std::mem::replace(reported, *left_out) == *left_out { None } else { Some(*left_out) }
     }
 }

@@ -225,7 +225,7 @@ impl SessionActor {
         let external =
             own.joinable_tools(offered.into_iter().filter(|tool| !self.op_handler.gate().denies_tool(&**tool)));
         self.tools = own.with_external_tools(&external).with_absent(source.absent_tools());
-        self.conversation.set_tools(crate::context::with_external_tools(defs, &external));
+        self.conversation.segment.set_tools(crate::context::with_external_tools(defs, &external));
         for (server, instructions) in source.instructions() {
             // Instructions of a server without tools are left out.
             if !external.iter().any(|tool| tool.server().is_some_and(|of| of.name == server)) {
@@ -305,7 +305,7 @@ impl SessionActor {
             mode: self.op_handler.gate().mode(),
             model: self.op_handler.scope.model_selection.current().model,
             cwd: self.op_handler.services().paths().cwd,
-            context_tokens: self.conversation.context_tokens,
+            context_tokens: self.conversation.history().context_tokens,
             by_model: self.conversation.ledger.by_model(),
             tasks: self.op_handler.services().tasks().all().iter().map(|task| task.view()).collect(),
             turn_setup: self.opened_event(),

@@ -13,13 +13,15 @@ use super::session_config::{HistoryConfig, ModelConfig, SessionConfig};
 use super::session_namer::SessionNamer;
 use crate::agents::{AgentRoster, AgentRuntime, AgentRuntimeParts, AgentSource};
 use crate::call::CallScope;
-use crate::conversation::Conversation;
+use crate::context_usage::ContextGauge;
+use crate::conversation::{Conversation, ConversationSegment};
 use crate::gate::{AskRegistry, Gate, NetworkGate};
 use crate::hooks::{HookContext, HookRegistry};
 use crate::model_selection::LiveModelSelection;
 use crate::past_calls::PastCalls;
 use crate::services::{SessionServices, SessionShared};
 use crate::tool::CallHint;
+use crate::usage_ledger::UsageLedger;
 
 /// Opens a session. The returned future runs the session; the caller polls it.
 pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> + Send) {
@@ -44,15 +46,11 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     let (initial_prompt, main_launches) =
         config.agents.main.map_or((None, None), |agent| (agent.initial_prompt, agent.may_launch));
     let is_new = history.is_empty();
-    let mut conversation = Conversation::new(
-        config.history.record,
-        config.prompt.system,
-        config.prompt.tools,
-        history,
-        config.model.cache_ttl,
-    );
-    conversation.told_planning = config.plan.was_planning;
-    conversation.opening_prompt = if is_new { initial_prompt } else { None };
+    let mut segment = ConversationSegment::new(config.prompt, history, ContextGauge::default());
+    segment.announced_planning = config.plan.was_planning;
+    let ledger = UsageLedger::default();
+    let mut conversation = Conversation::new(config.history.record, segment, ledger, config.model.cache_ttl);
+    conversation.opening.prompt = if is_new { initial_prompt } else { None };
     if let Some(reply) = config.history.deferred {
         conversation.restore_deferred(reply.blocks);
     }
@@ -78,7 +76,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
             scope: Arc::new(CallScope::for_session(&services, &gate, &model_selection, &agent_runtime)),
             asks: AskRegistry::default(),
             steering,
-            gauge: conversation.gauge.clone(),
+            gauge: conversation.history().gauge.clone(),
             tool_source: config.tools.source,
             model_switches: ModelSwitchQueue::default(),
             cleared: false,

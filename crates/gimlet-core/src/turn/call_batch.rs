@@ -34,11 +34,11 @@ pub(super) async fn run_calls(
     window: u64,
 ) -> BatchEnd {
     let groups = calls.groups();
-    conversation.repeats.begin_reply();
+    conversation.segment.repeats.begin_reply();
     // Only calls with effects must not run before their request is durable on disk.
     let mut durable = groups.iter().any(|group| group.has_effects).then(|| conversation.record.sync());
-    let room = conversation.payload_budget(window);
-    let budget = BatchBudget::new(window.saturating_sub(conversation.context_tokens));
+    let room = conversation.history().payload_budget(window);
+    let budget = BatchBudget::new(window.saturating_sub(conversation.history().context_tokens));
     let mut batch = ResultBatch {
         conversation,
         turn,
@@ -147,7 +147,7 @@ impl ResultBatch<'_> {
         if let Some(output) = &self.turn.output {
             output.record_call(&call.name, settled.error.is_some());
         }
-        let repeated = self.conversation.repeats.record_result(&made, result, &mut settled);
+        let repeated = self.conversation.segment.repeats.record_result(&made, result, &mut settled);
         self.end.stop |= settled.stop_turn;
         self.end.ends = self.end.ends.take().or(settled.ends_turn.take()).or(repeated);
         if matches!(self.end.ends, Some(TurnEnd::Deferred { .. })) {
@@ -189,11 +189,11 @@ impl ResultBatch<'_> {
 
     async fn finish(mut self, whole: turn_hooks::HookBatch<'_>) -> BatchEnd {
         let (blocks, extra): (Vec<Block>, Vec<Vec<String>>) = std::mem::take(&mut self.taken).into_values().unzip();
-        self.conversation.push_user(blocks);
+        self.conversation.history_mut().push_user(blocks);
         let (told, ends_after) = whole.finish().await;
         for text in extra.into_iter().flatten().chain(told) {
             self.conversation.record.append_meta(&text);
-            self.conversation.push_user(vec![Block::text(&text)]);
+            self.conversation.history_mut().push_user(vec![Block::text(&text)]);
         }
         BatchEnd { stop: self.end.stop, ends: self.end.ends.or(ends_after) }
     }

@@ -21,9 +21,11 @@ pub(super) fn take_deferred_answer(
     };
     let waiting = conversation.deferred.as_ref().map(|call| call.id.clone());
     let waiting = waiting.filter(|call| prompt.blocks[at].id() == Some(call.as_str()));
-    let overflow = waiting.as_ref().and_then(|_| conversation.prompt_overflow(&prompt.blocks, &turn.model_facts()));
+    let overflow =
+        waiting.as_ref().and_then(|_| conversation.history().prompt_overflow(&prompt.blocks, &turn.model_facts()));
     let answer = waiting.map(|call| (call, prompt.blocks.remove(at)));
-    if let Some(end) = overflow.or_else(|| conversation.prompt_rejection(&prompt.blocks, &turn.model_facts())) {
+    if let Some(end) = overflow.or_else(|| conversation.history().prompt_rejection(&prompt.blocks, &turn.model_facts()))
+    {
         return Err(end);
     }
     let Some((call, block)) = answer else { return Ok(false) };
@@ -34,7 +36,7 @@ pub(super) fn take_deferred_answer(
     let uuid = prompt.uuid.clone().filter(|_| prompt.blocks.is_empty());
     let uuid = conversation.record.append_answer(uuid, &block, &output);
     turn.publish(EventBody::ToolFinished(Box::new(StoredToolResult { uuid, call, block: block.clone(), output })));
-    conversation.push_user(vec![block]);
+    conversation.history_mut().push_user(vec![block]);
     Ok(true)
 }
 

@@ -81,11 +81,11 @@ pub(crate) fn process_reply(
             if cured {
                 return ReplyAction::SendAgain;
             }
-            conversation.push_assistant(reply.blocks);
+            conversation.history_mut().push_assistant(reply.blocks);
             end_with_error(conversation, turn, error)
         }
         ReplyEnding::Aborted => {
-            conversation.push_assistant(reply.blocks);
+            conversation.history_mut().push_assistant(reply.blocks);
             ReplyAction::Aborted
         }
         ReplyEnding::Complete(end) => process_complete_reply(conversation, turn, limits, reply.blocks, *end, calls),
@@ -111,12 +111,12 @@ fn process_complete_reply(
         let text = format!("the reply was cut ({}); it may be incomplete", interruption.message);
         turn.publish_notice(NoticeLevel::Warning, text);
     }
-    conversation.push_assistant(blocks);
+    conversation.history_mut().push_assistant(blocks);
     if !calls.is_empty() {
         return ReplyAction::RunCalls(None);
     }
     match end.stop_reason {
-        Some(StopReason::PauseTurn) if limits.pauses < MAX_PAUSES && conversation.ends_with_assistant() => {
+        Some(StopReason::PauseTurn) if limits.pauses < MAX_PAUSES && conversation.history().ends_with_assistant() => {
             limits.pauses += 1;
             ReplyAction::SendAgain
         }
@@ -129,7 +129,7 @@ fn process_complete_reply(
             ReplyAction::SendAgain
         }
         Some(StopReason::ContextWindowExceeded) => end_with_error(conversation, turn, window_full_error()),
-        _ if empty && conversation.ends_with_results() && limits.empty_replies == 0 => {
+        _ if empty && conversation.history().ends_with_results() && limits.empty_replies == 0 => {
             limits.empty_replies += 1;
             append_meta_message(conversation, GO_ON);
             ReplyAction::SendAgain
@@ -170,7 +170,7 @@ fn handle_cut_call(
         }
         None => {}
     }
-    conversation.push_assistant(blocks);
+    conversation.history_mut().push_assistant(blocks);
     if !calls.is_empty() {
         return ReplyAction::RunCalls(Some(SPLIT));
     }
@@ -184,7 +184,7 @@ fn handle_cut_call(
 /// Appends a message from gimlet to the model, on disk first.
 pub(crate) fn append_meta_message(conversation: &mut Conversation, text: &str) {
     conversation.record.append_meta(text);
-    conversation.push_user(vec![Block::text(text)]);
+    conversation.history_mut().push_user(vec![Block::text(text)]);
 }
 
 /// Repairs a history that the server rejects as invalid. By construction this never happens, so it is tried once and
@@ -194,7 +194,7 @@ fn repair_history(conversation: &mut Conversation, turn: &Turn, limits: &mut Ret
     let about_pairs = words.contains("tool_use") && words.contains("tool_result");
     if about_pairs && limits.pairings == 0 {
         limits.pairings += 1;
-        let mended = conversation.repair_history();
+        let mended = conversation.history_mut().repair_history();
         if mended == 0 {
             // An unchanged request would get an unchanged answer.
             return false;
@@ -207,7 +207,7 @@ fn repair_history(conversation: &mut Conversation, turn: &Turn, limits: &mut Ret
         return true;
     }
     let about_the_end = words.contains("prefill") || words.contains("must end with a user message");
-    if about_the_end && limits.prefills == 0 && conversation.ends_with_assistant() {
+    if about_the_end && limits.prefills == 0 && conversation.history().ends_with_assistant() {
         limits.prefills += 1;
         append_meta_message(conversation, GO_ON);
         return true;
@@ -219,7 +219,7 @@ fn repair_history(conversation: &mut Conversation, turn: &Turn, limits: &mut Ret
 fn drop_refused_content(conversation: &mut Conversation, turn: &Turn, error: &ModelError, prompt: &PromptMark) -> bool {
     let words = error.message.to_ascii_lowercase();
     // A transcript of another version may hold blocks unknown to this server.
-    if conversation.drop_unknown_blocks(&words) > 0 {
+    if conversation.history_mut().drop_unknown_blocks(&words) > 0 {
         turn.publish_notice(
             NoticeLevel::Warning,
             "the server refused a part of a type that it does not know; a note stands in its place now",
@@ -240,8 +240,9 @@ fn drop_refused_attachments(conversation: &mut Conversation, turn: &Turn, words:
     }
     // Every retry has fewer of them, so this terminates.
     let why = "the server refused it";
-    let is_lighter = conversation.drop_unanswered_attachments(prompt, why) > 0
-        || !conversation.has_prompt_attachments(prompt) && conversation.drop_all_attachments(why) > 0;
+    let is_lighter = conversation.history_mut().drop_unanswered_attachments(prompt, why) > 0
+        || !conversation.history().has_prompt_attachments(prompt)
+            && conversation.history_mut().drop_all_attachments(why) > 0;
     if is_lighter {
         turn.publish_notice(
             NoticeLevel::Warning,
@@ -255,8 +256,8 @@ fn drop_refused_attachments(conversation: &mut Conversation, turn: &Turn, words:
 /// has not. Attachments of this prompt are kept.
 fn drop_attachments(conversation: &mut Conversation, turn: &Turn, prompt: &PromptMark) -> bool {
     let why = "the request was too large";
-    let is_lighter = conversation.drop_seen_attachments(prompt, why) > 0
-        || conversation.drop_unanswered_attachments(prompt, why) > 0;
+    let is_lighter = conversation.history_mut().drop_seen_attachments(prompt, why) > 0
+        || conversation.history_mut().drop_unanswered_attachments(prompt, why) > 0;
     if is_lighter {
         let text = "the request was too large; notes stand in the place of earlier images and documents now";
         turn.publish_notice(NoticeLevel::Warning, text);
@@ -344,7 +345,7 @@ pub(super) fn withdraw_refused_prompt(conversation: &mut Conversation, turn: &Tu
 pub(crate) fn mark_interrupted(conversation: &mut Conversation, turn: &Turn, in_tools: bool) {
     let (uuid, text) = conversation.record.append_interrupt(in_tools);
     let block = Block::text(text);
-    conversation.push_user(vec![block.clone()]);
+    conversation.history_mut().push_user(vec![block.clone()]);
     turn.publish(gimlet_proto::EventBody::Prompt(gimlet_proto::AcceptedPrompt {
         uuid,
         blocks: vec![block],

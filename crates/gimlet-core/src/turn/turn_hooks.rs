@@ -26,7 +26,7 @@ const MAX_OPENING: usize = 32 << 10;
 pub(super) async fn run_start_hooks(conversation: &mut Conversation, turn: &Turn) -> Option<String> {
     let hooks = turn.scope.services.hooks();
     let fired = if turn.scope.subagent.is_some() {
-        if !conversation.is_empty() {
+        if !conversation.history().is_empty() {
             return None;
         }
         hooks.fire(&turn.scope, &HookPayload::SubagentStart).await
@@ -36,8 +36,8 @@ pub(super) async fn run_start_hooks(conversation: &mut Conversation, turn: &Turn
         let (model, title) = (&turn.model_facts().id, title.as_deref());
         hooks.fire(&turn.scope, &HookPayload::SessionStart { source, model, title }).await
     };
-    conversation.opening.extend(fired.contexts);
-    conversation.opening_prompt = fired.first_prompt.or(conversation.opening_prompt.take());
+    conversation.opening.texts.extend(fired.contexts);
+    conversation.opening.prompt = fired.first_prompt.or(conversation.opening.prompt.take());
     rename_session(conversation, fired.title);
     fired.stop
 }
@@ -48,7 +48,7 @@ pub(super) async fn submit_prompt(
     turn: &Turn,
     said: SubmittedPrompt,
 ) -> Result<PromptMark, (TurnEnd, String)> {
-    if let Some(end) = conversation.prompt_rejection(&said.blocks, &turn.model_facts()) {
+    if let Some(end) = conversation.history().prompt_rejection(&said.blocks, &turn.model_facts()) {
         turn.publish_prompt_fate(&said, PromptOutcome::Refused);
         return Err((end, String::new()));
     }
@@ -76,7 +76,7 @@ pub(super) async fn submit_prompt(
             return Err((TurnEnd::HookStopped, reason));
         }
     }
-    let opening = std::mem::take(&mut conversation.opening);
+    let opening = std::mem::take(&mut conversation.opening.texts);
     let (opening, after) = if turn.scope.subagent.is_some() {
         // A subagent's record begins with its task.
         (Vec::new(), opening)
@@ -87,7 +87,7 @@ pub(super) async fn submit_prompt(
         super::open_conversation(conversation, turn);
         append_meta_message(conversation, &text);
     }
-    if let Some(text) = conversation.opening_prompt.take() {
+    if let Some(text) = conversation.opening.prompt.take() {
         accept_prompt(conversation, turn, SubmittedPrompt::from_text(&text));
     }
     let named = if of_a_person { mentions::find_mentions(turn, &said) } else { Vec::new() };

@@ -75,7 +75,7 @@ impl<'a> TurnLoop<'a> {
         turn.report_record_error(&mut self.conversation.record);
         let mut calls =
             CallSchedule::new(turn.scope.clone(), turn.options.concurrency, turn.options.streaming_execution);
-        calls.ask_before(self.conversation.repeats.questionable());
+        calls.ask_before(self.conversation.segment.repeats.questionable());
         let window = turn.model_facts().context_window;
         let reply = self.request_reply(&mut calls).await;
         let next = reply_outcome::process_reply(self.conversation, turn, &mut self.limits, reply, &calls, self.prompt);
@@ -162,17 +162,17 @@ impl<'a> TurnLoop<'a> {
 
     fn build_request(&mut self) -> ModelRequest {
         let (conversation, turn) = (&mut *self.conversation, self.turn);
-        if conversation.ensure_sendable() {
+        if conversation.history_mut().ensure_sendable() {
             turn.publish_notice(
                 NoticeLevel::Warning,
                 "calls and results did not fit together and were mended; please report this",
             );
         }
-        let few_images = conversation.with_limited_images();
+        let few_images = conversation.history_mut().with_limited_images();
         let (facts, most) = (turn.model_facts(), SendableImage::MOST_FOR_ALL);
         if few_images.is_some()
             && SendableImage::max_count_for_window(facts.context_window) <= most
-            && let Some(count) = conversation.take_omitted_image_count()
+            && let Some(count) = conversation.history_mut().take_omitted_image_count()
         {
             let text = format!("the oldest {count} images are left out: {} takes {most} in a request", facts.id);
             turn.publish_notice(NoticeLevel::Warning, text);
@@ -181,11 +181,11 @@ impl<'a> TurnLoop<'a> {
         ModelRequest {
             model: turn.scope.model(),
             max_tokens: self.limits.max_tokens,
-            system: conversation.system.clone(),
-            tools: conversation.tools.clone(),
+            system: conversation.segment.prompt.system.clone(),
+            tools: conversation.segment.prompt.tools.clone(),
             tool_choice: ToolChoice::Auto { parallel: turn.options.parallel_tools },
             cache: conversation.plan_cache(turn.scope.subagent.is_some()),
-            messages: conversation.messages(),
+            messages: conversation.history().messages(),
             few_images,
             thinking: self.thinking,
             display: choice.display,
@@ -235,13 +235,13 @@ impl<'a> TurnLoop<'a> {
         let turn = self.turn;
         let mut joining = turn.steering.take_joining().into_iter();
         while let Some(said) = joining.next() {
-            if self.conversation.prompt_rejection(&said.blocks, &turn.model_facts()).is_some() {
+            if self.conversation.history().prompt_rejection(&said.blocks, &turn.model_facts()).is_some() {
                 // It gets a turn of its own, which ends with the error.
                 turn.steering
                     .put_back([SubmittedPrompt { timing: PromptTiming::Later, ..said }].into_iter().chain(joining));
                 return;
             }
-            self.conversation.repeats.clear();
+            self.conversation.segment.repeats.clear();
             // A prompt that hooks block is dropped; the turn continues without it.
             drop(turn_hooks::submit_prompt(self.conversation, turn, said).await);
         }
@@ -276,11 +276,11 @@ fn count_reply(conversation: &mut Conversation, turn: &Turn, facts: &ModelFacts,
     match &reply.ending {
         ReplyEnding::Complete(end) => {
             conversation.ledger.count_with_prompt(facts, &end.usage, end.context.prompt_tokens(), asked.elapsed());
-            conversation.gauge.record_usage(&facts.id, &end.context);
+            conversation.history().gauge.record_usage(&facts.id, &end.context);
             if let Some(who) = &turn.scope.subagent {
                 who.meter.count_request(&end.usage);
             }
-            conversation.context_tokens = end.context.prompt_tokens() + end.context.output_tokens;
+            conversation.history_mut().context_tokens = end.context.prompt_tokens() + end.context.output_tokens;
         }
         ReplyEnding::Aborted => conversation.ledger.count_request(facts, &reply.start.usage, asked.elapsed()),
         ReplyEnding::Failed(_) => conversation.ledger.count_time(asked.elapsed()),
