@@ -354,7 +354,7 @@ fn finish_call(
         Ok(Err(error)) => CallResult::from_error(error),
         Err(panicked) => panicked_result(scope, name, &panicked),
     };
-    settled.redact(&scope.services.redactor());
+    settled.redact(scope.services.redactor());
     settled
 }
 

@@ -428,8 +428,8 @@ impl Gate {
             Clearance::Undecided(prepared) => prepared,
         };
         let runs = prepared.needs.iter().any(|need| matches!(need, AccessNeed::Run(_)));
-        if let Some(sandboxing) = scope.services.active_sandbox().current().filter(|_| runs) {
-            sandboxing.rescan_if_partial().await;
+        if runs && let Some(sandbox) = scope.services.active_sandbox().current() {
+            sandbox.rescan_if_partial().await;
         }
         // Reasons of the questions that were approved: only other reasons are asked about again.
         let mut answered: Vec<VerdictReason> = Vec::new();
@@ -481,7 +481,10 @@ impl Gate {
                 Ok(AskOutcome::Allowed(word)) => (word, None),
                 Err(refusal) => (FinalDecision::from_refusal(&refusal, &verdict), Some(refusal)),
             };
-            let ground = asked.as_ref().filter(|_| end.is_none()).unwrap_or(&verdict);
+            let ground = match &asked {
+                Some(asked) if end.is_none() => asked,
+                _ => &verdict,
+            };
             self.ledger.record_call(scope, self.mode_for(scope), &incoming.id, &prepared, ground, &word);
             if let Some(refusal) = end {
                 return Err(refusal);
@@ -549,13 +552,13 @@ impl Gate {
         prepared: &PreparedCall,
         hook: Option<&HookDecision>,
     ) -> (Verdict, GateFindings) {
-        let sandboxing = scope.services.active_sandbox().current();
-        let walls = sandbox_verdict(scope, prepared, sandboxing.as_deref());
-        let mut judgement = self.with_policy_input(scope, walls, |judging| judging.judge(prepared.into(), hook));
-        let confinement = self.confine_call(scope, prepared, walls, &mut judgement.verdict);
-        let sandbox = sandboxing.filter(|_| matches!(walls, SandboxPlacement::Inside | SandboxPlacement::Sufficient));
-        let sandbox = sandbox
-            .map(|sandboxing| CallSandbox { walls: sandboxing, suffices: walls == SandboxPlacement::Sufficient });
+        let sandbox = scope.services.active_sandbox().current();
+        let placement = sandbox_verdict(scope, prepared, sandbox.as_deref());
+        let mut judgement = self.with_policy_input(scope, placement, |judging| judging.judge(prepared.into(), hook));
+        let confinement = self.confine_call(scope, prepared, placement, &mut judgement.verdict);
+        let is_inside = matches!(placement, SandboxPlacement::Inside | SandboxPlacement::Sufficient);
+        let suffices = placement == SandboxPlacement::Sufficient;
+        let sandbox = if is_inside { sandbox.map(|sandbox| CallSandbox { walls: sandbox, suffices }) } else { None };
         let closed = judgement.closed.map(Arc::new);
         let found = GateFindings { resolved: judgement.resolved, closed, sandbox, confinement, amended: false };
         (judgement.verdict, found)

@@ -52,12 +52,27 @@ pub(crate) struct HookContext {
     pub(crate) agent: Option<String>,
 }
 
+/// Owner of registered hooks, by which they are replaced and removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HookOwner {
+    /// The driving program.
+    Driver,
+    /// The settings of all scopes.
+    Settings,
+    /// A plugin, by its name.
+    Plugin(String),
+    /// A subagent, by its id.
+    Agent(String),
+    /// A skill, by its name.
+    Skill(String),
+}
+
 /// The hooks of a session.
 #[derive(Default)]
 pub struct HookRegistry {
     /// One bit for each event that has a listener.
     listened: AtomicU64,
-    now: Mutex<HookRegistryState>,
+    state: Mutex<HookRegistryState>,
     driver: Option<Arc<dyn Driver>>,
     transcript: Option<PathBuf>,
     files: Option<ResultFiles>,
@@ -66,8 +81,8 @@ pub struct HookRegistry {
 
 #[derive(Default)]
 struct HookRegistryState {
-    /// Hooks by their group, in the order in which the groups were first registered.
-    groups: Vec<(&'static str, Vec<HookEntry>)>,
+    /// Hooks by their owner, in the order in which the owners were first registered.
+    owners: Vec<(HookOwner, Vec<HookEntry>)>,
     prompt: Option<EntryId>,
     /// Not reported yet.
     source: Option<StartSource>,
@@ -75,28 +90,37 @@ struct HookRegistryState {
 
 impl HookRegistryState {
     fn entries(&self) -> impl Iterator<Item = &HookEntry> {
-        self.groups.iter().flat_map(|(_, entries)| entries)
+        self.owners.iter().flat_map(|(_, entries)| entries)
     }
 }
 
-/// Group of the driving program's hooks.
-const DRIVER: &str = "driver";
-
 impl HookRegistry {
-    pub(crate) fn new(around: HookContext) -> Self {
-        let HookContext { driver, transcript, files, source, agent } = around;
-        let now = Mutex::new(HookRegistryState { source, ..HookRegistryState::default() });
-        Self { listened: AtomicU64::new(0), now, driver, transcript, files, agent }
+    pub(crate) fn new(context: HookContext) -> Self {
+        let HookContext { driver, transcript, files, source, agent } = context;
+        let state = Mutex::new(HookRegistryState { source, ..HookRegistryState::default() });
+        Self { listened: AtomicU64::new(0), state, driver, transcript, files, agent }
     }
 
-    /// Replaces all hooks of this group.
-    pub fn replace(&self, group: &'static str, entries: Vec<HookEntry>) {
-        let mut now = self.lock();
-        match now.groups.iter_mut().find(|(known, _)| *known == group) {
+    /// Replaces all hooks of this owner.
+    pub fn replace(&self, owner: HookOwner, entries: Vec<HookEntry>) {
+        let mut state = self.lock();
+        match state.owners.iter_mut().find(|(known, _)| *known == owner) {
             Some((_, before)) => *before = entries,
-            None => now.groups.push((group, entries)),
+            None => state.owners.push((owner, entries)),
         }
-        let listened = now.entries().fold(0, |bits, entry| bits | bit_mask(entry.event));
+        self.update_listened(&state);
+    }
+
+    /// Removes all hooks of this owner, who loses its place in the order.
+    pub fn remove(&self, owner: &HookOwner) {
+        let mut state = self.lock();
+        state.owners.retain(|(known, _)| known != owner);
+        self.update_listened(&state);
+    }
+
+    /// Records which events have a listener.
+    fn update_listened(&self, state: &HookRegistryState) {
+        let listened = state.entries().fold(0, |bits, entry| bits | bit_mask(entry.event));
         self.listened.store(listened, Ordering::Relaxed);
     }
 
@@ -106,7 +130,8 @@ impl HookRegistry {
         let Some(driver) = &self.driver else {
             return if hooks.is_empty() { Ok(()) } else { Err("nobody is there to run hooks".to_owned()) };
         };
-        self.replace(DRIVER, driver_hooks::driver_entries(driver, hooks).map_err(|error| error.to_string())?);
+        let entries = driver_hooks::driver_entries(driver, hooks).map_err(|error| error.to_string())?;
+        self.replace(HookOwner::Driver, entries);
         Ok(())
     }
 
@@ -152,8 +177,8 @@ impl HookRegistry {
     /// Returns the longest timeout that was configured for a hook of this event, zero if none was; `None` without any
     /// hook.
     pub(crate) fn longest_timeout(&self, event: HookEvent) -> Option<Duration> {
-        let now = self.lock();
-        let entries = now.entries().filter(|entry| entry.event == event);
+        let state = self.lock();
+        let entries = state.entries().filter(|entry| entry.event == event);
         entries.map(|entry| entry.timeout.unwrap_or_default()).max()
     }
 
@@ -216,9 +241,9 @@ impl HookRegistry {
 
     /// Builds the input of hooks.
     fn build_input(&self, scope: &CallScope, occasion: &HookPayload<'_>) -> Map<String, Value> {
-        let mut told = Map::new();
+        let mut input = Map::new();
         let mut set = |name: &str, value: Value| {
-            told.insert(name.to_owned(), value);
+            input.insert(name.to_owned(), value);
         };
         set("hook_event_name", json!(occasion.event().name()));
         set("session_id", json!(scope.services.session_id()));
@@ -242,12 +267,12 @@ impl HookRegistry {
         if matches!(occasion, HookPayload::UserPromptSubmit { .. }) && self.driver.is_some() {
             set("source", json!("sdk"));
         }
-        occasion.write_fields(&mut told, &scope.services);
-        told
+        occasion.write_fields(&mut input, &scope.services);
+        input
     }
 
     fn lock(&self) -> MutexGuard<'_, HookRegistryState> {
         // Only whole values are swapped under this lock.
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -51,7 +51,7 @@ pub use gate::{
 pub use gimlet_git::git_branch;
 pub use hooks::{
     HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookEntry, HookEvent, HookFailurePolicy, HookHandler,
-    HookMatcher, HookMatcherError, HookRegistry, StartSource, check_driver_hooks,
+    HookMatcher, HookMatcherError, HookOwner, HookRegistry, StartSource, check_driver_hooks,
 };
 pub use panics::note_panic;
 pub use past_calls::PastCalls;

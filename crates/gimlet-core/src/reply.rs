@@ -171,10 +171,12 @@ impl ReplyStreamReader<'_> {
             }
             ModelEvent::BlockStarted { index, kind, name, .. } => {
                 let item = self.turn.scope.agent_runtime.next_item();
-                if let Some(tool) = name.as_deref().filter(|_| kind == BlockKind::ToolUse) {
-                    let scope = &self.turn.scope;
-                    let meant = scope.tools.find(scope.tools.resolve_name(tool));
-                    meant.inspect(|tool| tool.anticipate(CallHint::ToolNamed, &scope.services));
+                let scope = &self.turn.scope;
+                if kind == BlockKind::ToolUse
+                    && let Some(name) = &name
+                    && let Some(tool) = scope.tools.find(scope.tools.resolve_name(name))
+                {
+                    tool.anticipate(CallHint::ToolNamed, &scope.services);
                 }
                 self.open.insert(index, OpenBlock { item, kind, text: String::new() });
                 self.turn.publish(EventBody::BlockStarted { item, kind, name });

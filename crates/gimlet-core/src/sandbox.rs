@@ -91,7 +91,9 @@ impl SessionSandbox {
 
     /// Sets the judge that decides about unlisted hosts.
     fn set_host_judge(&self, judge: &Arc<dyn HostJudge>) {
-        if let Some(proxy) = self.proxy.as_ref().filter(|_| self.asks_about_hosts) {
+        if self.asks_about_hosts
+            && let Some(proxy) = &self.proxy
+        {
             proxy.set_host_judge(judge.clone());
         }
     }

@@ -37,7 +37,7 @@ fn check_room(queue: &VecDeque<SubmittedPrompt>, said: &SubmittedPrompt) -> Queu
 pub(crate) struct SteeringQueue {
     queue: Arc<Mutex<VecDeque<SubmittedPrompt>>>,
     held: Arc<Mutex<Vec<SubmittedPrompt>>>,
-    told: Arc<Mutex<Option<QueueLog>>>,
+    log: Arc<Mutex<Option<QueueLog>>>,
 }
 
 /// Log of queued prompts in the transcript, so that a killed session does not lose them.
@@ -72,20 +72,22 @@ fn prompt_text(said: &SubmittedPrompt) -> String {
 impl SteeringQueue {
     /// Starts logging the queued prompts to the transcript.
     pub(crate) fn log_to(&self, transcript: SideWriter) {
-        *lock(&self.told) = Some(QueueLog { transcript, waiting: Vec::new() });
+        *lock(&self.log) = Some(QueueLog { transcript, waiting: Vec::new() });
     }
 
     pub(crate) fn push(&self, said: SubmittedPrompt) {
-        if let Some(told) = lock(&self.told).as_mut().filter(|_| !said.synthetic) {
-            told.log_queued(&said);
+        if !said.synthetic
+            && let Some(log) = lock(&self.log).as_mut()
+        {
+            log.log_queued(&said);
         }
         self.lock().push_back(said);
     }
 
     /// Marks a queued prompt as handled.
     pub(crate) fn mark_handled(&self, said: &SubmittedPrompt) {
-        if let Some(told) = lock(&self.told).as_mut() {
-            told.log_removed(said);
+        if let Some(log) = lock(&self.log).as_mut() {
+            log.log_removed(said);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The turn: sends requests to the model and runs its calls until a reply has no calls.
 
+mod accept_prompt;
 mod call_batch;
-mod deferred_answer;
 mod reply_outcome;
 mod turn_hooks;
 mod turn_loop;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gimlet_proto::{
-    AcceptedPrompt, Denial, EntryId, EventBody, ModelFacts, Notice, NoticeLevel, PromptOrigin, PromptOutcome,
-    StopCause, StopReason, SubmittedPrompt, TurnEnd, TurnReport,
+    Denial, EventBody, ModelFacts, Notice, NoticeLevel, PromptOrigin, PromptOutcome, StopCause, StopReason,
+    SubmittedPrompt, TurnEnd, TurnReport,
 };
 
 use crate::call::CallScope;
@@ -21,6 +21,7 @@ use crate::record::ConversationRecord;
 use crate::schedule::CallSchedule;
 use crate::steering::SteeringQueue;
 use crate::structured_output::OutputSchema;
+pub(crate) use accept_prompt::accept_note;
 pub(crate) use call_batch::apply_changes;
 pub(crate) use reply_outcome::append_meta_message;
 use turn_loop::TurnLoop;
@@ -130,7 +131,7 @@ async fn begin_turn(
         turn.publish_prompt_fate(&prompt, PromptOutcome::Refused);
         return (TurnEnd::HookStopped, reason, None);
     }
-    let answered = match deferred_answer::take_deferred_answer(conversation, turn, &mut prompt) {
+    let answered = match accept_prompt::take_deferred_answer(conversation, turn, &mut prompt) {
         Ok(answered) => answered,
         Err(end) => {
             turn.publish_prompt_fate(&prompt, PromptOutcome::Refused);
@@ -143,7 +144,7 @@ async fn begin_turn(
     }
     match ended {
         Some(TurnEnd::Aborted { in_tools }) => {
-            accept_prompt(conversation, turn, prompt);
+            accept_prompt::accept_prompt(conversation, turn, prompt);
             reply_outcome::mark_interrupted(conversation, turn, in_tools);
             return (TurnEnd::Aborted { in_tools }, String::new(), None);
         }
@@ -159,7 +160,7 @@ async fn begin_turn(
         None => {}
     }
     for notice in turn.steering.take_notices() {
-        accept_prompt(conversation, turn, notice);
+        accept_prompt::accept_prompt(conversation, turn, notice);
     }
     if answered && prompt.blocks.is_empty() {
         // The prompt held nothing but the answer.
@@ -168,7 +169,7 @@ async fn begin_turn(
         return TurnLoop::new(conversation, turn, &here).run().await;
     }
     let is_heavy = reply_outcome::may_be_too_large(&prompt.blocks);
-    match turn_hooks::submit_prompt(conversation, turn, prompt).await {
+    match accept_prompt::submit_prompt(conversation, turn, prompt).await {
         Err((end, words)) => (end, words, None),
         Ok(before) => {
             let ended = TurnLoop::new(conversation, turn, &before).run().await;
@@ -177,71 +178,6 @@ async fn begin_turn(
             }
             ended
         }
-    }
-}
-
-/// Accepts a note that starts no turn, unless it does not fit. While a call is deferred the note is held, as nothing
-/// may come between a call and its result.
-pub(crate) fn accept_note(conversation: &mut Conversation, turn: &Turn, said: SubmittedPrompt) {
-    if let Some(TurnEnd::PromptUnusable { reason, .. }) =
-        conversation.history().prompt_rejection(&said.blocks, &turn.model_facts())
-    {
-        refuse_note(turn, &said, reason);
-    } else if conversation.deferred.is_none() {
-        accept_prompt(conversation, turn, said);
-    } else if let Some(said) = turn.steering.hold(said) {
-        refuse_note(turn, &said, "The prompt was not taken up: a call waits, and too much waits behind it.");
-    }
-}
-
-fn refuse_note(turn: &Turn, said: &SubmittedPrompt, reason: impl Into<String>) {
-    turn.publish_notice(NoticeLevel::Warning, reason);
-    turn.publish_prompt_fate(said, PromptOutcome::Refused);
-}
-
-/// Appends a prompt to disk, then to history, then publishes it. Returns its id.
-pub(crate) fn accept_prompt(conversation: &mut Conversation, turn: &Turn, said: SubmittedPrompt) -> EntryId {
-    accept_prompt_as(conversation, turn, said, None)
-}
-
-/// Appends a prompt whose id hooks already know.
-fn accept_prompt_as(
-    conversation: &mut Conversation,
-    turn: &Turn,
-    said: SubmittedPrompt,
-    promised: Option<EntryId>,
-) -> EntryId {
-    open_conversation(conversation, turn);
-    // Only prompts of the main conversation can come from the user.
-    let of_session = turn.scope.subagent.is_none();
-    if !said.synthetic && !said.meta && of_session {
-        turn.scope.gate.note_user_prompt(&said.blocks);
-    }
-    let uuid = conversation.record.append_prompt(&said, promised);
-    turn.publish_prompt_fate(&said, PromptOutcome::Accepted);
-    if of_session {
-        turn.scope.services.hooks().note_prompt(&uuid);
-        if !said.synthetic {
-            turn.scope.services.begin_checkpoint(&uuid);
-        }
-    }
-    conversation.history_mut().push_user(said.blocks.clone());
-    turn.publish(EventBody::Prompt(AcceptedPrompt {
-        uuid: uuid.clone(),
-        blocks: said.blocks,
-        plain: said.plain,
-        synthetic: said.synthetic,
-        origin: said.origin,
-    }));
-    uuid
-}
-
-/// Starts a conversation with the environment facts.
-fn open_conversation(conversation: &mut Conversation, turn: &Turn) {
-    // A subagent has the environment facts in its system prompt: its record begins with its task.
-    if conversation.history().is_empty() && turn.scope.subagent.is_none() {
-        let context = crate::context::environment_block(&turn.scope, &turn.model_facts().id);
-        append_meta_message(conversation, &context);
     }
 }
 

@@ -111,7 +111,10 @@ impl FinishedRun {
     /// Sends the report to the agent's sender as a notice, for an agent that ran in the background.
     pub(super) fn notify_sender(self) {
         let FinishedRun { done, running, by_itself } = self;
-        let Some(services) = running.services.upgrade().filter(|_| by_itself) else { return };
+        if !by_itself {
+            return;
+        }
+        let Some(services) = running.services.upgrade() else { return };
         let how = match done.failure_reason() {
             None => "has finished".to_owned(),
             Some(why) => format!("ended early: {why}"),

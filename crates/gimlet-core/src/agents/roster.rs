@@ -119,9 +119,11 @@ impl AgentRoster {
     pub(super) fn find_kind(&self, name: Option<&str>, rules: &RuleSet) -> Result<&AgentKind, String> {
         let offered: Vec<&AgentKind> = self.kinds.iter().filter(|kind| !is_agent_removed(rules, &kind.name)).collect();
         let wanted = name.map(str::trim).filter(|name| !name.is_empty()).unwrap_or(DEFAULT_KIND);
-        let exact = offered.iter().find(|kind| kind.name == wanted);
+        if let Some(kind) = offered.iter().find(|kind| kind.name == wanted) {
+            return Ok(kind);
+        }
         let mut alike = offered.iter().filter(|kind| kind.name.eq_ignore_ascii_case(wanted));
-        if let Some(kind) = exact.or_else(|| alike.next().filter(|_| alike.next().is_none())) {
+        if let (Some(kind), None) = (alike.next(), alike.next()) {
             return Ok(kind);
         }
         let names: Vec<&str> = offered.iter().map(|kind| kind.name.as_str()).collect();

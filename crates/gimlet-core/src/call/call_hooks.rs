@@ -182,8 +182,10 @@ impl PostCallFacts {
                 hooks.fire(scope, &HookPayload::PostToolUseFailure { call, error: &error, elapsed_ms }).await
             }
         };
-        let result = fired.result.or(fired.server_result.filter(|_| tool.server().is_some()));
-        if let Some(result) = result.filter(|_| settled.error.is_none()) {
+        let server_result = if tool.server().is_some() { fired.server_result } else { None };
+        if settled.error.is_none()
+            && let Some(result) = fired.result.or(server_result)
+        {
             replace_output(scope, tool, settled, result);
         }
         if let Some(reason) = fired.blocked {
@@ -196,7 +198,7 @@ impl PostCallFacts {
         if fired.stop.is_some() {
             settled.ends_turn = Some(TurnEnd::HookStopped);
         }
-        settled.redact(&scope.services.redactor());
+        settled.redact(scope.services.redactor());
         self.refresh_files(settled).await;
     }
 

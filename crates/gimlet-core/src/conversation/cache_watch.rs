@@ -73,10 +73,13 @@ impl CacheWatch {
         let usage = &start.usage;
         let is_missed = usage.cache_read_input_tokens == 0 && usage.prompt_tokens() > shortest && self.is_used;
         self.is_used |= usage.cache_read_input_tokens + usage.cache_creation_input_tokens > 0;
-        let broken = self.last.as_ref().filter(|_| is_missed).map(|before| CacheBreak {
-            changed: sent.changes_since(before),
-            idle_ms: u64::try_from(sent.at.duration_since(before.at).as_millis()).unwrap_or(u64::MAX),
-        });
+        let broken = match &self.last {
+            Some(before) if is_missed => Some(CacheBreak {
+                changed: sent.changes_since(before),
+                idle_ms: u64::try_from(sent.at.duration_since(before.at).as_millis()).unwrap_or(u64::MAX),
+            }),
+            _ => None,
+        };
         self.last = Some(sent);
         broken
     }

@@ -20,8 +20,10 @@ impl Gate {
         prepared: &PreparedCall,
         verdict: &Verdict,
     ) -> Option<Result<AskOutcome, Refusal>> {
-        let classifier =
-            self.classifier.as_ref().filter(|_| verdict.reasons.contains(&VerdictReason::ClassifierMayAnswer))?;
+        let classifier = self.classifier.as_ref()?;
+        if !verdict.reasons.contains(&VerdictReason::ClassifierMayAnswer) {
+            return None;
+        }
         let planning = self.mode_for(scope) == PermissionMode::Plan;
         match classifier.review_action(prepared, verdict, planning, &scope.cancel).await {
             ReviewOutcome::Allow => Some(Ok(AskOutcome::Allowed(FinalDecision::allowed_by(Decider::Classifier)))),

@@ -118,7 +118,7 @@ impl DecisionLog {
         word: &FinalDecision,
     ) {
         let Some(file) = &self.file else { return };
-        let redactor = &services.redactor();
+        let redactor = services.redactor();
         let paths = services.paths();
         let added = paths.roots.iter().filter(|root| **root != paths.project_dir);
         let line = DecisionLine {

@@ -373,9 +373,10 @@ async fn run_blocking(work: impl FnOnce() + Send + 'static) {
 /// the administrator's settings.
 async fn is_blocked_by_hook(scope: &CallScope, change: &ChangedSettings) -> Option<bool> {
     let hooks = scope.services.hooks();
-    let Some(source) = change.source.name().filter(|_| hooks.has_listeners(HookEvent::ConfigChange)) else {
+    let Some(source) = change.source.name() else { return Some(false) };
+    if !hooks.has_listeners(HookEvent::ConfigChange) {
         return Some(false);
-    };
+    }
     let fired = hooks.fire(scope, &HookPayload::ConfigChange { source, file: &change.file }).await;
     let stopped = scope.cancel.is_cancelled() && fired.blocked.is_none();
     (!stopped).then_some(fired.blocked.is_some() && change.source != SettingsOrigin::Policy)

@@ -158,8 +158,9 @@ impl HookOutput {
             }
             Some(_) | None => Self::default(),
         };
-        let decides = matches!(event, HookEvent::PreToolUse | HookEvent::PreModelSwitch);
-        if let Some(permission) = specific.permission_decision.filter(|_| decides) {
+        if matches!(event, HookEvent::PreToolUse | HookEvent::PreModelSwitch)
+            && let Some(permission) = specific.permission_decision
+        {
             output.permission = Some((permission, specific.permission_decision_reason));
         }
         if form.go_on == Some(false) {

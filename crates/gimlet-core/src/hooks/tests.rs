@@ -89,7 +89,12 @@ fn hook_bench() -> HookBench {
 
 impl HookBench {
     fn listen(&self, event: HookEvent, matcher: Option<&str>, answer: fn() -> HandlerAnswer) {
-        let entry = HookEntry {
+        let entry = self.entry(event, matcher, answer);
+        self.scope.services.hooks().replace(HookOwner::Settings, vec![entry]);
+    }
+
+    fn entry(&self, event: HookEvent, matcher: Option<&str>, answer: fn() -> HandlerAnswer) -> HookEntry {
+        HookEntry {
             event,
             matcher: HookMatcher::new(event, matcher).unwrap(),
             handler: Arc::new(RecordingHandler { answer, told: self.told.clone() }),
@@ -97,8 +102,7 @@ impl HookBench {
             on_failure: HookFailurePolicy::Continue,
             on_silence: HookFailurePolicy::Continue,
             source: Arc::from("a test"),
-        };
-        self.scope.services.hooks().replace("test", vec![entry]);
+        }
     }
 
     async fn fire(&self, occasion: &HookPayload<'_>) -> CombinedHookOutput {
@@ -184,6 +188,26 @@ fn listener_bits_follow_registration() {
     let hooks = stage.scope.services.hooks();
     stage.listen(HookEvent::Stop, None, || HandlerAnswer::Text(String::new()));
     assert!(hooks.has_listeners(HookEvent::Stop) && !hooks.has_listeners(HookEvent::PreToolUse));
-    hooks.replace("test", Vec::new());
+    hooks.replace(HookOwner::Settings, Vec::new());
     assert!(!hooks.has_listeners(HookEvent::Stop));
+}
+
+#[test]
+fn owners_keep_their_place_until_their_hooks_are_removed() {
+    let bench = hook_bench();
+    let hooks = bench.scope.services.hooks();
+    let plugin = HookOwner::Plugin("p".to_owned());
+    let entry = |event| bench.entry(event, None, || HandlerAnswer::Text(String::new()));
+    let listed = || hooks.list().into_iter().map(|listing| listing.event).collect::<Vec<_>>();
+    hooks.replace(plugin.clone(), vec![entry(HookEvent::Stop)]);
+    hooks.replace(HookOwner::Settings, vec![entry(HookEvent::PreToolUse)]);
+    hooks.replace(plugin.clone(), vec![entry(HookEvent::Stop), entry(HookEvent::PostToolUse)]);
+    assert_eq!(listed(), ["Stop", "PostToolUse", "PreToolUse"]);
+    hooks.remove(&HookOwner::Plugin("another".to_owned()));
+    assert!(hooks.has_listeners(HookEvent::Stop));
+    hooks.remove(&plugin);
+    assert_eq!(listed(), ["PreToolUse"]);
+    assert!(!hooks.has_listeners(HookEvent::Stop) && hooks.has_listeners(HookEvent::PreToolUse));
+    hooks.replace(plugin, vec![entry(HookEvent::Stop)]);
+    assert_eq!(listed(), ["PreToolUse", "Stop"]);
 }

@@ -25,7 +25,7 @@ impl ActiveSandbox {
     /// Returns the sandbox for the next command, if it is on.
     pub(crate) fn current(&self) -> Option<Arc<SessionSandbox>> {
         let current = self.lock();
-        current.latest.clone().filter(|_| current.is_on)
+        if current.is_on { current.latest.clone() } else { None }
     }
 
     /// Returns the last sandbox, even if it is off by now: its commands may have left files behind.

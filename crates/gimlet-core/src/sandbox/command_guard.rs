@@ -193,11 +193,15 @@ impl SessionSandbox {
     /// Captures the state of protected files and settings.
     fn capture_state(&self, census: &mut RepoScanner) -> PreCommandState {
         let guard = TamperGuard::capture_before(&self.spec, &self.available, census);
-        let vouching = self.settings.as_ref().filter(|_| !self.spec.files_open).map(|settings| {
-            // Under every symlink name: settings are read by one path, and a command may write through another.
-            let names = settings.files.iter().flat_map(|file| symlink_names_within(file, &self.spec.write));
-            SettingsLease::begin(&settings.locations, guard.settings_files().iter().cloned().chain(names))
-        });
+        let vouching = match &self.settings {
+            Some(settings) if !self.spec.files_open => {
+                // Under every symlink name: settings are read by one path, and a command may write through another.
+                let names = settings.files.iter().flat_map(|file| symlink_names_within(file, &self.spec.write));
+                let files = guard.settings_files().iter().cloned().chain(names);
+                Some(SettingsLease::begin(&settings.locations, files))
+            }
+            _ => None,
+        };
         PreCommandState { guard, vouching }
     }
 

@@ -152,7 +152,7 @@ fn read_task_tail(file: &Path, services: &SessionServices) -> Result<TaskOutputT
     let mut bytes = Vec::new();
     output.take(total_bytes - from).read_to_end(&mut bytes).map_err(trouble)?;
     let cut = usize::try_from(start - from).unwrap_or(0);
-    Ok(TaskOutputTail { output: masked_tail(&bytes, cut, &services.redactor()), total_bytes, truncated: start > 0 })
+    Ok(TaskOutputTail { output: masked_tail(&bytes, cut, services.redactor()), total_bytes, truncated: start > 0 })
 }
 
 /// Returns the output after a cut with credentials masked, including the rest of one that began before the cut.

@@ -17,7 +17,9 @@ impl SessionNamer {
 
     /// Takes the name from an approved plan, unless the session has one.
     pub(crate) fn name_after_plan(&self, plan: &str) {
-        if let Some(title) = derive_title(plan).filter(|_| !self.named.swap(true, Ordering::Relaxed)) {
+        if let Some(title) = derive_title(plan)
+            && !self.named.swap(true, Ordering::Relaxed)
+        {
             self.transcript.record_title(&title);
         }
     }

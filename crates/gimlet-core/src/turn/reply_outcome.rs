@@ -149,26 +149,19 @@ fn handle_cut_call(
     cut: TruncatedCall,
 ) -> ReplyAction {
     limits.cut_calls += 1;
-    match cut.more.filter(|_| limits.cut_calls == 1) {
-        Some(more) => {
+    if limits.cut_calls == 1 {
+        if let Some(more) = cut.more {
             limits.max_tokens = Some(more);
-            turn.publish_notice(
-                NoticeLevel::Info,
-                "a tool call did not fit into the reply; asking again with more room",
-            );
+            let text = "a tool call did not fit into the reply; asking again with more room";
+            turn.publish_notice(NoticeLevel::Info, text);
             conversation.record.rewind_reply();
             turn.publish(gimlet_proto::EventBody::ReplyDiscarded);
             return ReplyAction::Discard;
         }
-        None if limits.cut_calls == 1 => {
-            let why = cut.advice.unwrap_or_else(|| "there is no more room".to_owned());
-            let text = format!(
-                "a tool call did not fit into a reply of {} tokens: {why}; asking for it in parts",
-                cut.max_tokens
-            );
-            turn.publish_notice(NoticeLevel::Warning, text);
-        }
-        None => {}
+        let why = cut.advice.unwrap_or_else(|| "there is no more room".to_owned());
+        let text =
+            format!("a tool call did not fit into a reply of {} tokens: {why}; asking for it in parts", cut.max_tokens);
+        turn.publish_notice(NoticeLevel::Warning, text);
     }
     conversation.history_mut().push_assistant(blocks);
     if !calls.is_empty() {

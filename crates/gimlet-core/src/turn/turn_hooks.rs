@@ -2,24 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use gimlet_proto::{Block, ModelError, NoticeLevel, PromptOutcome, ResultContent, SubmittedPrompt, TurnEnd};
-use gimlet_text::enclose_in_tag;
+use gimlet_proto::{Block, EntryId, ModelError, NoticeLevel, ResultContent, SubmittedPrompt, TurnEnd};
 use serde_json::json;
 
+use super::Turn;
 use super::reply_outcome::{RetryLimits, append_meta_message};
-use super::{Turn, accept_prompt, accept_prompt_as};
 use crate::call::ToolCall;
 use crate::call_result::CallResult;
-use crate::conversation::{Conversation, PromptMark};
-use crate::hooks::{BatchCall, CombinedHookOutput, HookEvent, HookPayload, spill_to_file};
-use crate::mentions;
+use crate::conversation::Conversation;
+use crate::hooks::{BatchCall, HookEvent, HookPayload};
 
 /// Default maximum number of times hooks may keep one turn from ending; the environment can override it.
 const MAX_STOP_BLOCKS: u32 = 8;
-
-/// Size limit of hook and server texts before the first prompt, in bytes on disk. Session lists read the first 64
-/// KiB.
-const MAX_OPENING: usize = 32 << 10;
 
 /// Runs the start hooks of a session or subagent. Their texts are kept until a prompt is accepted, and placed before
 /// it. Returns the reason if they block the start.
@@ -31,7 +25,10 @@ pub(super) async fn run_start_hooks(conversation: &mut Conversation, turn: &Turn
         }
         hooks.fire(&turn.scope, &HookPayload::SubagentStart).await
     } else {
-        let source = hooks.take_start_source().filter(|_| hooks.has_listeners(HookEvent::SessionStart))?;
+        let source = hooks.take_start_source()?;
+        if !hooks.has_listeners(HookEvent::SessionStart) {
+            return None;
+        }
         let title = session_title(conversation);
         let (model, title) = (&turn.model_facts().id, title.as_deref());
         hooks.fire(&turn.scope, &HookPayload::SessionStart { source, model, title }).await
@@ -42,88 +39,43 @@ pub(super) async fn run_start_hooks(conversation: &mut Conversation, turn: &Turn
     fired.stop
 }
 
-/// Submits a prompt and returns the mark of its start; if hooks block it, returns the end of the turn and its text.
-pub(super) async fn submit_prompt(
-    conversation: &mut Conversation,
-    turn: &Turn,
-    said: SubmittedPrompt,
-) -> Result<PromptMark, (TurnEnd, String)> {
-    if let Some(end) = conversation.history().prompt_rejection(&said.blocks, &turn.model_facts()) {
-        turn.publish_prompt_fate(&said, PromptOutcome::Refused);
-        return Err((end, String::new()));
-    }
-    let hooks = turn.scope.services.hooks();
-    let of_a_person = !said.synthetic && turn.scope.subagent.is_none();
-    let mut fired = CombinedHookOutput::default();
-    let mut promised = None;
-    if of_a_person && hooks.has_listeners(HookEvent::UserPromptSubmit) {
-        let prompt = prompt_text(&said.blocks);
-        let id = conversation.record.transcript().unused_entry_id(said.uuid.clone());
-        hooks.note_prompt(&id);
-        promised = Some(id);
-        let title = session_title(conversation);
-        let title = title.as_deref();
-        fired = hooks.fire(&turn.scope, &HookPayload::UserPromptSubmit { prompt: &prompt, title }).await;
-        if let Some(reason) = fired.blocked {
-            let reason = if reason.is_empty() { "A hook did not let this prompt in.".to_owned() } else { reason };
-            let original = if fired.hides_prompt { String::new() } else { format!("\nThe prompt was: {prompt}") };
-            turn.publish_notice(NoticeLevel::Warning, format!("a hook blocked the prompt: {reason}{original}"));
-            turn.publish_prompt_fate(&said, PromptOutcome::Refused);
-            return Err((TurnEnd::PromptBlocked { reason: reason.clone() }, reason));
-        }
-        if let Some(reason) = fired.stop {
-            turn.publish_prompt_fate(&said, PromptOutcome::Refused);
-            return Err((TurnEnd::HookStopped, reason));
-        }
-    }
-    let opening = std::mem::take(&mut conversation.opening.texts);
-    let (opening, after) = if turn.scope.subagent.is_some() {
-        // A subagent's record begins with its task.
-        (Vec::new(), opening)
-    } else {
-        (opening, Vec::new())
-    };
-    for text in fit_opening(turn, opening) {
-        super::open_conversation(conversation, turn);
-        append_meta_message(conversation, &text);
-    }
-    if let Some(text) = conversation.opening.prompt.take() {
-        accept_prompt(conversation, turn, SubmittedPrompt::from_text(&text));
-    }
-    let named = if of_a_person { mentions::find_mentions(turn, &said) } else { Vec::new() };
-    // The opening is sent once in a session: it stays even if the prompt is withdrawn.
-    let before = conversation.mark_prompt();
-    let prompt = accept_prompt_as(conversation, turn, said, promised);
-    mentions::attach_mentions(conversation, turn, named, &prompt).await;
-    for text in after.into_iter().chain(fired.contexts) {
-        append_meta_message(conversation, &text);
-    }
-    rename_session(conversation, fired.title);
-    Ok(before)
+/// What hooks add to a prompt that they accept.
+#[derive(Default)]
+pub(super) struct PromptAdditions {
+    /// Id of the prompt that hooks know already.
+    pub(super) prompt_id: Option<EntryId>,
+    /// Texts for the model, after the prompt.
+    pub(super) contexts: Vec<String>,
+    /// New title of the session.
+    pub(super) title: Option<String>,
 }
 
-/// Limits the opening before the first prompt, so that readers of the transcript's beginning find that prompt. The
-/// rest goes to a file.
-fn fit_opening(turn: &Turn, opening: Vec<String>) -> Vec<String> {
-    let mut room = MAX_OPENING;
-    let mut fits = |text: &String| {
-        // Length on disk.
-        let length = serde_json::to_string(text).map_or(usize::MAX, |json| json.len());
-        let left = room.checked_sub(length);
-        room = left.unwrap_or(0);
-        left.is_some()
-    };
-    let kept = opening.iter().take_while(|text| fits(text)).count();
-    let mut texts = opening;
-    let rest = texts.split_off(kept);
-    if !rest.is_empty() {
-        let preview = spill_to_file(Some(&turn.result_files), &rest.join("\n"));
-        texts.push(enclose_in_tag(
-            "system-reminder",
-            &format!("Hooks and servers have said more than fits here:\n{preview}"),
-        ));
+/// Runs the hooks for a prompt of the user. If they block it, returns the end of the turn and its text.
+pub(super) async fn run_prompt_hooks(
+    conversation: &mut Conversation,
+    turn: &Turn,
+    said: &SubmittedPrompt,
+) -> Result<PromptAdditions, (TurnEnd, String)> {
+    let hooks = turn.scope.services.hooks();
+    if !hooks.has_listeners(HookEvent::UserPromptSubmit) {
+        return Ok(PromptAdditions::default());
     }
-    texts
+    let prompt = prompt_text(&said.blocks);
+    let id = conversation.record.transcript().unused_entry_id(said.uuid.clone());
+    hooks.note_prompt(&id);
+    let title = session_title(conversation);
+    let title = title.as_deref();
+    let fired = hooks.fire(&turn.scope, &HookPayload::UserPromptSubmit { prompt: &prompt, title }).await;
+    if let Some(reason) = fired.blocked {
+        let reason = if reason.is_empty() { "A hook did not let this prompt in.".to_owned() } else { reason };
+        let original = if fired.hides_prompt { String::new() } else { format!("\nThe prompt was: {prompt}") };
+        turn.publish_notice(NoticeLevel::Warning, format!("a hook blocked the prompt: {reason}{original}"));
+        return Err((TurnEnd::PromptBlocked { reason: reason.clone() }, reason));
+    }
+    if let Some(reason) = fired.stop {
+        return Err((TurnEnd::HookStopped, reason));
+    }
+    Ok(PromptAdditions { prompt_id: Some(id), contexts: fired.contexts, title: fired.title })
 }
 
 /// Returns the current title of the session, if any.
@@ -131,7 +83,8 @@ fn session_title(conversation: &mut Conversation) -> Option<String> {
     conversation.record.transcript().labels().display_title().map(str::to_owned)
 }
 
-fn rename_session(conversation: &mut Conversation, title: Option<String>) {
+/// Sets the title of the session, if there is a new one.
+pub(super) fn rename_session(conversation: &mut Conversation, title: Option<String>) {
     if let Some(title) = title {
         conversation.record.transcript().set_title(&title);
     }

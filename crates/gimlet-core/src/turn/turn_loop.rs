@@ -8,6 +8,7 @@ use gimlet_proto::{
 };
 use gimlet_text::SendableImage;
 
+use super::accept_prompt;
 use super::call_batch::{self, BatchEnd};
 use super::reply_outcome::{self, ReplyAction, RetryLimits};
 use super::turn_hooks::{self, StopHookOutcome};
@@ -243,7 +244,7 @@ impl<'a> TurnLoop<'a> {
             }
             self.conversation.segment.repeats.clear();
             // A prompt that hooks block is dropped; the turn continues without it.
-            drop(turn_hooks::submit_prompt(self.conversation, turn, said).await);
+            drop(accept_prompt::submit_prompt(self.conversation, turn, said).await);
         }
     }
 

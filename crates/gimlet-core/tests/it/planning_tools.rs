@@ -55,7 +55,7 @@ impl Tool for PlannerTool {
         Ok(Some(input))
     }
     async fn call(&self, input: PlannerInput, cx: &ToolContext) -> Result<ToolResult<String>, ToolError> {
-        let folder = &cx.services.results_dir();
+        let folder = cx.services.results_dir();
         std::fs::create_dir_all(folder).and_then(|()| std::fs::write(folder.join("plan"), "a plan")).unwrap();
         let wish = if input.begin { ModeChangeRequest::BeginPlan } else { ModeChangeRequest::EndPlan };
         Ok(ToolResult::new(input.seen).with_change(move |session| session.mode_request = Some(wish)))

@@ -232,7 +232,7 @@ pub(super) fn moved_result(call: &BashCall<'_>, task: Arc<Task>, so_far: OutputP
 
 /// Returns true if the call belongs to a subagent whose caller waits for it; its background commands end with it.
 fn is_awaited_agent(call: &BashCall<'_>) -> bool {
-    let tasks = &call.cx.services.tasks();
+    let tasks = call.cx.services.tasks();
     let agent = tasks.agent_id(&call.cx.agent).and_then(|id| tasks.find(&id));
     agent.is_some_and(|agent| !agent.is_backgrounded())
 }

@@ -91,7 +91,7 @@ impl CommandBench {
 
     /// Returns the files that calls have created outside the project.
     pub(crate) fn result_files(&self) -> Vec<PathBuf> {
-        let files = std::fs::read_dir(&self.services.results_dir()).into_iter().flatten();
+        let files = std::fs::read_dir(self.services.results_dir()).into_iter().flatten();
         files.map(|file| file.unwrap().path()).collect()
     }
 

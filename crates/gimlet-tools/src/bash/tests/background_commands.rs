@@ -91,7 +91,7 @@ async fn the_default_timeout_comes_from_the_environment() {
 #[tokio::test(flavor = "current_thread")]
 async fn output_files_of_equal_call_ids_do_not_meet() {
     let mut bench = CommandBench::new();
-    std::fs::create_dir(&bench.services.results_dir()).unwrap();
+    std::fs::create_dir(bench.services.results_dir()).unwrap();
     std::fs::write(bench.services.results_dir().join("toolu_1.output"), "another").unwrap();
     let given = bench.call(Bash, json!({"command": "echo mine", "run_in_background": true})).await.unwrap();
     bench.services.tasks().find("b1").unwrap().wait_finished().await;
