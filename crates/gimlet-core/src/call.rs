@@ -214,14 +214,14 @@ async fn run_unguarded(
             Err(refusal) => return refusal.into_call_result(&scope, &incoming),
         };
     }
-    let told = scope.services.hooks().has_listeners(HookEvent::PostToolBatch);
-    let input = told.then(|| pass.input().clone());
+    let keeps_input = scope.services.hooks().has_listeners(HookEvent::PostToolBatch);
+    let input = if keeps_input { Some(pass.input().clone()) } else { None };
     let call_hooks::HookClearedCall { pass, say, contexts } =
         match call_hooks::run_pre_call_hooks(&scope, &incoming, &tool, pass, alone).await {
             Ok(cleared) => cleared,
             Err(settled) => return CallResult { input, ..*settled },
         };
-    let input = told.then(|| pass.input().clone());
+    let input = if keeps_input { Some(pass.input().clone()) } else { None };
     let mut settled = run_cleared_call(&scope, &incoming, &tool, pass, say, recorded).await;
     settled.input = settled.input.or(input);
     settled.repeat_allowed = repeat_allowed;
@@ -250,7 +250,7 @@ async fn run_cleared_call(
     let cx = ToolContext { recorded, ..build_tool_context(scope, incoming, name, &permit) };
     scope.publish_agent_progress(&incoming.name, permit.summary());
     let label = permit.user_facing_name().to_string();
-    let told = call_hooks::PostCallFacts::for_call(scope, tool, &permit);
+    let post_call_facts = call_hooks::PostCallFacts::for_call(scope, tool, &permit);
     let input = scope.services.hooks().has_listeners(HookEvent::PostToolBatch).then(|| permit.input().clone());
     publish_phase(scope, &cx, &label, ToolCallPhase::Running);
     let confined = permit.confinement().map(|_| permit.input().clone());
@@ -272,8 +272,8 @@ async fn run_cleared_call(
         _ => ToolCallPhase::Failed { message: settled.failure_text(), elapsed_ms },
     };
     publish_phase(scope, &cx, &label, phase);
-    if let Some(told) = told {
-        told.run_post_call_hooks(scope, incoming, tool, &mut settled, elapsed_ms).await;
+    if let Some(facts) = post_call_facts {
+        facts.run_post_call_hooks(scope, incoming, tool, &mut settled, elapsed_ms).await;
     }
     settled
 }

@@ -506,10 +506,10 @@ impl Gate {
     fn with_policy_input<T>(
         &self,
         scope: &CallScope,
-        walls: SandboxPlacement,
+        placement: SandboxPlacement,
         judge: impl FnOnce(PolicyInput<'_>) -> T,
     ) -> T {
-        self.with_policy_input_in_mode(self.mode_for(scope), &scope.services, walls, judge)
+        self.with_policy_input_in_mode(self.mode_for(scope), &scope.services, placement, judge)
     }
 
     /// Builds the policy input for a mode that may differ from the session's.
@@ -517,7 +517,7 @@ impl Gate {
         &self,
         mode: PermissionMode,
         services: &SessionServices,
-        walls: SandboxPlacement,
+        placement: SandboxPlacement,
         judge: impl FnOnce(PolicyInput<'_>) -> T,
     ) -> T {
         let rules = match (mode, self.rules()) {
@@ -537,7 +537,7 @@ impl Gate {
             paths: &services.paths(),
             readable: &[services.session_results_dir()],
             own,
-            sandbox_verdict: walls,
+            sandbox_verdict: placement,
             plan_reviewed: self.reviews_plans(),
             governing: &self.governing,
             zsh: services.shell().is_some_and(gimlet_exec::Shell::is_zsh),
@@ -558,7 +558,8 @@ impl Gate {
         let confinement = self.confine_call(scope, prepared, placement, &mut judgement.verdict);
         let is_inside = matches!(placement, SandboxPlacement::Inside | SandboxPlacement::Sufficient);
         let suffices = placement == SandboxPlacement::Sufficient;
-        let sandbox = if is_inside { sandbox.map(|sandbox| CallSandbox { walls: sandbox, suffices }) } else { None };
+        let sandbox =
+            if is_inside { sandbox.map(|sandbox| CallSandbox { session_sandbox: sandbox, suffices }) } else { None };
         let closed = judgement.closed.map(Arc::new);
         let found = GateFindings { resolved: judgement.resolved, closed, sandbox, confinement, amended: false };
         (judgement.verdict, found)
@@ -570,12 +571,12 @@ impl Gate {
         &self,
         scope: &CallScope,
         prepared: &PreparedCall,
-        walls: SandboxPlacement,
+        placement: SandboxPlacement,
         verdict: &mut Verdict,
     ) -> Option<Arc<Confinement>> {
         let runs = prepared.needs.iter().any(|need| matches!(need, AccessNeed::Run(_)));
         // In the sandbox they are restricted already.
-        if !runs || walls != SandboxPlacement::None || !verdict.is_by_analysis_alone() {
+        if !runs || placement != SandboxPlacement::None || !verdict.is_by_analysis_alone() {
             return None;
         }
         let confinement = scope.services.confinement()?;

@@ -76,18 +76,18 @@ impl ToolContext {
 impl ReadyAgent {
     /// Starts the agent and, unless it runs in the background, waits for it.
     pub(super) async fn run_or_detach(self, cx: &ToolContext) -> Result<LaunchOutcome, ToolError> {
-        let ReadyAgent { identity, model, errand, running } = self;
-        let (task, cancel) = (running.task().clone(), errand.cancel_token().clone());
+        let ReadyAgent { identity, model, agent_run, running } = self;
+        let (task, cancel) = (running.task().clone(), agent_run.cancel_token().clone());
         let on_its_way = |moved| {
             let (id, output_file) = (task.id.clone(), task.output_file.clone());
             Ok(LaunchOutcome::InBackground { id, model, output_file, moved })
         };
         if identity.is_in_background() {
-            cx.services.spawn(async move { errand.run(running).await.notify_sender() });
+            cx.services.spawn(async move { agent_run.run(running).await.notify_sender() });
             return on_its_way(false);
         }
         let moving = cx.allow_backgrounding();
-        let mut work = Box::pin(errand.run(running));
+        let mut work = Box::pin(agent_run.run(running));
         loop {
             tokio::select! {
                 biased;

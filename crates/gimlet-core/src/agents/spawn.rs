@@ -58,7 +58,7 @@ pub(super) struct ReadyAgent {
     pub(super) identity: Arc<AgentIdentity>,
     /// The model's id.
     pub(super) model: String,
-    pub(super) errand: AgentRun,
+    pub(super) agent_run: AgentRun,
     pub(super) running: AgentTaskGuard,
 }
 
@@ -76,9 +76,9 @@ impl SpawnPlan<'_> {
         let model = scope.model_facts().id;
         let conversation = self.build_conversation(&scope, &model, past);
         let turn = self.build_turn(&scope);
-        let errand = AgentRun { conversation, turn, said };
-        let running = self.register_task(cx, &errand.turn);
-        ReadyAgent { identity, model, errand, running }
+        let agent_run = AgentRun { conversation, turn, said };
+        let running = self.register_task(cx, &agent_run.turn);
+        ReadyAgent { identity, model, agent_run, running }
     }
 
     fn build_identity(&self) -> AgentIdentity {

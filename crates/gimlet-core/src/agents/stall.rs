@@ -57,10 +57,10 @@ impl ActivityClock {
     }
 
     fn update_state(&self, change: impl Fn(&mut ActivityState)) {
-        let mut pulse = Some(self);
-        while let Some(one) = pulse {
+        let mut clock = Some(self);
+        while let Some(one) = clock {
             change(&mut one.state.lock().unwrap_or_else(PoisonError::into_inner));
-            pulse = one.above.as_deref();
+            clock = one.above.as_deref();
         }
     }
 }

@@ -14,8 +14,8 @@ use crate::tool::PreparedCall;
 impl Gate {
     /// Returns the changes that would answer the question permanently.
     pub(super) fn suggestions(&self, scope: &CallScope, prepared: &PreparedCall) -> Vec<SuggestedChange> {
-        let walls = sandbox_verdict(scope, prepared, scope.services.active_sandbox().current().as_deref());
-        let found = self.with_policy_input(scope, walls, |judging| match prepared.confinement_denial {
+        let placement = sandbox_verdict(scope, prepared, scope.services.active_sandbox().current().as_deref());
+        let found = self.with_policy_input(scope, placement, |judging| match prepared.confinement_denial {
             Some(_) => judging.suggestions_after_confinement(prepared.into()),
             None => judging.suggestions(prepared.into()),
         });

@@ -25,11 +25,11 @@ impl HookHandler for DriverCallback {
     fn run(&self, call: HandlerCall) -> BoxFuture<'static, Result<HandlerReport, HandlerError>> {
         let call = HookCall { callback: self.id.clone(), input: call.input, tool_use: call.tool_use };
         let answer = self.driver.run_hook(call);
-        let told = |error: DriverError| match error {
+        let handler_error = |error: DriverError| match error {
             DriverError::Closed => HandlerError::Gone(error.to_string()),
             DriverError::Failed(why) => HandlerError::Failed(why),
         };
-        Box::pin(async move { answer.await.map(HandlerReport::from_json).map_err(told) })
+        Box::pin(async move { answer.await.map(HandlerReport::from_json).map_err(handler_error) })
     }
 
     fn text(&self) -> String {

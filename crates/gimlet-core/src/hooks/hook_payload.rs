@@ -180,9 +180,9 @@ impl<'a> HookPayload<'a> {
     }
 
     /// Adds the fields of this event to those that every event has.
-    pub(super) fn write_fields(&self, told: &mut Map<String, Value>, services: &SessionServices) {
+    pub(super) fn write_fields(&self, fields: &mut Map<String, Value>, services: &SessionServices) {
         let mut set = |name: &str, value: Value| {
-            told.insert(name.to_owned(), value);
+            fields.insert(name.to_owned(), value);
         };
         if let Some(call) = self.call() {
             set("tool_name", json!(call.tool.name));
@@ -287,25 +287,25 @@ fn parse_json(json: &RawValue) -> Value {
 fn background_tasks(services: &SessionServices) -> Value {
     let tasks = services.tasks().running();
     // A task in the foreground is not a background task, least of all the agent that is about to end.
-    let told = tasks.iter().filter(|task| task.is_backgrounded()).map(|task| {
+    let backgrounded = tasks.iter().filter(|task| task.is_backgrounded()).map(|task| {
         let status = match task.state().0 {
             TaskState::Running => "running",
             TaskState::Completed => "completed",
             TaskState::Failed => "failed",
             TaskState::Killed => "killed",
         };
-        let mut told = json!({"id": task.id, "type": task.kind, "status": status,
+        let mut fields = json!({"id": task.id, "type": task.kind, "status": status,
                               "description": truncate_with_note(&task.description)});
         if let Some(command) = &task.command {
-            told["command"] = json!(truncate_with_note(command));
+            fields["command"] = json!(truncate_with_note(command));
         }
         if let Some(agent) = &task.agent {
-            told["agent_type"] = json!(agent.subagent_type);
-            agent.name.iter().for_each(|name| told["name"] = json!(name));
+            fields["agent_type"] = json!(agent.subagent_type);
+            agent.name.iter().for_each(|name| fields["name"] = json!(name));
         }
-        told
+        fields
     });
-    told.collect()
+    backgrounded.collect()
 }
 
 /// Truncates a text and appends how much was left out.

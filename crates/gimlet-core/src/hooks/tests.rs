@@ -24,12 +24,12 @@ use crate::usage_ledger::UsageLedger;
 /// A handler that records its input.
 struct RecordingHandler {
     answer: fn() -> HandlerAnswer,
-    told: Arc<Mutex<Vec<Value>>>,
+    inputs: Arc<Mutex<Vec<Value>>>,
 }
 
 impl HookHandler for RecordingHandler {
     fn run(&self, call: HandlerCall) -> BoxFuture<'static, Result<HandlerReport, HandlerError>> {
-        self.told.lock().unwrap().push(serde_json::from_str(call.input.get()).unwrap());
+        self.inputs.lock().unwrap().push(serde_json::from_str(call.input.get()).unwrap());
         let report =
             HandlerReport { answer: (self.answer)(), stdout: "out".into(), stderr: "err".into(), exit_code: Some(2) };
         Box::pin(async move { Ok(report) })
@@ -43,7 +43,7 @@ impl HookHandler for RecordingHandler {
 struct HookBench {
     scope: CallScope,
     hub: EventHub,
-    told: Arc<Mutex<Vec<Value>>>,
+    inputs: Arc<Mutex<Vec<Value>>>,
 }
 
 fn hook_bench() -> HookBench {
@@ -84,7 +84,7 @@ fn hook_bench() -> HookBench {
         ),
         agent_runtime: Arc::new(host),
     };
-    HookBench { scope, hub, told: Arc::default() }
+    HookBench { scope, hub, inputs: Arc::default() }
 }
 
 impl HookBench {
@@ -97,7 +97,7 @@ impl HookBench {
         HookEntry {
             event,
             matcher: HookMatcher::new(event, matcher).unwrap(),
-            handler: Arc::new(RecordingHandler { answer, told: self.told.clone() }),
+            handler: Arc::new(RecordingHandler { answer, inputs: self.inputs.clone() }),
             timeout: None,
             on_failure: HookFailurePolicy::Continue,
             on_silence: HookFailurePolicy::Continue,
@@ -147,7 +147,7 @@ async fn a_tool_is_found_by_its_older_names_too() {
     let call = CallFacts { id: &id, tool, server: None, input: &input };
     stage.listen(HookEvent::PreToolUse, Some("Task"), || HandlerAnswer::Block("no".into()));
     assert!(stage.fire(&HookPayload::PreToolUse(call)).await.permission.is_some());
-    assert_eq!(stage.told.lock().unwrap()[0]["tool_name"], "Agent");
+    assert_eq!(stage.inputs.lock().unwrap()[0]["tool_name"], "Agent");
 }
 
 /// A hook that guards Edit also guards every tool that edits under another name.

@@ -89,7 +89,7 @@ impl ScanGap {
 /// Sandbox for the commands of a call.
 #[derive(Clone)]
 pub struct CallSandbox {
-    pub(crate) walls: Arc<SessionSandbox>,
+    pub(crate) session_sandbox: Arc<SessionSandbox>,
     /// Set if the call may have been allowed only because it is sandboxed.
     pub(crate) suffices: bool,
 }
@@ -98,14 +98,14 @@ impl CallSandbox {
     /// Prepares the sandbox for one command and captures the state of protected files before it runs. Returns an
     /// error if the command must not run.
     pub async fn guard_command(&self, services: &Arc<SessionServices>) -> Result<CommandGuard, ToolError> {
-        let walls = self.walls.clone();
-        let look = move || walls.scan_before_command();
+        let session_sandbox = self.session_sandbox.clone();
+        let look = move || session_sandbox.scan_before_command();
         let looked = tokio::task::spawn_blocking(look).await;
         let PreCommandScan { earlier, traces, found, overlooked, is_news } =
             looked.map_err(|error| ToolError::failed(format!("the sandbox was not set up: {error}")))?;
         let lasting = services.session_lifetime();
         publish_violations(&lasting, &earlier);
-        if let Err(error) = self.walls.check_no_leftovers() {
+        if let Err(error) = self.session_sandbox.check_no_leftovers() {
             traces.discard();
             return Err(error);
         }
@@ -121,11 +121,14 @@ impl CallSandbox {
                 return Err(ToolError::failed(text));
             }
         }
-        let sandbox =
-            self.walls.sandbox.with_read_only_paths(traces.guard.paths_to_mount()).with_read_only_paths(&found.kept);
+        let sandbox = self
+            .session_sandbox
+            .sandbox
+            .with_read_only_paths(traces.guard.paths_to_mount())
+            .with_read_only_paths(&found.kept);
         let sandbox = sandbox.with_unreadable_paths(traces.guard.closed_folders()).with_unreadable_paths(&found.closed);
-        let number = lock(&self.walls.state).register_command(traces);
-        Ok(CommandGuard { walls: self.walls.clone(), services: lasting, sandbox, number })
+        let number = lock(&self.session_sandbox.state).register_command(traces);
+        Ok(CommandGuard { session_sandbox: self.session_sandbox.clone(), services: lasting, sandbox, number })
     }
 }
 
@@ -319,15 +322,15 @@ impl SessionServices {
     /// Records a file change that a call made with the user's permission, so that it is not attributed to commands
     /// that run meanwhile. Must be called on a thread that may block, with symlinks resolved in `path`.
     pub fn note_authorized_change(&self, path: &Path, was: Option<&[u8]>, now: Option<&[u8]>) {
-        let Some(walls) = self.active_sandbox().latest() else { return };
-        if !lock(&walls.state).note_own_write(path, was, now) {
+        let Some(session_sandbox) = self.active_sandbox().latest() else { return };
+        if !lock(&session_sandbox.state).note_own_write(path, was, now) {
             return;
         }
         // Only text is recorded as an authorized rewrite of settings.
         let (Ok(was), Some(Ok(now))) = (was.map(std::str::from_utf8).transpose(), now.map(std::str::from_utf8)) else {
             return;
         };
-        if let Some(settings) = &walls.settings {
+        if let Some(settings) = &session_sandbox.settings {
             gimlet_config::record_rewrite(&settings.locations, path, was, now);
         }
     }
@@ -341,7 +344,7 @@ fn is_gone(path: &Path) -> bool {
 
 /// One sandboxed command. If dropped, its check is left to the next command or to the session's end.
 pub struct CommandGuard {
-    walls: Arc<SessionSandbox>,
+    session_sandbox: Arc<SessionSandbox>,
     /// Weak, because the services own the sandbox.
     services: Weak<SessionServices>,
     sandbox: Sandbox,
@@ -368,28 +371,35 @@ impl CommandGuard {
     /// Restores protected files and returns a sentence about what the sandbox blocked and what could not be restored;
     /// `None` if there is nothing to report. Violations are also published to the user.
     pub async fn finish(self, end: GuardedCommandEnd<'_>) -> Option<String> {
-        let (walls, number) = (self.walls.clone(), self.number);
+        let (session_sandbox, number) = (self.session_sandbox.clone(), self.number);
         let check = move || {
-            let looking = walls.scan_state();
+            let looking = session_sandbox.scan_state();
             let mut looking = lock(&looking);
-            let traces = lock(&walls.state).running.remove(&number);
+            let traces = lock(&session_sandbox.state).running.remove(&number);
             let found = traces
-                .map(|traces| traces.restore_protected_paths(&walls.quarantine, &mut looking.census))
+                .map(|traces| traces.restore_protected_paths(&session_sandbox.quarantine, &mut looking.census))
                 .unwrap_or_default();
-            lock(&walls.state).note_violations(&found);
+            lock(&session_sandbox.state).note_violations(&found);
             found
         };
         let checked = tokio::task::spawn_blocking(check).await;
         let failed = checked.as_ref().err().map(|error| format!("its traces could not be looked for: {error}"));
         let mut found = checked.unwrap_or_default();
-        found.retain(|violation| !self.walls.is_expected_violation(end.command, violation));
+        found.retain(|violation| !self.session_sandbox.is_expected_violation(end.command, violation));
         publish_violations(&self.services, &found);
-        found.splice(0..0, std::mem::take(&mut lock(&self.walls.state).untold));
+        found.splice(0..0, std::mem::take(&mut lock(&self.session_sandbox.state).untold));
         let GuardedCommandEnd { command, cwd, exit, output } = end;
-        let refusals = self.walls.proxy.as_ref().map(SandboxProxy::take_refusals).unwrap_or_default();
-        let refused =
-            find_violations(SandboxOutcome { spec: &self.walls.spec, cwd, exit, output, refusals: &refusals });
-        found.extend(refused.into_iter().filter(|violation| !self.walls.is_expected_violation(command, violation)));
+        let refusals = self.session_sandbox.proxy.as_ref().map(SandboxProxy::take_refusals).unwrap_or_default();
+        let refused = find_violations(SandboxOutcome {
+            spec: &self.session_sandbox.spec,
+            cwd,
+            exit,
+            output,
+            refusals: &refusals,
+        });
+        found.extend(
+            refused.into_iter().filter(|violation| !self.session_sandbox.is_expected_violation(command, violation)),
+        );
         if let Some(text) = &failed {
             warn(&self.services, format!("sandbox: after a command {text}"));
         }
@@ -398,10 +408,11 @@ impl CommandGuard {
         if lines.is_empty() {
             return (!git.is_empty()).then(|| git.join(" "));
         }
-        let way_out = match self.walls.may_run_unsandboxed && !found.iter().all(SandboxViolation::is_cleanup_failure) {
-            true => " If the task needs this, say so and set `dangerouslyDisableSandbox`.",
-            false => "",
-        };
+        let way_out =
+            match self.session_sandbox.may_run_unsandboxed && !found.iter().all(SandboxViolation::is_cleanup_failure) {
+                true => " If the task needs this, say so and set `dangerouslyDisableSandbox`.",
+                false => "",
+            };
         let refused = format!("The sandbox refused: {}.{way_out}", lines.join("; "));
         Some(std::iter::once(refused.as_str()).chain(git).collect::<Vec<_>>().join(" "))
     }
@@ -409,7 +420,7 @@ impl CommandGuard {
 
 impl Drop for CommandGuard {
     fn drop(&mut self) {
-        let mut state = lock(&self.walls.state);
+        let mut state = lock(&self.session_sandbox.state);
         let left = state.running.remove(&self.number);
         state.unchecked.extend(left);
     }

@@ -190,8 +190,8 @@ impl ResultBatch<'_> {
     async fn finish(mut self, whole: turn_hooks::HookBatch<'_>) -> BatchEnd {
         let (blocks, extra): (Vec<Block>, Vec<Vec<String>>) = std::mem::take(&mut self.taken).into_values().unzip();
         self.conversation.history_mut().push_user(blocks);
-        let (told, ends_after) = whole.finish().await;
-        for text in extra.into_iter().flatten().chain(told) {
+        let (hook_texts, ends_after) = whole.finish().await;
+        for text in extra.into_iter().flatten().chain(hook_texts) {
             self.conversation.record.append_meta(&text);
             self.conversation.history_mut().push_user(vec![Block::text(&text)]);
         }
