@@ -259,7 +259,7 @@ fn assemble(around: &ProcessEnv, manner: &LaunchOptions, parts: SessionParts) ->
         home: around.home.clone(),
         state: SessionState::new(around.cwd.clone(), now.directories),
         permissions: PermissionConfig {
-            mode: resumed.filter(|_| !start.chosen).unwrap_or(start.mode),
+            mode: if start.chosen { start.mode } else { resumed.unwrap_or(start.mode) },
             bypass_reachable: start.bypass_reachable,
             rules: now.rules,
             question_patience: now.question_patience,
