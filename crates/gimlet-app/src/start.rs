@@ -274,7 +274,7 @@ fn assemble(around: &ProcessEnv, manner: &LaunchOptions, parts: SessionParts) ->
             redactor,
         },
         permissions: PermissionConfig {
-            mode: resumed.filter(|_| !start.chosen).unwrap_or(start.mode),
+            mode: if start.chosen { start.mode } else { resumed.unwrap_or(start.mode) },
             bypass_reachable: start.bypass_reachable,
             rules: now.rules,
             question_patience: now.question_patience,

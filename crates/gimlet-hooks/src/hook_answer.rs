@@ -29,9 +29,11 @@ pub(crate) fn command_report(event: HookEvent, run: &CapturedRun) -> Result<Hand
             Ok(HandlerReport { answer, stdout, stderr, exit_code: Some(0) })
         }
         Some(BLOCKING_CODE) => block(event, run.exit.code, stdout, stderr),
-        _ => match parse_answer(&stdout).filter(|_| is_hook_json(&stdout)) {
-            Some(answer) => Ok(HandlerReport { answer, stdout, stderr, exit_code: run.exit.code }),
-            None => Err(HandlerError::Failed(describe_failure(run.exit, &stderr))),
+        _ => match parse_answer(&stdout) {
+            Some(answer) if is_hook_json(&stdout) => {
+                Ok(HandlerReport { answer, stdout, stderr, exit_code: run.exit.code })
+            }
+            _ => Err(HandlerError::Failed(describe_failure(run.exit, &stderr))),
         },
     }
 }

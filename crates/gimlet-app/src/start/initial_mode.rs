@@ -74,7 +74,7 @@ pub(super) fn choose_mode(
         None => mode_from_flags(request, configured, bypass_disabled, auto_available)?,
     };
     let is_open = !by_flag && manner.predecessor.is_none_or(|before| !before.mode_chosen);
-    if let Some((agent, wanted)) = role.mode().filter(|_| is_open) {
+    if is_open && let Some((agent, wanted)) = role.mode() {
         let chosen = start.chosen;
         start.apply_agent_mode(agent, wanted, auto_available);
         start.chosen = if role.is_restored() { chosen } else { start.chosen };

@@ -246,7 +246,7 @@ fn read_system_prompt(
     let replace = read(&request.system_prompt.replace, &request.system_prompt.replace_file)?;
     let append = read(&request.system_prompt.append, &request.system_prompt.append_file)?;
     // A custom system prompt replaces the note as well.
-    let note = note.filter(|_| replace.is_none());
+    let note = if replace.is_none() { note } else { None };
     let append: Vec<String> = [note, append].into_iter().flatten().collect();
     Ok(SystemPrompt { replace, append: (!append.is_empty()).then(|| append.join("\n\n")) })
 }

@@ -61,7 +61,7 @@ impl MainAgentChoice {
         named: &AgentNames<'_>,
     ) -> Result<Self, LaunchError> {
         let plain = |remark| Self { request: request.clone(), agent: None, restored: false, remark };
-        let before = named.of_session.filter(|_| request.agents.main.is_none());
+        let before = if request.agents.main.is_none() { named.of_session } else { None };
         if before == Some("") {
             return Ok(Self { restored: true, ..plain(None) });
         }
@@ -166,7 +166,7 @@ fn apply_agent(request: &LaunchRequest, spec: &AgentSpec, restored: bool) -> Lau
         request.system_prompt.replace = Some(spec.prompt.clone());
     }
     // The model of a resumed session may have changed since.
-    let model = own_model(spec).filter(|_| !restored).map(str::to_owned);
+    let model = if restored { None } else { own_model(spec).map(str::to_owned) };
     request.model.name = request.model.name.or(model);
     request.model.effort = request.model.effort.or_else(|| spec.effort.clone());
     request.limits.max_turns = request.limits.max_turns.or(spec.max_turns);

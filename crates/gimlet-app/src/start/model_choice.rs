@@ -38,7 +38,7 @@ pub(super) fn choose_models(
     let variable = configured.env.get("ANTHROPIC_MODEL").map(|wish| (wish, "ANTHROPIC_MODEL"));
     let setting = configured.initial_model_and_effort().0.map(|wish| (wish, "the setting model"));
     let mut remark = None;
-    let of_session = resumed.filter(|_| flag.is_none() && variable.is_none());
+    let of_session = if flag.is_none() && variable.is_none() { resumed } else { None };
     let before = of_session.and_then(|model| match provider.model_for(Some(model)) {
         Ok(model) => Some(model),
         Err(error) => {

@@ -48,8 +48,10 @@ pub fn find_unknown_tool(rule: &str) -> Option<(&str, Option<&'static str>)> {
 /// Returns warnings about `--allowedTools` rules for unknown tools. None for driven sessions: the rules may be meant
 /// for another version, and there is no user to correct them.
 pub(super) fn unknown_tool_remarks(request: &LaunchRequest) -> Vec<String> {
-    let rules =
-        request.permissions.allowed_rules.iter().flat_map(|text| split_rules(text)).filter(|_| !request.is_driven());
+    if request.is_driven() {
+        return Vec::new();
+    }
+    let rules = request.permissions.allowed_rules.iter().flat_map(|text| split_rules(text));
     let unknown = rules.filter_map(find_unknown_tool).filter(|(name, _)| !name.contains('_'));
     let close = |close: Option<&str>| close.map_or(String::new(), |close| format!("; did you mean {close}?"));
     unknown.map(|(name, near)| format!("--allowedTools: there is no tool named '{name}'{}", close(near))).collect()

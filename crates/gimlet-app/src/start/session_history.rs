@@ -182,9 +182,12 @@ impl SessionRequest<'_> {
         let loaded = load_session(source, &options)?;
         let agent_before = loaded.labels.agent.clone();
         // A fork does not keep the original's title: a title shared by two sessions finds neither.
-        let title_of_fork = loaded.labels.title.as_ref().filter(|_| request.session.fork);
-        let title_of_fork =
-            title_of_fork.map(|title| fork_title(title, &ProjectSessions::new(&places, &around.cwd, &[])));
+        let title_of_fork = match &loaded.labels.title {
+            Some(title) if request.session.fork => {
+                Some(fork_title(title, &ProjectSessions::new(&places, &around.cwd, &[])))
+            }
+            _ => None,
+        };
         let (files, loaded) = match request.session.fork {
             false => (source.clone(), loaded),
             true => {
@@ -520,7 +523,7 @@ fn set_title(
     titles: &TitleCandidates<'_>,
     here: &ProjectSessions,
 ) {
-    let wished = request.session.default_title.as_deref().filter(|_| titles.own.is_none());
+    let wished = if titles.own.is_none() { request.session.default_title.as_deref() } else { None };
     // Invalid titles were refused with the flags; one that grew too long is dropped.
     let Some(Ok(name)) = wished.or(request.session.title.as_deref()).or(titles.fallback).map(clean_title) else {
         return;

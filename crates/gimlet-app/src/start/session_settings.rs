@@ -496,19 +496,18 @@ fn condense_line(text: &str) -> String {
 fn with_nearest_tool(problem: &RuleProblem) -> String {
     let name = problem.error.rule().split('(').next().unwrap_or_default();
     let line = with_setting_key(&problem.source, problem.behavior, &problem.to_string());
-    match nearest_name(name, rule_names::known_tools())
-        .filter(|_| !rule_names::known_tools().any(|known| known == name))
-    {
-        Some(tool) => format!("{line}; did you mean `{tool}`?"),
-        None => line,
+    let is_known = rule_names::known_tools().any(|known| known == name);
+    match nearest_name(name, rule_names::known_tools()) {
+        Some(tool) if !is_known => format!("{line}; did you mean `{tool}`?"),
+        _ => line,
     }
 }
 
 /// Returns a line about a rule, with its list's key if the rule is from a file.
 fn with_setting_key(source: &RuleSource, behavior: Behavior, line: &str) -> String {
-    match line.strip_prefix(&format!("{source}: ")).filter(|_| source.file.is_some()) {
-        Some(rest) => format!("{source}: permissions.{behavior}: {rest}"),
-        None => line.to_owned(),
+    match line.strip_prefix(&format!("{source}: ")) {
+        Some(rest) if source.file.is_some() => format!("{source}: permissions.{behavior}: {rest}"),
+        _ => line.to_owned(),
     }
 }
 
