@@ -18,6 +18,7 @@ mod session_history;
 mod session_processes;
 mod session_settings;
 mod session_tools;
+mod settings_hooks;
 mod settings_reload;
 #[cfg(test)]
 mod trust_tests;
@@ -187,7 +188,7 @@ pub async fn start(
         processes,
         servers: servers.clone(),
     };
-    let assembled = assemble(around, manner, parts);
+    let assembled = assemble(around, manner, parts, &mut warnings);
     let (handle, life) = gimlet_core::open(assembled.config);
     // A start that fails before this point has removed nothing.
     if let Some(upkeep) = upkeep {
@@ -232,10 +233,18 @@ struct AssembledSession {
     bypass_reachable: bool,
 }
 
-fn assemble(around: &ProcessEnv, manner: &LaunchOptions, parts: SessionParts) -> AssembledSession {
-    let SessionParts { configured, now, role, provider, start, toolbox, walls, confining, past, chosen, .. } = parts;
+fn assemble(
+    around: &ProcessEnv,
+    manner: &LaunchOptions,
+    parts: SessionParts,
+    warnings: &mut LaunchWarnings,
+) -> AssembledSession {
+    let SessionParts { mut configured, now, role, provider, start, toolbox, walls, confining, past, chosen, .. } =
+        parts;
     let servers = parts.servers;
     let (exec, processes) = parts.processes;
+    let (settings_hooks, hook_problems) = configured.start_hooks(&exec, &past.id);
+    warnings.extend(hook_problems);
     let (request, env) = (&role.request.clone(), &configured.env.clone());
     let redactor = configured.redactor.clone();
     let api_key_source = provider.api_key_source().to_owned();
@@ -296,7 +305,7 @@ fn assemble(around: &ProcessEnv, manner: &LaunchOptions, parts: SessionParts) ->
             preferences: file_habits,
         },
         plan: plans,
-        driver: DriverConfig { driver: manner.driver.clone(), hooks: manner.hooks.clone() },
+        driver: DriverConfig { driver: manner.driver.clone(), hooks: manner.hooks.clone(), settings_hooks },
         agents: AgentConfig { defined: toolbox.agents, main: role.into_main_agent() },
     };
     let (watched, quarantine) = (walls.watched, sandbox_setup::quarantine_dir(around));

@@ -121,7 +121,7 @@ async fn run_command(
         args: args.into_iter().map(Into::into).collect(),
         cwd: &cwd,
         env: &env,
-        variables: host.variables(call.event, &input),
+        variables: host.variables(&input),
         withheld: host.withheld_variables(from_project),
         stdin: &stdin,
         max_bytes: MAX_OUTPUT,

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use gimlet_core::HookEvent;
 use gimlet_exec::Exec;
 use gimlet_http::{HttpTransport, NetworkConfig};
 use gimlet_proto::Env;
@@ -31,10 +30,6 @@ pub struct HookHostConfig {
     /// Folder in which the session was started.
     pub project_dir: PathBuf,
     pub session_id: String,
-    /// File that hooks may append exports to, for later commands.
-    pub env_file: Option<PathBuf>,
-    /// Names of the credentials that the model's provider uses, beyond the usual ones.
-    pub credential_names: Vec<String>,
 }
 
 /// Shared state of a session's handlers.
@@ -43,7 +38,6 @@ pub struct HookHost {
     env: RwLock<Env>,
     project_dir: PathBuf,
     session_id: String,
-    env_file: Option<PathBuf>,
     withheld: Vec<String>,
     pub(crate) transport: HttpTransport,
     /// Reaches public addresses only.
@@ -68,12 +62,12 @@ struct EffortFact {
 
 impl HookHost {
     pub fn new(config: HookHostConfig) -> Self {
-        let HookHostConfig { exec, env, project_dir, session_id, env_file, credential_names } = config;
+        let HookHostConfig { exec, env, project_dir, session_id } = config;
         let network = NetworkConfig::from_env(&env);
-        let withheld = MODEL_CREDENTIALS.iter().map(|name| (*name).to_owned()).chain(credential_names).collect();
+        let withheld = MODEL_CREDENTIALS.iter().map(|name| (*name).to_owned()).collect();
         let transport = HttpTransport::new(network.clone(), true, CONNECT_TIMEOUT);
         let public_transport = HttpTransport::new(network, true, CONNECT_TIMEOUT).public_addresses_only();
-        Self { exec, env: RwLock::new(env), project_dir, session_id, env_file, withheld, transport, public_transport }
+        Self { exec, env: RwLock::new(env), project_dir, session_id, withheld, transport, public_transport }
     }
 
     /// Replaces the environment, after settings changed it.
@@ -99,7 +93,7 @@ impl HookHost {
     }
 
     /// Returns the variables that a program gets beside gimlet's environment.
-    pub(crate) fn variables(&self, event: HookEvent, input: &HookInputFacts<'_>) -> Vec<(OsString, OsString)> {
+    pub(crate) fn variables(&self, input: &HookInputFacts<'_>) -> Vec<(OsString, OsString)> {
         let mut variables: Vec<(OsString, OsString)> = vec![
             ("CLAUDE_PROJECT_DIR".into(), self.project_dir.clone().into()),
             ("CLAUDE_CODE_CHILD_SESSION".into(), "1".into()),
@@ -114,18 +108,8 @@ impl HookHost {
         {
             variables.push(("TOOL_INPUT".into(), tool_input.get().into()));
         }
-        if let Some(file) = &self.env_file
-            && may_set_environment(event)
-        {
-            variables.push(("CLAUDE_ENV_FILE".into(), file.clone().into()));
-        }
         variables
     }
-}
-
-/// Returns true if hooks of this event may set variables for later commands.
-fn may_set_environment(event: HookEvent) -> bool {
-    matches!(event, HookEvent::SessionStart | HookEvent::Setup | HookEvent::CwdChanged | HookEvent::FileChanged)
 }
 
 impl<'a> HookInputFacts<'a> {

@@ -11,6 +11,7 @@ use gimlet_config::{
 };
 use gimlet_core::tool::nearest_name;
 use gimlet_core::{EffectivePermissions, Redactor, ReviewConfig, SandboxUpdate};
+use gimlet_hooks::HookHost;
 use gimlet_policy::{Behavior, RuleProblem, RuleScope, RuleSet, RuleSource, split_rules};
 use gimlet_proto::{Env, PermissionMode};
 
@@ -48,6 +49,8 @@ pub struct SessionSettings {
     /// Environment with the additions of settings.
     pub env: Env,
     key_helper: Option<Arc<KeyHelper>>,
+    /// What handlers of hooks share, once the session can start processes.
+    pub(super) hook_host: Option<Arc<HookHost>>,
     /// Masks the credentials of that environment.
     pub(super) redactor: Redactor,
 }
@@ -93,6 +96,7 @@ impl SessionSettings {
             effective: EffectiveSettings::default(),
             env: around.env.clone(),
             key_helper: None,
+            hook_host: None,
             redactor: Redactor::default(),
         };
         if request.settings.trusts_folder || named || around.env.flag("GIMLET_TRUST") {
@@ -170,6 +174,9 @@ impl SessionSettings {
             return None;
         }
         self.env = self.overlay_env(&self.env);
+        if let Some(host) = &self.hook_host {
+            host.set_env(self.env.clone());
+        }
         Some(self.env.clone())
     }
 
@@ -231,7 +238,8 @@ impl SessionSettings {
     pub(super) fn trusted_scripts(&self) -> impl Iterator<Item = &PathBuf> {
         let is_run = |item: &&ProjectItem| {
             let acts = |key: &SettingKey| key.effect == KeyEffect::Acts;
-            item.kind == ProjectItemKind::Helper && gimlet_config::find_key(&item.name).is_some_and(acts)
+            item.kind == ProjectItemKind::Hook
+                || item.kind == ProjectItemKind::Helper && gimlet_config::find_key(&item.name).is_some_and(acts)
         };
         let trusted = self.inventory.items.iter().filter(is_run).filter(|item| self.trust.covers(item));
         trusted.flat_map(ProjectItem::script_files)
@@ -291,15 +299,19 @@ impl SessionSettings {
         remarks.extend(self.flag_remarks.iter().cloned());
         remarks.extend(missing.iter().map(ToString::to_string));
         remarks.extend(self.ignored_setting_lines());
-        remarks.extend(self.unsupported_hooks_line());
         remarks.extend(self.unenforced_line());
         let directories = self.flag_directories.iter().cloned().chain(found).collect();
+        let hooks = self.settings_hooks().map(|(entries, problems)| {
+            remarks.extend(problems);
+            entries
+        });
         EffectivePermissions {
             rules,
             directories,
             env: None,
             question_patience: self.question_timeout(),
             sandbox: SandboxUpdate::Unchanged,
+            hooks,
             disabled_modes: self.disabled_modes(),
             remarks,
         }
@@ -374,17 +386,13 @@ impl SessionSettings {
         let withheld: Vec<ProjectItem> = self.effective.withheld.iter().filter(acts).cloned().collect();
         let line = gimlet_config::describe_withheld(&withheld, &self.trust)?;
         // Trust has no effect on features that this version does not have.
-        let runs = |item: &ProjectItem| {
-            !matches!(item.kind, ProjectItemKind::Hook | ProjectItemKind::McpServer | ProjectItemKind::Plugin)
-        };
+        let runs = |item: &ProjectItem| !matches!(item.kind, ProjectItemKind::McpServer | ProjectItemKind::Plugin);
         let hint = match (withheld.iter().any(runs), withheld.iter().all(runs)) {
             (true, _) if self.pinned.is_some() => {
                 "They came after this run began. 'gimlet trust' shows them; a new start takes them as they are then"
             }
             (_, true) => "Add --trust to use them in this run; 'gimlet trust' shows them and can accept them for good",
-            (true, false) => {
-                "Add --trust to use the rest in this run; hooks, servers and plugins are not run by this version"
-            }
+            (true, false) => "Add --trust to use the rest in this run; servers and plugins are not run by this version",
             (false, false) => "This version runs none of them",
         };
         Some(format!("{line}. {hint}"))
@@ -414,21 +422,12 @@ impl SessionSettings {
         lines
     }
 
-    /// Returns a warning about unsupported hooks: a hook may be there to forbid something.
-    fn unsupported_hooks_line(&self) -> Option<String> {
-        let mut events: Vec<&str> = self.effective.hooks.iter().map(|hook| hook.event.as_str()).collect();
-        events.sort_unstable();
-        events.dedup();
-        (!events.is_empty()).then(|| format!("hooks are not run by this version of gimlet: {}", events.join(", ")))
-    }
-
     /// Returns a warning about managed settings that are not enforced: an administrator relies on them.
     fn unenforced_line(&self) -> Option<String> {
         let managed: Vec<&SettingsLayer> =
             self.loaded.layers.iter().filter(|layer| layer.scope == Scope::Managed).collect();
         let is_set = |key: &&SettingKey| managed.iter().any(|layer| layer.line_of_key(key.path).is_some());
-        // Hooks have a separate line.
-        let idle = KEYS.iter().filter(|key| key.effect == KeyEffect::NotYet && key.path != "hooks");
+        let idle = KEYS.iter().filter(|key| key.effect == KeyEffect::NotYet);
         let mut names: Vec<&str> = idle.filter(is_set).map(|key| key.path).collect();
         names.sort_unstable();
         let line = || format!("managed settings that this version of gimlet does not enforce: {}", names.join(", "));

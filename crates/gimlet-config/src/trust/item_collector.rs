@@ -11,6 +11,7 @@ use super::referenced_scripts::ScriptRoots;
 use crate::json::{self, JsonMember, JsonNode, JsonText, JsonValue};
 use crate::load::{FileAuthor, LoadedSettings, SettingsLayer};
 use crate::locations::SettingsLocations;
+use crate::scope::Scope;
 use crate::setting_keys::{self, KEYS, TrustRequirement};
 use crate::size_limits::SETTINGS_MAX_BYTES;
 
@@ -19,6 +20,12 @@ pub(super) fn collect_items(loaded: &LoadedSettings) -> Vec<ProjectItem> {
     let mut items = Vec::new();
     for (at, layer) in loaded.layers.iter().enumerate().filter(|(_, layer)| layer.needs_trust()) {
         LayerItemCollector { project: &project, layer, at, items: &mut items }.collect_group(&layer.root, "");
+    }
+    // A hook of the user's own that runs a file of the project waits until that file is trusted.
+    for (at, layer) in loaded.layers.iter().enumerate() {
+        if layer.scope == Scope::User && !layer.needs_trust() {
+            LayerItemCollector { project: &project, layer, at, items: &mut items }.collect_hooks_with_scripts();
+        }
     }
     // The sandbox then answers permission questions regardless of the project.
     if loaded.has_user_enabled_sandbox() {
@@ -155,6 +162,15 @@ impl LayerItemCollector<'_> {
             // The sandbox applies either way.
             self.items.last_mut().into_iter().for_each(|item| item.place = None);
         }
+    }
+
+    /// Adds the hooks whose commands name files of the project.
+    fn collect_hooks_with_scripts(&mut self) {
+        let Some(events) = self.layer.root.get("hooks") else { return };
+        let first = self.items.len();
+        self.add_hooks(events);
+        let added = self.items.split_off(first);
+        self.items.extend(added.into_iter().filter(|item| !item.scripts.is_empty()));
     }
 
     fn add_hooks(&mut self, events: &JsonNode) {

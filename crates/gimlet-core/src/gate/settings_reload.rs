@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::{ActivePermissions, Gate, Refusal, lock};
 use crate::call::CallScope;
-use crate::hooks::{HookEvent, HookPayload};
+use crate::hooks::{HookEntry, HookEvent, HookOwner, HookPayload};
 use crate::sandbox::SessionSandbox;
 use crate::services::SessionServices;
 
@@ -29,6 +29,8 @@ pub struct EffectivePermissions {
     /// Timeout of the model's questions; `None` for no limit.
     pub question_patience: Option<Duration>,
     pub sandbox: SandboxUpdate,
+    /// Hooks of settings files in place of all before; `None` if they stay.
+    pub hooks: Option<Vec<HookEntry>>,
     /// Modes that are not allowed.
     pub disabled_modes: Vec<PermissionMode>,
     /// Warnings for the user.
@@ -235,8 +237,8 @@ impl Gate {
     }
 
     fn apply_settings(&self, services: &SessionServices, now: EffectivePermissions) {
-        let EffectivePermissions { rules, mut directories, env, question_patience, sandbox, disabled_modes, remarks } =
-            now;
+        let EffectivePermissions { rules, mut directories, env, sandbox, hooks, remarks, .. } = now;
+        let (question_patience, disabled_modes) = (now.question_patience, now.disabled_modes);
         let left;
         {
             let mut in_force = lock(&self.in_force);
@@ -256,6 +258,9 @@ impl Gate {
             directories.extend(added);
         }
         services.set_added_directories(directories);
+        if let Some(hooks) = hooks {
+            services.hooks().replace(HookOwner::Settings, hooks);
+        }
         replace_sandbox(services, sandbox, remarks);
         if let Some(left) = left {
             let now = self.mode();

@@ -16,7 +16,7 @@ use crate::call::CallScope;
 use crate::context_usage::ContextGauge;
 use crate::conversation::{Conversation, ConversationSegment};
 use crate::gate::{AskRegistry, Gate, NetworkGate};
-use crate::hooks::{HookContext, HookRegistry};
+use crate::hooks::{HookContext, HookOwner, HookRegistry};
 use crate::model_selection::LiveModelSelection;
 use crate::past_calls::PastCalls;
 use crate::services::{SessionServices, SessionShared};
@@ -109,6 +109,7 @@ fn build_hooks(config: &mut SessionConfig, warnings: &mut Vec<String>) -> HookRe
         source: Some(config.history.source),
         agent: config.agents.main.as_ref().map(|agent| agent.name.clone()),
     });
+    hooks.replace(HookOwner::Settings, std::mem::take(&mut config.driver.settings_hooks));
     warnings.extend(hooks.set_driver_hooks(&config.driver.hooks).err());
     hooks
 }

@@ -11,7 +11,7 @@ use crate::agents::MainAgent;
 use crate::conversation::PromptSegment;
 use crate::files::FilePreferences;
 use crate::gate::PermissionConfig;
-use crate::hooks::StartSource;
+use crate::hooks::{HookEntry, StartSource};
 use crate::model_selection::ModelSelection;
 use crate::plan_mode::PlanConfig;
 use crate::record::ConversationRecord;
@@ -121,9 +121,12 @@ pub struct FileConfig {
     pub preferences: FilePreferences,
 }
 
-/// Program that drives the session, if there is one, and the hooks that it registers first.
+/// Program that drives the session, if there is one, and the hooks that are registered first.
 #[derive(Default)]
 pub struct DriverConfig {
     pub driver: Option<Arc<dyn Driver>>,
+    /// Its hooks.
     pub hooks: Vec<DriverHook>,
+    /// Hooks of settings files.
+    pub settings_hooks: Vec<HookEntry>,
 }

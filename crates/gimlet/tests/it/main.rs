@@ -32,6 +32,7 @@ mod secrets;
 mod sessions;
 mod settings;
 mod settings_effects;
+mod settings_hooks;
 mod settings_tampering;
 mod tidy;
 mod trust;
