@@ -254,6 +254,7 @@ fn assemble(around: &ProcessEnv, manner: &LaunchOptions, parts: SessionParts) ->
         model: ModelConfig {
             provider: Arc::new(AnthropicProvider::new(provider)),
             model: chosen.model,
+            managed: chosen.managed,
             thinking: provider::choose_thinking(request, &configured),
             effort: provider::choose_effort(request, &configured),
             cache_ttl: provider::choose_cache_ttl(env),
