@@ -263,6 +263,7 @@ fn assemble(
         model: ModelConfig {
             provider: Arc::new(AnthropicProvider::new(provider)),
             model: chosen.model,
+            managed: chosen.managed,
             thinking: provider::choose_thinking(request, &configured),
             effort: provider::choose_effort(request, &configured),
             cache_ttl: provider::choose_cache_ttl(env),
@@ -321,18 +322,13 @@ fn assemble(
 fn turn_options(request: &LaunchRequest, configured: &SessionSettings, manner: &LaunchOptions) -> TurnOptions {
     let env = &configured.env;
     TurnOptions {
-        max_turns: request.limits.max_turns.or_else(|| max_turns_from_env(env)),
+        max_turns: gimlet_core::max_turns(request.limits.max_turns, env),
         max_budget_usd: request.limits.max_budget_usd,
         parallel_tools: !env.flag("CLAUDE_CODE_DISABLE_PARALLEL_TOOL_USE"),
         streaming_execution: !env.flag("CLAUDE_CODE_DISABLE_STREAMING_EXECUTION"),
         wire_events: manner.wire_events,
         concurrency: gimlet_core::concurrency_limit(env),
     }
-}
-
-/// Returns the default limit on turns, for runs without the flag.
-fn max_turns_from_env(env: &Env) -> Option<u32> {
-    env.integer("CLAUDE_CODE_MAX_TURNS").and_then(|turns| u32::try_from(turns).ok()).filter(|turns| *turns > 0)
 }
 
 /// Returns the path of this session's temporary folder, not created yet. The name cannot be guessed, so no symlink can

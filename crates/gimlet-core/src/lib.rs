@@ -66,5 +66,5 @@ pub use session::{
     TurnConfig, open,
 };
 pub use structured_output::{OutputSchema, OutputSchemaError};
-pub use turn::TurnOptions;
+pub use turn::{TurnOptions, max_turns};
 pub use write_barrier::{DurableBarrier, DurableSignal, NotDurableError};

@@ -12,6 +12,8 @@ pub(crate) struct LiveModelSelection {
     provider: Arc<dyn Model>,
     now: Arc<Mutex<ModelSelection>>,
     start: Arc<ModelSelection>,
+    /// True if managed settings choose the model.
+    managed: bool,
 }
 
 /// Current values of the selection.
@@ -27,7 +29,12 @@ pub(crate) struct ModelSelection {
 
 impl LiveModelSelection {
     pub(crate) fn new(provider: Arc<dyn Model>, start: ModelSelection) -> Self {
-        Self { provider, now: Arc::new(Mutex::new(start.clone())), start: Arc::new(start) }
+        Self { provider, now: Arc::new(Mutex::new(start.clone())), start: Arc::new(start), managed: false }
+    }
+
+    /// Returns the selection with its model fixed. Those of subagents are not.
+    pub(crate) fn with_managed_model(self) -> Self {
+        Self { managed: true, ..self }
     }
 
     /// Returns the independent selection of a subagent, among the same provider's models.
@@ -60,10 +67,14 @@ impl LiveModelSelection {
         Ok(())
     }
 
-    /// Resolves a requested model; `None` means the initial one.
+    /// Resolves a requested model; `None` means the initial one. A managed model is the only one.
     pub(crate) fn resolve_model(&self, model: Option<String>) -> Result<String, String> {
         let model = model.filter(|model| model != "default").unwrap_or_else(|| self.start.model.clone());
         check_model_name(&model)?;
+        if self.managed && model != self.start.model {
+            let fixed = &self.start.model;
+            return Err(format!("the model cannot be changed to {model}: managed settings choose {fixed}"));
+        }
         Ok(model)
     }
 
@@ -139,5 +150,9 @@ pub(crate) mod tests {
         selection.set_display(None);
         selection.set_effort(None);
         assert_eq!(selection.current(), *selection.start);
+        let managed = selection.with_managed_model();
+        let refusal = managed.set_model(Some("b".into())).unwrap_err();
+        assert!(refusal.contains("managed settings choose a"), "{refusal}");
+        assert_eq!((managed.set_model(None), managed.set_model(Some("a".into()))), (Ok(()), Ok(())));
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gimlet_proto::{
-    Denial, EventBody, ModelFacts, Notice, NoticeLevel, PromptOrigin, PromptOutcome, StopCause, StopReason,
+    Denial, Env, EventBody, ModelFacts, Notice, NoticeLevel, PromptOrigin, PromptOutcome, StopCause, StopReason,
     SubmittedPrompt, TurnEnd, TurnReport,
 };
 
@@ -36,6 +36,16 @@ pub(crate) struct Turn {
     pub(crate) output: Option<Arc<OutputSchema>>,
 }
 
+/// Limit of model requests per prompt that no user needs in earnest: it ends what would go on for ever.
+const DEFAULT_MAX_TURNS: u32 = 1_000;
+
+/// Returns the maximum number of model requests per prompt: as asked for, or else as the environment or the default
+/// says; 0 means no limit.
+pub fn max_turns(asked: Option<u32>, env: &Env) -> Option<u32> {
+    let of_env = || env.integer("CLAUDE_CODE_MAX_TURNS").and_then(|turns| u32::try_from(turns).ok());
+    asked.or_else(of_env).or(Some(DEFAULT_MAX_TURNS)).filter(|most| *most > 0)
+}
+
 /// Options that apply to every turn of a session.
 #[derive(Clone, Debug)]
 pub struct TurnOptions {
@@ -52,10 +62,18 @@ pub struct TurnOptions {
     pub concurrency: usize,
 }
 
+impl TurnOptions {
+    /// Returns the maximum number of requests of a subagent that has no limit of its own. A low limit of the session
+    /// is not meant for it.
+    pub(crate) fn agent_max_turns(&self) -> Option<u32> {
+        self.max_turns.map(|most| most.max(DEFAULT_MAX_TURNS))
+    }
+}
+
 impl Default for TurnOptions {
     fn default() -> Self {
         Self {
-            max_turns: None,
+            max_turns: Some(DEFAULT_MAX_TURNS),
             max_budget_usd: None,
             parallel_tools: true,
             streaming_execution: true,
@@ -235,5 +253,21 @@ fn build_report(conversation: &Conversation, turn: &Turn, ended: TurnConclusion,
         origin,
         queued: turn.steering.waiting_count(),
         structured_output,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_has_a_limit_that_can_be_lifted() {
+        let env = |value: &str| Env::default().with("CLAUDE_CODE_MAX_TURNS", value);
+        assert_eq!(max_turns(None, &Env::default()), Some(1_000));
+        assert_eq!(max_turns(None, &env("7")), Some(7));
+        assert_eq!((max_turns(None, &env("0")), max_turns(Some(0), &env("7"))), (None, None));
+        assert_eq!((max_turns(Some(3), &env("0")), max_turns(None, &env("many"))), (Some(3), Some(1_000)));
+        let of_agent = |max_turns| TurnOptions { max_turns, ..TurnOptions::default() }.agent_max_turns();
+        assert_eq!([of_agent(Some(3)), of_agent(Some(5_000)), of_agent(None)], [Some(1_000), Some(5_000), None]);
     }
 }

@@ -225,7 +225,8 @@ fn strip_window(name: &str) -> &str {
     }
 }
 
-/// Strips vendor prefixes, date and version suffixes from an id, for comparison with the table.
+/// Strips vendor prefixes, date and version suffixes from an id and writes its version with dashes, for comparison with
+/// the table.
 fn normalized_id(id: &str) -> String {
     let lower = id.to_ascii_lowercase();
     let mut key = lower.find("claude").map_or(lower.as_str(), |at| &lower[at..]);
@@ -242,7 +243,8 @@ fn normalized_id(id: &str) -> String {
     {
         key = head;
     }
-    key.to_owned()
+    // Gateways write versions with a dot.
+    if key.starts_with("claude") { key.replace('.', "-") } else { key.to_owned() }
 }
 
 /// Returns suggestions for an unknown model: the default id, then those most similar to the user's.

@@ -31,6 +31,9 @@ fn dates_prefixes_and_versions_find_the_same_row_and_ids_are_sent_as_given() {
         "claude-sonnet-4-5-latest",
         "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
         "claude-sonnet-4-5@20250929",
+        "claude-sonnet-4.5",
+        "claude-sonnet-4.5-20250929",
+        "anthropic/claude-sonnet-4.5",
     ] {
         let facts = catalogue.facts(id);
         assert_eq!((facts.id.as_str(), facts.known, facts.context_window), (id, true, 200_000));

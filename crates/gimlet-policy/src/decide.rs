@@ -5,6 +5,7 @@
 mod command_files;
 mod grants;
 mod near_rules;
+mod other_homes;
 mod rule_subject;
 #[cfg(test)]
 mod tests;
@@ -283,6 +284,11 @@ impl PolicyEvaluator<'_> {
         if let Some(reason) = denied {
             return Verdict::new(Decision::Deny, reason);
         }
+        let other_home = self.find_other_users_file();
+        let may_ask = matches!(self.context.mode, PermissionMode::Default | PermissionMode::AcceptEdits);
+        if let Some(reason) = other_home.clone().filter(|_| !may_ask) {
+            return Verdict::new(Decision::Deny, reason);
+        }
         // Before ask rules: an ask rule must not open what the mode blocks.
         let plan = self.context.mode == PermissionMode::Plan && !self.context.skips_questions();
         if plan && self.subjects.iter().any(|subject| self.is_blocked_by_plan(subject)) {
@@ -313,6 +319,9 @@ impl PolicyEvaluator<'_> {
                 }
                 _ => self.ask_user(reason),
             };
+        }
+        if let Some(reason) = other_home {
+            return self.ask_user(reason);
         }
         match self.hook {
             Some(HookDecision::Allow(why)) => return Verdict::new(Decision::Allow, VerdictReason::Hook(why.clone())),

@@ -142,10 +142,16 @@ impl Rule {
         VerdictReason::Rule { behavior, text: self.text.clone(), source: self.source.clone() }
     }
 
-    /// Returns true if an allow rule names this tool, with any specifier. `also` are further names of a server's tool,
-    /// and those of its server; where they are known, tool and server are only named by one of them.
+    /// Returns true if an allow rule names this tool, with any specifier; a bare `Edit` names every tool that edits
+    /// files. `also` are further names of a server's tool, and those of its server; where they are known, tool and
+    /// server are only named by one of them.
     pub(crate) fn names_tool(&self, tool: &str, also: &[String]) -> bool {
-        tool_names::names_tool(&self.tool, tool, also)
+        (self.is_bare_edit() && EDITING_TOOLS.contains(&tool)) || tool_names::names_tool(&self.tool, tool, also)
+    }
+
+    /// Returns true for `Edit` without a restriction. `MultiEdit` means the one tool, although it is an older name of it.
+    fn is_bare_edit(&self) -> bool {
+        self.specifier == RuleSpecifier::All && self.tool == "Edit" && self.text.starts_with("Edit")
     }
 
     /// Returns true if a rule that forbids may mean this tool. An ambiguous name is taken in both meanings.
@@ -158,6 +164,9 @@ impl Rule {
             || (plain.starts_with(tool_names::SERVERS) && tool_names::is_tool_of_server(&plain, tool))
     }
 }
+
+/// Tools that a bare `Edit` rule covers.
+const EDITING_TOOLS: [&str; 4] = ["Edit", "Write", "MultiEdit", "NotebookEdit"];
 
 /// Returns the current name of a tool that may be called by an older one.
 pub fn canonical_tool_name(name: &str) -> &str {
@@ -369,7 +378,10 @@ mod tests {
         assert!(removes("Edit", "MultiEdit") && entry_may_disallow("Edit", "MultiEdit", &[]));
         assert!(entry_may_disallow("MultiEdit", "MultiEdit", &[]) && !entry_may_disallow("Write", "MultiEdit", &[]));
         assert!(removes("KillShell", "TaskStop"));
-        assert!(!removes("Edit", "Write"));
+        for tool in EDITING_TOOLS {
+            assert!(removes("Edit", tool) && removes("Edit(*)", tool) && !removes("Edit(src/**)", tool), "{tool}");
+        }
+        assert!(!removes("Edit", "Read") && !removes("Write", "Edit") && !removes("MultiEdit", "Write"));
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub enum VerdictReason {
     WorkingDirectory,
     /// The path is outside the working directories.
     OutsideWorkingDirectories(PathBuf),
+    /// The path is in the home directory of another user.
+    OtherHome(PathBuf),
     /// Reading it reveals credentials.
     Credentials(PathBuf),
     /// Only the session's own state is touched.
@@ -190,6 +192,7 @@ impl VerdictReason {
             VerdictReason::OutsideWorkingDirectories(path) => {
                 format!("{} is outside the working directories", path.display())
             }
+            VerdictReason::OtherHome(path) => format!("{} is in another user's home directory", path.display()),
             VerdictReason::Credentials(path) => format!("{} is a place for credentials", path.display()),
             VerdictReason::SessionState => "it touches only the session's own state".to_owned(),
             VerdictReason::CriticalRemoval(what) => format!("it would remove {what}"),
@@ -247,6 +250,9 @@ impl VerdictReason {
             VerdictReason::NotUnderstood(_) => "Split it into simple commands with literal words.",
             VerdictReason::OutsideWorkingDirectories(_) => {
                 "Stay inside the working directories, or ask the user to add this directory."
+            }
+            VerdictReason::OtherHome(_) => {
+                "Leave it alone; the user can add the directory to the session or allow the path with a rule."
             }
             VerdictReason::OddPath(_) => "Use a plain absolute path.",
             VerdictReason::GivesTrust => "Tell the user what should be trusted and why; they can do it in a terminal.",

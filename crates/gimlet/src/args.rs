@@ -171,8 +171,8 @@ pub(crate) struct RunArgs {
     /// Additional beta features of the API
     #[arg(long, value_name = "BETAS", num_args = 1.., value_delimiter = ',', help_heading = "Model", hide_short_help = true)]
     pub(crate) betas: Vec<String>,
-    /// Stop after this many model requests
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true, help_heading = "Limits")]
+    /// Stop after this many model requests; 0 for no limit [default: 1000]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Limits")]
     pub(crate) max_turns: Option<u32>,
     /// Stop when the session has cost this many dollars
     #[arg(long, value_name = "USD", value_parser = parse_usd, allow_negative_numbers = true, help_heading = "Limits")]

@@ -217,7 +217,7 @@ fn run_session(run: &RunArgs, ignored_flags: Vec<String>) -> Result<ExitCode, Ea
     if run.print || run.is_driven() {
         return Ok(run_headless_session(run, ignored_flags)?);
     }
-    if let Some((_, report)) = run.prompt.as_deref().and_then(nearest_command) {
+    if let Some(report) = run.prompt.as_deref().and_then(explain_bare_word) {
         return Err(report.into());
     }
     // A prompt with output to a pipe means print mode.
@@ -225,6 +225,22 @@ fn run_session(run: &RunArgs, ignored_flags: Vec<String>) -> Result<ExitCode, Ea
         return Ok(run_headless_session(&RunArgs { print: true, ..run.clone() }, ignored_flags)?);
     }
     explain_missing_tui(run, &environment::read_process_env()?)
+}
+
+/// Returns the report for a single word that is no command: more likely a command was meant than a prompt.
+fn explain_bare_word(word: &str) -> Option<Report> {
+    let is_bare = !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'));
+    if !is_bare {
+        return None;
+    }
+    if let Some((_, report)) = nearest_command(word) {
+        return Some(report);
+    }
+    let command = CliArgs::command();
+    let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+    let commands = names.join(", ");
+    let hint = format!("To send it as a prompt: gimlet -p {word:?}. The commands are {commands}");
+    Some(Report::new(format!("there is no command '{word}'")).with_hint(hint))
 }
 
 /// Returns the command that a mistyped word means, with a report: such a word is not a prompt.
@@ -237,7 +253,7 @@ fn nearest_command(word: &str) -> Option<(String, Report)> {
     }
     let meant = gimlet_core::tool::nearest_name(word, names)?;
     let report = Report::new(format!("there is no command '{word}'"))
-        .with_hint(format!("Did you mean 'gimlet {meant}'? A prompt needs -p"));
+        .with_hint(format!("Did you mean 'gimlet {meant}'? To send it as a prompt: gimlet -p {word:?}"));
     Some((meant.to_owned(), report))
 }
 

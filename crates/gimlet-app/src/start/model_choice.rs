@@ -1,5 +1,6 @@
 //! Models of a session: requested by flags, environment and settings, within what settings allow.
 
+use gimlet_config::Scope;
 use gimlet_model::{AnthropicConfig, ModelChoices};
 
 use super::session_settings::SessionSettings;
@@ -21,12 +22,14 @@ pub(super) fn model_choices(request: &LaunchRequest, configured: &SessionSetting
 /// The models of a session.
 pub(super) struct SessionModels {
     pub(super) model: String,
+    /// True if managed settings choose the model, so that nothing else may.
+    pub(super) managed: bool,
     /// Reviewer in auto mode: the small model, where it may be used.
     pub(super) reviewer: String,
     pub(super) remark: Option<String>,
 }
 
-/// Returns the requested model; one that is not allowed is an error that names it. A resumed session falls back to the
+/// Returns the model of managed settings, or else the requested one; one that is not allowed is an error that names it. A resumed session falls back to the
 /// default instead, because its model was not chosen now.
 pub(super) fn choose_models(
     request: &LaunchRequest,
@@ -37,8 +40,9 @@ pub(super) fn choose_models(
     let flag = request.model.name.as_deref().map(|wish| (wish, "--model"));
     let variable = configured.env.get("ANTHROPIC_MODEL").map(|wish| (wish, "ANTHROPIC_MODEL"));
     let setting = configured.initial_model_and_effort().0.map(|wish| (wish, "the setting model"));
+    let managed = managed_model(configured).map(|wish| (wish, "the managed setting model"));
     let mut remark = None;
-    let of_session = if flag.is_none() && variable.is_none() { resumed } else { None };
+    let of_session = if flag.is_none() && variable.is_none() && managed.is_none() { resumed } else { None };
     let before = of_session.and_then(|model| match provider.model_for(Some(model)) {
         Ok(model) => Some(model),
         Err(error) => {
@@ -46,13 +50,30 @@ pub(super) fn choose_models(
             None
         }
     });
-    let model = match (before, flag.or(variable).or(setting)) {
+    let model = match (before, managed.or(flag).or(variable).or(setting)) {
         (Some(model), _) => model,
         (None, Some((wish, from))) => provider.model_for(Some(wish)).map_err(|error| {
             LaunchError::new(format!("{from}: {error}")).with_hint("Choose one of them, or 'default', with --model")
         })?,
         (None, None) => provider.model_for(None).map_err(|error| LaunchError::new(error.to_string()))?,
     };
+    if managed.is_some() {
+        remark = overridden_choice(provider, &model, flag.or(variable));
+    }
     let reviewer = provider.model_for(Some("small")).unwrap_or_else(|_| model.clone());
-    Ok(SessionModels { model, reviewer, remark })
+    Ok(SessionModels { model, managed: managed.is_some(), reviewer, remark })
+}
+
+/// Returns the model that managed settings choose.
+fn managed_model(configured: &SessionSettings) -> Option<&str> {
+    let sources = configured.effective.merged.sources("model");
+    let managed = sources.last().is_some_and(|source| source.origin.scope == Scope::Managed);
+    if managed { configured.effective.settings.model.as_deref() } else { None }
+}
+
+/// Returns a remark on a choice that the managed model overrides.
+fn overridden_choice(provider: &AnthropicConfig, model: &str, choice: Option<(&str, &str)>) -> Option<String> {
+    let (wish, from) = choice?;
+    let same = provider.model_for(Some(wish)).is_ok_and(|wished| wished == model);
+    (!same).then(|| format!("{from} {wish} is not used: managed settings choose the model {model}"))
 }

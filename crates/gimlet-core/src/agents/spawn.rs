@@ -167,7 +167,7 @@ impl SpawnPlan<'_> {
 
     fn build_turn(&self, scope: &Arc<CallScope>) -> Turn {
         let host = &scope.agent_runtime;
-        let max_turns = self.kind.spec.max_turns;
+        let max_turns = self.kind.spec.max_turns.or_else(|| host.options.agent_max_turns());
         Turn {
             scope: scope.clone(),
             options: TurnOptions { max_turns, wire_events: false, ..host.options.clone() },

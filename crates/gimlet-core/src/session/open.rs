@@ -29,6 +29,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     let (ask_sender, ask_inbox) = mpsc::unbounded_channel();
     let hub = EventHub::default();
     let model_selection = LiveModelSelection::new(config.model.provider.clone(), config.model.selection());
+    let model_selection = if config.model.managed { model_selection.with_managed_model() } else { model_selection };
     let mut warnings = Vec::new();
     let hooks = build_hooks(&mut config, &mut warnings);
     warnings.extend(limit_images(&mut config.history, &config.model));

@@ -46,6 +46,8 @@ pub struct ModelConfig {
     pub provider: Arc<dyn Model>,
     /// An id or an alias.
     pub model: String,
+    /// True if managed settings choose the model, so that it cannot be changed.
+    pub managed: bool,
     pub thinking: ThinkingMode,
     pub effort: Option<String>,
     pub cache_ttl: Option<CacheTtl>,

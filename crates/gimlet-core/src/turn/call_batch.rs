@@ -45,8 +45,7 @@ pub(super) async fn run_calls(
         room,
         budget,
         taken: BTreeMap::new(),
-        early: BTreeMap::new(),
-        due: 0,
+        changes: BTreeMap::new(),
         end: BatchEnd::default(),
     };
     let mut whole = turn_hooks::HookBatch::new(turn);
@@ -81,10 +80,8 @@ struct ResultBatch<'a> {
     budget: BatchBudget,
     /// Results and the texts that follow them, by the call's position.
     taken: BTreeMap<usize, (Block, Vec<String>)>,
-    /// Changes of calls that ended before an earlier one.
-    early: BTreeMap<usize, ResultChanges>,
-    /// Position of the call whose changes come next.
-    due: usize,
+    /// Changes of the calls of the current group that have ended.
+    changes: BTreeMap<usize, ResultChanges>,
     end: BatchEnd,
 }
 
@@ -129,7 +126,7 @@ impl ResultBatch<'_> {
                 let mut alone = [(call.id.clone(), settled)];
                 self.budget.shrink_to_fit(&mut alone, files);
                 let [(_, settled)] = alone;
-                self.take_result(ResultOwner { position, call, made, result }, settled, whole);
+                self.take_result(group.calls.len(), ResultOwner { position, call, made, result }, settled, whole);
             } else {
                 waiting.push((call.id.clone(), settled));
                 places.push(ResultOwner { position, call, made, result });
@@ -137,13 +134,22 @@ impl ResultBatch<'_> {
         }
         self.budget.shrink_to_fit(&mut waiting, files);
         for (place, (_, settled)) in places.into_iter().zip(waiting) {
-            self.take_result(place, settled, whole);
+            self.take_result(group.calls.len(), place, settled, whole);
         }
     }
 
-    fn take_result(&mut self, place: ResultOwner, mut settled: CallResult, whole: &mut turn_hooks::HookBatch<'_>) {
+    fn take_result(
+        &mut self,
+        group_size: usize,
+        place: ResultOwner,
+        mut settled: CallResult,
+        whole: &mut turn_hooks::HookBatch<'_>,
+    ) {
         let ResultOwner { position, call, made, result } = place;
-        self.apply_in_order(position, &mut settled);
+        self.changes.insert(position, ResultChanges::take_from(&mut settled));
+        if self.changes.len() == group_size {
+            self.apply_group_changes();
+        }
         if let Some(output) = &self.turn.output {
             output.record_call(&call.name, settled.error.is_some());
         }
@@ -161,12 +167,11 @@ impl ResultBatch<'_> {
         self.taken.insert(position, (block, settled.new_messages));
     }
 
-    /// Applies a result's changes once those of all earlier calls are applied.
-    fn apply_in_order(&mut self, position: usize, settled: &mut CallResult) {
-        self.early.insert(position, ResultChanges::take_from(settled));
-        while let Some(changes) = self.early.remove(&self.due) {
+    /// Applies the changes of a whole group, in the order of its calls: calls that run together see the same state,
+    /// whichever of them ends first.
+    fn apply_group_changes(&mut self) {
+        for changes in std::mem::take(&mut self.changes).into_values() {
             apply_result_changes(self.turn, changes);
-            self.due += 1;
         }
     }
 

@@ -490,6 +490,7 @@ impl SessionBench {
             model: ModelConfig {
                 provider: model.clone(),
                 model: "test".into(),
+                managed: false,
                 thinking: ThinkingMode::ModelDefault,
                 effort: None,
                 cache_ttl: None,

@@ -141,7 +141,7 @@ impl PolicyEvaluator<'_> {
     }
 
     /// Returns true if the rule allows the path. An `Edit` rule also lets its files be read.
-    fn path_rule_allows(&self, rule: &Rule, path: &Path, write: bool) -> bool {
+    pub(super) fn path_rule_allows(&self, rule: &Rule, path: &Path, write: bool) -> bool {
         let RuleSpecifier::Path(pattern) = &rule.specifier else { return false };
         (rule.tool == "Edit" || !write)
             && pattern.matches(path, self.anchor_dirs(rule, MatchStrictness::Allow), MatchStrictness::Allow)

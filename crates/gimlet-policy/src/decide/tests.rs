@@ -450,3 +450,48 @@ fn a_question_names_the_nearest_reason() {
     let doubtful = first("rm -rf ~", &rules);
     assert!(matches!(&doubtful[..], [.., VerdictReason::CriticalRemoval(_)]), "{doubtful:?}");
 }
+
+#[test]
+fn files_of_other_users_are_never_opened_by_a_mode_or_a_rule_that_does_not_name_them() {
+    let decide_in = |mode, need: AccessNeed, allow: &[&str], roots: &[&str]| {
+        let mut rules = RuleSet::default();
+        for rule in allow {
+            rules.add(Behavior::Allow, rule, &RuleSource::new(RuleScope::User, "/home/dev")).unwrap();
+        }
+        let world = DecisionContext {
+            mode,
+            cwd: "/home/dev/repo".into(),
+            roots: roots.iter().map(PathBuf::from).chain([PathBuf::from("/home/dev/repo")]).collect(),
+            home: Some("/home/dev".into()),
+            ..DecisionContext::default()
+        };
+        let tool = match need {
+            AccessNeed::Run(_) => "Bash",
+            AccessNeed::Write(_) => "Write",
+            _ => "Read",
+        };
+        let followed = match &need {
+            AccessNeed::Read(path) | AccessNeed::Write(path) => Some(FollowedPath::without_links(path)),
+            _ => None,
+        };
+        let needs = [NeedFacts::new(need, followed)];
+        let call = ProposedCall { tool, also_named: &[], input: None, needs: &needs, needs_person: false };
+        decide(&call, &rules, &world).decision
+    };
+    let read = || AccessNeed::Read("/home/ann/notes".into());
+    let write = || AccessNeed::Write("/home/ann/notes".into());
+    let run = |text: &str| AccessNeed::Run(text.into());
+    for mode in PermissionMode::ALL {
+        for need in [read(), write(), run("cat ../../ann/notes"), run("echo x > /home/ann/notes; ls")] {
+            let expected = if matches!(mode, Ordinary | AcceptEdits) { Ask } else { Deny };
+            assert_eq!(decide_in(mode, need.clone(), &["Read", "Edit", "Bash"], &[]), expected, "{mode} {need:?}");
+        }
+        assert_eq!(decide_in(mode, read(), &[], &["/home/ann"]), Allow, "{mode}");
+        assert_eq!(decide_in(mode, read(), &["Read(//home/ann/**)"], &[]), Allow, "{mode}");
+    }
+    let default = Ordinary;
+    assert_eq!(decide_in(default, read(), &["Edit(//home/ann/**)"], &[]), Allow);
+    assert_eq!(decide_in(default, run("cp /home/ann/notes ."), &["Bash(cp /home/ann/notes .)"], &[]), Allow);
+    assert_eq!(decide_in(default, write(), &["Read(//home/ann/**)"], &[]), Ask);
+    assert_eq!(decide_in(default, AccessNeed::Read("/home/dev/other/a".into()), &[], &[]), Ask);
+}

@@ -30,6 +30,9 @@ pub(super) enum ReasonForm {
     OutsideWorkingDirectories {
         path: String,
     },
+    OtherHome {
+        path: String,
+    },
     Credentials {
         path: String,
     },
@@ -88,6 +91,7 @@ impl From<VerdictReason> for ReasonForm {
             VerdictReason::OutsideWorkingDirectories(path) => {
                 ReasonForm::OutsideWorkingDirectories { path: path_text(&path) }
             }
+            VerdictReason::OtherHome(path) => ReasonForm::OtherHome { path: path_text(&path) },
             VerdictReason::Credentials(path) => ReasonForm::Credentials { path: path_text(&path) },
             VerdictReason::SessionState => ReasonForm::SessionState,
             VerdictReason::CriticalRemoval(what) => ReasonForm::CriticalRemoval { what },
@@ -122,6 +126,7 @@ impl From<ReasonForm> for VerdictReason {
             ReasonForm::OutsideWorkingDirectories { path } => {
                 VerdictReason::OutsideWorkingDirectories(PathBuf::from(path))
             }
+            ReasonForm::OtherHome { path } => VerdictReason::OtherHome(PathBuf::from(path)),
             ReasonForm::Credentials { path } => VerdictReason::Credentials(PathBuf::from(path)),
             ReasonForm::SessionState => VerdictReason::SessionState,
             ReasonForm::CriticalRemoval { what } => VerdictReason::CriticalRemoval(what),
@@ -161,6 +166,7 @@ mod tests {
             VerdictReason::ReadOnly,
             VerdictReason::WorkingDirectory,
             VerdictReason::OutsideWorkingDirectories("/etc/hosts".into()),
+            VerdictReason::OtherHome("/home/ann/a".into()),
             VerdictReason::Credentials("/home/ada/.ssh/id".into()),
             VerdictReason::SessionState,
             VerdictReason::CriticalRemoval("the home directory".into()),

@@ -442,6 +442,37 @@ async fn a_run_waits_for_its_agents_in_the_background_and_its_result_stays_the_l
 }
 
 #[tokio::test]
+async fn an_agent_in_the_background_is_refused_what_nobody_can_be_asked_about() {
+    let world = world();
+    let launch = json!({"description": "Write", "prompt": "Write it.", "run_in_background": true});
+    let of_agent = |results: usize| ExpectedRequest {
+        system_contains: Some("You are an agent of gimlet".into()),
+        messages: Some(results),
+        ..ExpectedRequest::default()
+    };
+    let model = Script::new()
+        .call("Agent", launch)
+        .then()
+        .say("It works.")
+        .then()
+        .when(of_agent(1))
+        .call("Bash", json!({"command": "touch asked"}))
+        .call("Bash", json!({"command": "touch allowed"}))
+        .then()
+        .when(of_agent(3))
+        .say("Written.")
+        .serve()
+        .await
+        .unwrap();
+    let run = world.run(&model).print_text("go").args(["--allowedTools", "Bash(touch allowed)"]).finish().await;
+    run.expect_code(0);
+    assert!(model.failures().is_empty(), "{:?}", model.failures());
+    assert!(world.project.join("allowed").exists() && !world.project.join("asked").exists());
+    let answered = model.requests().into_iter().find(|request| request.tool_results().len() == 2).unwrap();
+    assert!(answered.tool_result(0).contains("Nobody can be asked in this run"), "{:?}", answered.tool_results());
+}
+
+#[tokio::test]
 async fn a_session_that_is_not_kept_keeps_nothing_of_its_agents() {
     let world = world();
     let model = send_agent_script("Explore", "Look.").then().say("Seen.").then().say("Done.").serve().await.unwrap();

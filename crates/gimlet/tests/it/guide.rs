@@ -107,6 +107,7 @@ fn guide_session(project: &Path, env: Env, provider: AnthropicConfig) -> Session
         model: ModelConfig {
             provider: Arc::new(AnthropicProvider::new(provider)),
             model: "default".to_owned(),
+            managed: false,
             thinking: ThinkingMode::ModelDefault,
             effort: None,
             cache_ttl: None,

@@ -127,6 +127,22 @@ async fn any_tool_is_asked_by_its_own_reading_of_the_input() {
 }
 
 #[tokio::test]
+async fn a_bare_edit_rule_decides_about_every_tool_that_edits() {
+    let world = world();
+    let write = json!({"file_path": world.path("a.rs"), "content": ""}).to_string();
+    let notebook = json!({"notebook_path": world.path("a.ipynb"), "new_source": ""}).to_string();
+    for (list, code) in [("allow", 0), ("ask", 3), ("deny", 4)] {
+        world.file("rules.json", json!({"permissions": {list: ["Edit"]}}).to_string());
+        for (tool, input) in [("Write", &write), ("NotebookEdit", &notebook)] {
+            let flags = ["--rules", "rules.json", "--tool", tool, "--input", input, "--json"];
+            let run = run_check(&world, &flags, "").await;
+            run.expect_code(code);
+            assert_eq!(run.json()["reasons"][0]["rule"], "Edit", "{list} {tool}: {}", run.stdout);
+        }
+    }
+}
+
+#[tokio::test]
 async fn tools_of_servers_and_of_other_versions_are_judged_by_their_names() {
     let world = world();
     let rules = json!({"permissions": {

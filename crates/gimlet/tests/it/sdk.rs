@@ -160,7 +160,7 @@ impl SdkHost {
 impl HostEnd {
     /// Checks the exit code and that nothing was remarked.
     #[track_caller]
-    fn clean(self, code: i32) -> Vec<Value> {
+    pub(crate) fn clean(self, code: i32) -> Vec<Value> {
         self.output.expect_code(code);
         assert_eq!(self.output.stderr, "");
         self.lines

@@ -1,10 +1,12 @@
 //! Restrictions of whoever manages the machine, good and damaged. Their folder is fixed, so these runs see one of their own
 //! in its place.
 
+use gimlet_script::Script;
 use gimlet_testkit::TestWorld;
 use serde_json::{Value, json};
 
 use super::{run_four_commands, settings_files, write_file};
+use crate::sdk::SdkHost;
 use crate::world;
 
 /// A world in which the managed settings say this.
@@ -33,6 +35,39 @@ async fn what_is_managed_holds_against_every_file_and_flag() {
     run.expect_code(1);
     let (run, _) = run_four_commands(&world, &["--permission-mode", "bypassPermissions"]).await;
     run.expect_code(1);
+}
+
+#[tokio::test]
+async fn a_managed_model_is_the_only_one() {
+    let (world, _outer) = managed_world(&json!({"model": "claude-sonnet-4-5"}).to_string());
+    write_user_settings(&world, &json!({"model": "claude-haiku-4-5"}));
+    let model = Script::new().say("a").then().say("b").then().say("c").then().say("d").serve().await.unwrap();
+    let runs = [
+        (world.run(&model).args(["--model", "claude-opus-4-5"]), Some("--model claude-opus-4-5 is not used")),
+        (
+            world.run(&model).env("ANTHROPIC_MODEL", "claude-opus-4-5"),
+            Some("ANTHROPIC_MODEL claude-opus-4-5 is not used"),
+        ),
+        (world.run(&model).args(["--model", "claude-sonnet-4-5"]), None),
+    ];
+    for (at, (run, said)) in runs.into_iter().enumerate() {
+        let run = run.args(["-p", "--", "go"]).finish().await;
+        run.expect_code(0);
+        assert_eq!(model.request(at).model(), "claude-sonnet-4-5");
+        let lines: Vec<&str> = run.stderr.lines().filter(|line| line.contains("managed settings choose")).collect();
+        assert_eq!(lines.len(), usize::from(said.is_some()), "{}", run.stderr);
+        assert!(said.is_none_or(|said| lines[0].contains(said)), "{}", run.stderr);
+    }
+    let mut host = SdkHost::start(world.run(&model));
+    let answer = host.send_request(json!({"subtype": "set_model", "model": "claude-opus-4-5"})).await;
+    assert_eq!(answer["subtype"], "error", "{answer}");
+    assert!(answer["error"].as_str().unwrap().contains("managed settings choose claude-sonnet-4-5"), "{answer}");
+    let back = host.send_request(json!({"subtype": "set_model", "model": null})).await;
+    assert_eq!(back["subtype"], "success", "{back}");
+    host.say("go");
+    host.result().await;
+    host.end().await.clean(0);
+    assert_eq!(model.request(3).model(), "claude-sonnet-4-5");
 }
 
 #[tokio::test]

@@ -240,6 +240,11 @@ async fn the_turn_limit_counts_requests_and_is_an_error() {
     let run = world.run(&model).print_text("go").args(["--max-turns", "1"]).finish().await;
     run.expect_code(1);
     assert_eq!(run.stdout, "Error: reached the limit of 1 turns (--max-turns)\n");
+
+    let model = call().var("path", world.path("a.txt")).serve().await.unwrap();
+    let run = world.run(&model).stream("go").env("CLAUDE_CODE_MAX_TURNS", "1").args(["--max-turns", "0"]);
+    let result = run.finish().await.result();
+    assert!(result["subtype"] != "error_max_turns" && model.requests().len() > 1, "{result}");
 }
 
 #[tokio::test]

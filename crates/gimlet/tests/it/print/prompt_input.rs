@@ -243,11 +243,25 @@ async fn what_was_most_likely_meant_is_said_and_nothing_else() {
         (&["-p", "--resume", "go on"], "'go on' counts as the session of --resume"),
         (&["-p", "--betas", "a", "hi"], "A flag that takes a list took it"),
         (&["demoo"], "Did you mean 'gimlet demo'?"),
-        (&["sesions"], "Did you mean 'gimlet sessions'?"),
+        (&["sesions"], "Did you mean 'gimlet sessions'? To send it as a prompt: gimlet -p \"sesions\""),
+        (&["login"], "To send it as a prompt: gimlet -p \"login\". The commands are "),
+        (&["ls"], "there is no command 'ls'"),
+        (&["Fix_it"], "there is no command 'Fix_it'"),
         (&["-p", "hi", "--dangerously-load-development-channels", "x"], "belongs to a hosted service"),
     ] {
         let run = world.run_at("http://127.0.0.1:9").args(args.iter().copied()).finish().await;
         run.expect_code(1);
         assert!(run.stderr.contains(part) && run.stderr.lines().count() == 1, "{args:?}: {}", run.stderr);
+    }
+}
+
+#[tokio::test]
+async fn a_single_word_is_a_prompt_only_where_it_is_said_to_be_one() {
+    let world = world();
+    let model = Script::new().say("ok").then().say("ok").then().say("ok").serve().await.unwrap();
+    for (args, sent) in [(&["login"][..], 0), (&["-p", "login"], 1), (&["log in"], 2), (&["login?"], 3)] {
+        let run = world.run(&model).args(args.iter().copied()).finish().await;
+        run.expect_code(i32::from(sent == 0));
+        assert_eq!(model.requests().len(), sent, "{args:?}");
     }
 }

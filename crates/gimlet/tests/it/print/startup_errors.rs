@@ -112,7 +112,7 @@ async fn wrong_flags_are_told_before_anything_happens() {
         (&["-p", "--colour", "go"], &["unexpected argument '--colour'", "gimlet --help"]),
         (&["-p", "--modle", "x", "go"], &["'--modle'", "'--model'"]),
         (&["-p", "--output-format", "xml", "go"], &["'xml'", "stream-json"]),
-        (&["-p", "--max-turns", "0", "go"], &["--max-turns", "0"]),
+        (&["-p", "--max-turns", "-1", "go"], &["--max-turns", "-1"]),
         (&["-p", "--mcp-config", "x.json", "go"], &["--mcp-config is only available", "gimlet --help"]),
         (&["-p", "--input-format", "stream-json"], &["--output-format stream-json"]),
         (&["-p", "--chrome", "go"], &["--chrome"]),

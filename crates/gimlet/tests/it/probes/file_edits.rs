@@ -73,6 +73,29 @@ async fn several_edits_in_one_call_are_understood_and_rules_about_edits_hold_for
 }
 
 #[tokio::test]
+async fn a_bare_edit_rule_covers_every_tool_that_edits_files() {
+    let bypass = ["--permission-mode", "bypassPermissions"];
+    let (ask, only_write) = (r#"{"permissions":{"ask":["Edit"]}}"#, r#"{"permissions":{"ask":["MultiEdit"]}}"#);
+    for (flags, offered, written) in [
+        ([bypass, ["--disallowedTools", "Edit"]].concat(), false, false),
+        ([bypass, ["--disallowedTools", "Edit(other/**)"]].concat(), true, true),
+        ([bypass, ["--settings", ask]].concat(), true, false),
+        ([bypass, ["--settings", only_write]].concat(), true, true),
+        (vec!["--allowedTools", "Edit"], true, true),
+        (vec!["--allowedTools", "MultiEdit"], true, false),
+        (vec!["--allowedTools", "Edit", "--disallowedTools", "Write"], false, false),
+    ] {
+        let world = world();
+        let model = serve_one_by_one([("Write", json!({"file_path": world.path("a.txt"), "content": "x"}))]).await;
+        let run = world.run(&model).args(flags.iter().copied()).args(["-p", "--", "go"]).finish().await;
+        run.expect_code(0);
+        assert_eq!(model.request(0).tool_names().contains(&"Write".to_owned()), offered, "{flags:?}");
+        let answers = tool_answers(&model.request(1));
+        assert_eq!((answers[0].1, world.project.join("a.txt").exists()), (!written, written), "{flags:?} {answers:?}");
+    }
+}
+
+#[tokio::test]
 async fn probe_19_line_ends_and_encodings_stay_as_they_were() {
     let world = world();
     world.file("crlf.txt", "one\r\ntwo\r\nthree\r\n");

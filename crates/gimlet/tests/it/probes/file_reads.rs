@@ -133,3 +133,18 @@ async fn probe_16_a_read_that_was_only_previewed_does_not_count_as_seen() {
     assert!(tool_error(&model, 2).contains("read"), "{}", tool_error(&model, 2));
     assert!(tool_success(&model, 3).starts_with("1\ta line"), "{}", tool_success(&model, 3));
 }
+
+#[tokio::test]
+async fn equal_reads_of_one_reply_all_get_the_text() {
+    for concurrency in ["1", "10"] {
+        let world = world();
+        make_old(&world.file("a.txt", "alpha\n"));
+        let calls: [(&str, Value); 14] = std::array::from_fn(|_| read_call(&world, "a.txt"));
+        let model = serve_in_one_reply(calls).await;
+        let run = world.run(&model).env("CLAUDE_CODE_MAX_TOOL_USE_CONCURRENCY", concurrency);
+        run.stream("go").finish().await.expect_code(0);
+        let answers = tool_answers(&model.request(1));
+        assert_eq!(answers.len(), 14);
+        assert!(answers.iter().all(|(text, _)| text.contains("1\talpha")), "{answers:?}");
+    }
+}
