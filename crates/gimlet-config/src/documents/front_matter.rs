@@ -159,7 +159,8 @@ impl FrontMatter {
             }
         }
         if chunks.is_empty() {
-            return Err(UnreadableFrontMatter { line: whole.line, message: whole.message.clone() });
+            let line = whole.line.min(inner.lines().count() + 1);
+            return Err(UnreadableFrontMatter { line, message: whole.message.clone() });
         }
         for chunk in chunks {
             match chunk.read(table) {
@@ -204,7 +205,8 @@ impl FieldChunk<'_> {
                 return Ok((field(members.remove(0).node), None));
             }
             Ok(_) => YamlError { line: self.line, message: "it is not one field".to_owned() },
-            Err(error) => error,
+            // An error at the end is found behind the last line.
+            Err(error) => YamlError { line: error.line.min(self.line + self.lines.len() - 1), ..error },
         };
         let note = |severity, line, message| FrontMatterNote { severity, line, key: self.key.to_owned(), message };
         if table.documented_name(self.key).is_some_and(|name| table.structured.contains(&name)) {

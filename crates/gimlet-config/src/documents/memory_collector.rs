@@ -469,6 +469,7 @@ impl<'a> MemoryCollector<'a> {
         let is_path_like = memory_text::is_path_like(target);
         let problem = match path.metadata() {
             Ok(metadata) if metadata.is_dir() && !is_path_like => return,
+            Ok(_) if self.is_delivered(&path) => return,
             Ok(_) if source.hops > MAX_HOPS => format!("imports are followed through {MAX_HOPS} files"),
             Ok(_) => {
                 self.add_file(&path, source);
@@ -483,6 +484,10 @@ impl<'a> MemoryCollector<'a> {
             line: document.text.lines().position(|line| line.contains(&mention)).map(|at| at + 1),
             reason: format!("the import {mention}: {problem}"),
         });
+    }
+
+    fn is_delivered(&self, path: &Path) -> bool {
+        path.canonicalize().is_ok_and(|real| self.seen.contains(&real))
     }
 
     fn resolve_import(&self, from: &Path, target: &str) -> Option<PathBuf> {

@@ -1,5 +1,6 @@
 //! Values that wait for the user's trust in a project.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::trust::{ProjectItem, ProjectTrust};
@@ -33,12 +34,18 @@ impl TrustGate {
 }
 
 /// Fields of a document that act, which only trust gives access to.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct TrustGated<T> {
     value: T,
     /// Names of the fields that are set.
     fields: Vec<&'static str>,
     gate: TrustGate,
+}
+
+impl<T> fmt::Debug for TrustGated<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TrustGated").field("fields", &self.fields).finish_non_exhaustive()
+    }
 }
 
 impl<T> TrustGated<T> {

@@ -57,7 +57,7 @@ const AGENTS: &[AgentShape] = &[
         "---\nname: a\ndescription: Finds bugs. Examples:\n<example>\nContext: a crash\nuser: \"why?\"\n</example>\ntools: Read\n---\nx",
         "Finds bugs. Examples:\n<example>\nContext: a crash\nuser: \"why?\"\n</example>",
         Some(&["Read"]),
-        &["FILE:5: description: it is not valid YAML"],
+        &["FILE:3: description: it is not valid YAML"],
     ),
     ("---\nname: a\ndescription: |\n  Two lines: one\n  and two\n---\nx", "Two lines: one\nand two", None, &[]),
     ("---\nname: a\ndescription: >\n  folded\n  text\n---\nx", "folded text", None, &[]),
@@ -84,7 +84,7 @@ const AGENTS: &[AgentShape] = &[
     ),
     (
         "---\nname: a\ndescription: fixes #12 and more #13\n---\nx",
-        "fixes #12 and more #13",
+        "fixes",
         None,
         &["FILE:3: description: text from ` #`"],
     ),
@@ -144,7 +144,12 @@ const AGENTS: &[AgentShape] = &[
         None,
         &["FILE:4: description: given again; the value of line 3"],
     ),
-    ("---\nname: a\ndescription: d\ntools:\tRead\n---\nx", "d", Some(&["Read"]), &[]),
+    (
+        "---\nname: a\ndescription: d\ntools:\tRead\n---\nx",
+        "d",
+        Some(&["Read"]),
+        &["FILE:4: tools: it is not valid YAML"],
+    ),
     (
         "---\nname: a\ndescription: d\ntools:\n\t- Read\n---\nx",
         "d",
@@ -181,25 +186,34 @@ const AGENTS: &[AgentShape] = &[
     ),
 ];
 
+/// Returns the difference of what was reported and what should have been; `None` if there is none.
+fn report_difference(lost: &str, reports: &[&str]) -> Option<String> {
+    let mut named: Vec<&str> = lost.lines().filter(|line| line.starts_with("FILE")).collect();
+    named.sort_unstable();
+    let fits =
+        named.len() == reports.len() && named.iter().zip(reports).all(|(named, report)| named.starts_with(report));
+    (!fits).then(|| format!("reported {named:#?}, not {reports:#?}"))
+}
+
 #[test]
 fn published_agents_load() {
+    let mut failures = Vec::new();
     for (text, description, tools, reports) in AGENTS {
         let (agents, lost) = read_agent(text);
-        let agent = agents.find("a").unwrap_or_else(|| panic!("{text}\n{lost}"));
-        assert_eq!(agent.description, *description, "{text}");
-        assert_eq!(
-            agent.tools.as_deref(),
-            tools.map(|tools| tools.iter().map(|&tool| tool.to_owned()).collect::<Vec<_>>()).as_deref(),
-            "{text}"
-        );
-        assert!(agent.prompt == "x" || agent.prompt == "You review.", "{text}");
-        let mut named: Vec<&str> = lost.lines().filter(|line| line.starts_with("FILE")).collect();
-        named.sort_unstable();
-        assert_eq!(named.len(), reports.len(), "{text}\n{lost}");
-        for (named, report) in named.iter().zip(*reports) {
-            assert!(named.starts_with(report), "{text}\n{named}\n{report}");
+        let Some(agent) = agents.find("a") else {
+            failures.push(format!("{text}\n{lost}"));
+            continue;
+        };
+        let found: Option<Vec<&str>> = agent.tools.as_ref().map(|tools| tools.iter().map(String::as_str).collect());
+        if agent.description != *description
+            || found.as_deref() != *tools
+            || !["x", "You review."].contains(&agent.prompt.as_str())
+        {
+            failures.push(format!("{text}\nread as {agent:#?}"));
         }
+        failures.extend(report_difference(&lost, reports).map(|difference| format!("{text}\n{difference}")));
     }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
 #[test]
@@ -322,7 +336,12 @@ const SKILLS: &[SkillShape] = &[
     ),
     ("---\ndescription: d\nextra: 1\n---\nx", description, "d", &["FILE:3: extra: unknown field, ignored"]),
     ("---\n{{{\n---\nText", description, "Text", &["FILE:"]),
-    ("---\ndescription: d\nText", description, "---", &["FILE:1: the front matter has no closing `---`"]),
+    (
+        "---\ndescription: d\nText",
+        description,
+        "--- description: d Text",
+        &["FILE:1: the front matter has no closing `---`"],
+    ),
     (
         "---\nmodel: opus\nhooks:\n  Stop:\n  - hooks:\n    - type: command\n      command: ./x.sh\n  Nothing: 1\n---\nx",
         |skill| {
@@ -337,16 +356,18 @@ const SKILLS: &[SkillShape] = &[
 
 #[test]
 fn published_skills_load() {
+    let mut failures = Vec::new();
     for (text, look, expected, reports) in SKILLS {
         let (skills, lost) = read_skill(text);
-        let skill = skills.find("helper").unwrap_or_else(|| panic!("{text}\n{lost}"));
+        let Some(skill) = skills.find("helper") else {
+            failures.push(format!("{text}\n{lost}"));
+            continue;
+        };
         let seen = look(skill);
-        assert!(seen == *expected || (*expected == "---" && seen.starts_with("---")), "{text}\n{seen}\n{expected}");
-        let mut named: Vec<&str> = lost.lines().collect();
-        named.sort_unstable();
-        assert_eq!(named.len(), reports.len(), "{text}\n{lost}");
-        for (named, report) in named.iter().zip(*reports) {
-            assert!(named.starts_with(report), "{text}\n{named}\n{report}");
+        if seen != *expected {
+            failures.push(format!("{text}\nread as {seen}, not {expected}"));
         }
+        failures.extend(report_difference(&lost, reports).map(|difference| format!("{text}\n{difference}")));
     }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
