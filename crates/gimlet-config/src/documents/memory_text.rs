@@ -41,6 +41,9 @@ impl FenceTracker {
 
 /// Returns the text without HTML comments that begin a line outside code blocks.
 pub(super) fn strip_comments(text: &str) -> String {
+    if memchr::memmem::find(text.as_bytes(), b"<!--").is_none() {
+        return text.to_owned();
+    }
     let mut kept = String::with_capacity(text.len());
     let mut fences = FenceTracker::default();
     let mut at = 0;
@@ -70,6 +73,9 @@ pub(super) fn strip_comments(text: &str) -> String {
 /// Returns the files that a text imports: `@path` at the start of a line or after a space, outside code.
 pub(super) fn find_imports(text: &str) -> Vec<String> {
     let mut imports: Vec<String> = Vec::new();
+    if memchr::memchr(b'@', text.as_bytes()).is_none() {
+        return imports;
+    }
     let mut fences = FenceTracker::default();
     for line in text.lines() {
         if fences.is_code(line) || !line.contains('@') {

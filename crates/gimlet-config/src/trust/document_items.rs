@@ -55,12 +55,16 @@ pub(crate) fn document_item(
     let line = first_active_line(path, &text)?;
     let content = DigestBuilder::new(kind).add_part(name.as_bytes()).add_part(bytes);
     let commands = executable_content(path, &text);
-    let (mut content, mut scripts) = ScriptRoots::for_document(project, path).add_scripts(content, &commands);
-    if border != project.root {
-        let added = ProjectFolders { root: border, cwd: border, home: project.home };
-        let (more, found) = ScriptRoots::for_document(&added, path).add_scripts(content, &commands);
-        content = more;
-        scripts.extend(found);
+    let (mut content, mut scripts) = (content, Vec::new());
+    // Most documents grant tools and run nothing, so there is nothing to look for in the file system.
+    if names_anything(&commands) {
+        (content, scripts) = ScriptRoots::for_document(project, path).add_scripts(content, &commands);
+        if border != project.root {
+            let added = ProjectFolders { root: border, cwd: border, home: project.home };
+            let (more, found) = ScriptRoots::for_document(&added, path).add_scripts(content, &commands);
+            content = more;
+            scripts.extend(found);
+        }
     }
     Some(ProjectItem {
         kind,
@@ -74,6 +78,12 @@ pub(crate) fn document_item(
         own: false,
         place: None,
     })
+}
+
+/// Returns false if what a document could run is only the border of its front matter.
+fn names_anything(commands: &Value) -> bool {
+    let is_empty = |text: &str| text.chars().all(|char| char == '-' || char.is_whitespace());
+    !commands.as_array().is_some_and(|lines| lines.iter().all(|line| line.as_str().is_some_and(is_empty)))
 }
 
 fn is_json(path: &Path) -> bool {
@@ -94,9 +104,11 @@ fn first_active_line(path: &Path, text: &str) -> Option<usize> {
             acts(line).then(|| line_number(at - line.len()))
         })
     };
+    // Most bodies have no command, and are long.
+    let body = if may_have_commands(&text[parts.body.clone()]) { parts.body.clone() } else { 0..0 };
     // Front matter that never ends is read as text.
     let speaks = |line: &str| speaks_of_acting(line) || (!parts.is_closed && has_inline_command(line));
-    find_line(parts.front_matter.clone(), &speaks).or_else(|| find_line(parts.body.clone(), &has_inline_command))
+    find_line(parts.front_matter.clone(), &speaks).or_else(|| find_line(body, &has_inline_command))
 }
 
 /// Returns true if a line of front matter may have an acting key. YAML can spell a key in many ways; a word too many
@@ -104,6 +116,12 @@ fn first_active_line(path: &Path, text: &str) -> Option<usize> {
 fn speaks_of_acting(line: &str) -> bool {
     let normal = documents::normalize_key(line);
     line.contains('\\') || ACTING_KEYS.iter().any(|key| normal.contains(key))
+}
+
+/// Returns false for a text without any mark of a command.
+fn may_have_commands(text: &str) -> bool {
+    let find = |mark: &[u8]| memchr::memmem::find(text.as_bytes(), mark).is_some();
+    find(b"!`") || find(b"```!")
 }
 
 /// Returns true if a line has an inline command, or opens a block of them.
@@ -140,6 +158,9 @@ fn active_front_matter_lines(front_matter: &str) -> impl Iterator<Item = &str> {
 /// Returns the commands of a text: those between `!` and backticks in its lines, and the lines of command blocks.
 fn inline_commands(text: &str) -> Vec<String> {
     let mut commands = Vec::new();
+    if !may_have_commands(text) {
+        return commands;
+    }
     let mut in_block = false;
     for line in text.lines() {
         let start = line.trim_start();
