@@ -110,7 +110,7 @@ impl fmt::Display for SkippedDocument {
 
 /// Content of a file that was read.
 #[derive(Debug)]
-pub(crate) struct Document {
+pub(crate) struct DocumentContent {
     /// Text without a byte order mark, with line feeds alone.
     pub(crate) text: String,
     /// Bytes of the file, where they are not those of the text.
@@ -119,7 +119,7 @@ pub(crate) struct Document {
     item: OnceLock<Option<Arc<ProjectItem>>>,
 }
 
-impl Document {
+impl DocumentContent {
     fn new(bytes: Vec<u8>) -> Self {
         let is_changed = |text: &str| text.contains('\r') || text.starts_with('\u{feff}');
         let (text, raw) = match String::from_utf8(bytes) {
@@ -146,7 +146,7 @@ fn plain_text(text: &str) -> String {
 }
 
 /// Outcome of reading a file; `None` when it does not exist.
-type ReadOutcome = Result<Option<Arc<Document>>, Arc<FileReadError>>;
+type ReadOutcome = Result<Option<Arc<DocumentContent>>, Arc<FileReadError>>;
 
 #[derive(Debug, Default)]
 struct ReaderCache {
@@ -176,7 +176,7 @@ struct FoundDocument {
     real: PathBuf,
     /// Folder of the project that wrote the document; `None` for the user's own.
     project: Option<PathBuf>,
-    document: Arc<Document>,
+    document: Arc<DocumentContent>,
 }
 
 impl FoundDocument {
@@ -234,7 +234,7 @@ impl DocumentReader {
             Some(border) => gimlet_fs::read_inside(border, path, max_bytes),
             None => gimlet_fs::read_file(path, max_bytes),
         };
-        let outcome = read.map(|bytes| bytes.map(|bytes| Arc::new(Document::new(bytes)))).map_err(Arc::new);
+        let outcome = read.map(|bytes| bytes.map(|bytes| Arc::new(DocumentContent::new(bytes)))).map_err(Arc::new);
         self.cache().documents.insert(key, outcome.clone());
         outcome
     }

@@ -9,7 +9,7 @@ use super::field_reader::FieldReader;
 use super::front_matter::{self, FieldTable};
 use super::memory_file::{ConditionalRule, MemoryFile, MemoryFiles, MemoryOptions, MemoryReason, MemoryScope};
 use super::memory_text;
-use super::{Document, DocumentReader, PathPatterns, SkippedDocument, skill_discovery};
+use super::{DocumentContent, DocumentReader, PathPatterns, SkippedDocument, skill_discovery};
 use crate::file_ownership;
 use crate::problem::{ProblemSeverity, SettingsProblem};
 use crate::trust::{self, ProjectTrust};
@@ -117,7 +117,7 @@ impl MemorySource {
 
 /// File that was read.
 struct ReadMemory {
-    document: Arc<Document>,
+    document: Arc<DocumentContent>,
     real: PathBuf,
     /// True if it is outside the project, accepted by the user.
     is_outside: bool,
@@ -464,7 +464,7 @@ impl<'a> MemoryCollector<'a> {
         }
     }
 
-    fn add_import(&mut self, from: &Path, document: &Document, target: &str, source: &MemorySource) {
+    fn add_import(&mut self, from: &Path, document: &DocumentContent, target: &str, source: &MemorySource) {
         let Some(path) = self.resolve_import(from, target) else { return };
         let is_path_like = memory_text::is_path_like(target);
         let problem = match path.metadata() {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Document;
+use super::DocumentContent;
 use super::trust_gate::TrustGate;
 use crate::trust::ProjectTrust;
 
@@ -15,7 +15,7 @@ const BLOCK_MARK: &str = "```!";
 /// Body of a document. Its text is only given in parts, so that a command cannot be taken for text.
 #[derive(Clone)]
 pub struct SkillBody {
-    document: Arc<Document>,
+    document: Arc<DocumentContent>,
     range: Range<usize>,
     gate: TrustGate,
 }
@@ -48,7 +48,7 @@ impl fmt::Debug for SkillBody {
 }
 
 impl SkillBody {
-    pub(super) fn new(document: Arc<Document>, range: Range<usize>, gate: TrustGate) -> Self {
+    pub(super) fn new(document: Arc<DocumentContent>, range: Range<usize>, gate: TrustGate) -> Self {
         Self { document, range, gate }
     }
 

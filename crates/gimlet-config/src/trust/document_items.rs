@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::item_collector::ProjectFolders;
 use super::project_item::{DigestBuilder, ProjectItem, ProjectItemKind};
 use super::referenced_scripts::{self, ScriptRoots};
-use crate::documents::{self, Document};
+use crate::documents::{self, DocumentContent};
 
 /// Front matter keys that make a document more than text, without the marks in which their spellings differ.
 const ACTING_KEYS: [&str; 5] = ["hooks", "mcpservers", "allowedtools", "permissionmode", "lspservers"];
@@ -47,7 +47,7 @@ pub(crate) fn document_item(
     border: &Path,
     path: &Path,
     kind: ProjectItemKind,
-    document: &Document,
+    document: &DocumentContent,
 ) -> Option<ProjectItem> {
     let name = path.strip_prefix(project.root).unwrap_or(path).to_string_lossy().into_owned();
     let bytes = document.bytes();
