@@ -11,7 +11,7 @@ use crate::problem::{ProblemSeverity, SettingsProblem};
 
 /// Separators of a list that is written as one text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Separator {
+enum ListSeparator {
     Comma,
     CommaOrSpace,
 }
@@ -112,15 +112,15 @@ impl FieldReader {
 
     /// Takes a list of names, which may be one text with commas or spaces between them.
     pub(super) fn names(&mut self, name: &str) -> Option<Vec<String>> {
-        self.list(name, Separator::CommaOrSpace)
+        self.list(name, ListSeparator::CommaOrSpace)
     }
 
     /// Takes a list of patterns, which may be one text with commas between them.
     pub(super) fn patterns(&mut self, name: &str) -> Option<Vec<String>> {
-        self.list(name, Separator::Comma)
+        self.list(name, ListSeparator::Comma)
     }
 
-    fn list(&mut self, name: &str, separator: Separator) -> Option<Vec<String>> {
+    fn list(&mut self, name: &str, separator: ListSeparator) -> Option<Vec<String>> {
         let field = self.take(name)?;
         match &field.node.value {
             YamlValue::Scalar { text, .. } => Some(split_list(text, separator)),
@@ -129,8 +129,8 @@ impl FieldReader {
                 for node in nodes {
                     match node.as_scalar() {
                         // An entry of a list may itself have commas: `- Read, Grep`.
-                        Some(text) if separator == Separator::CommaOrSpace => {
-                            entries.extend(split_list(text, Separator::Comma));
+                        Some(text) if separator == ListSeparator::CommaOrSpace => {
+                            entries.extend(split_list(text, ListSeparator::Comma));
                         }
                         Some(text) => entries.push(text.to_owned()),
                         None => self.report_entry(node, name),
@@ -209,7 +209,7 @@ impl FieldReader {
                 }
                 // The name alone.
                 YamlValue::Scalar { text, .. } => {
-                    let names = split_list(text, Separator::Comma).into_iter();
+                    let names = split_list(text, ListSeparator::Comma).into_iter();
                     members.extend(names.map(|name| (name, part.line, Value::Null)));
                 }
                 YamlValue::List(_) => self.report_entry(part, name),
@@ -225,7 +225,7 @@ impl FieldReader {
 }
 
 /// Splits a list at separators that stand outside brackets: `Bash(git add:*), Read`, `src/**/*.{ts,tsx}`.
-fn split_list(text: &str, separator: Separator) -> Vec<String> {
+fn split_list(text: &str, separator: ListSeparator) -> Vec<String> {
     let mut depth = 0_usize;
     let entries = text.split(|char: char| {
         match char {
@@ -233,7 +233,8 @@ fn split_list(text: &str, separator: Separator) -> Vec<String> {
             ')' | '}' | ']' => depth = depth.saturating_sub(1),
             _ => {}
         }
-        depth == 0 && (char == ',' || char == '\n' || (separator == Separator::CommaOrSpace && char.is_whitespace()))
+        depth == 0
+            && (char == ',' || char == '\n' || (separator == ListSeparator::CommaOrSpace && char.is_whitespace()))
     });
     entries.map(str::trim).filter(|entry| !entry.is_empty()).map(str::to_owned).collect()
 }
