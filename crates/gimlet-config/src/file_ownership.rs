@@ -78,6 +78,11 @@ impl CurrentUser {
         self.check_paths(around.into_iter().collect(), file.parent(), &[file])
     }
 
+    /// Returns the ownership problem of a file alone, whose folder was checked before.
+    pub(crate) fn check_single_file(self, file: &Path) -> Option<OwnershipProblem> {
+        self.check_path(file, PathRole::Content)
+    }
+
     /// Returns the ownership problems of these paths, of the last one's target, and of the symlinks on the way.
     fn check_paths(
         self,

@@ -6,6 +6,7 @@
 
 mod backup;
 mod deserialize;
+mod documents;
 mod effective_settings;
 mod escape_invisible;
 mod file_ownership;
@@ -30,6 +31,12 @@ mod state_file;
 mod symlink_names;
 mod trust;
 
+pub use documents::{
+    AgentActions, AgentFile, AgentFiles, AgentMcpServer, AgentMemoryScope, AutoMemory, BodyPart, ConditionalRule,
+    DocumentOrigin, DocumentReader, DocumentScope, InlineCommand, MemoryFile, MemoryFiles, MemoryOptions, MemoryReason,
+    MemoryScope, MemorySelection, OutputStyle, OutputStyles, PathPatterns, SkillActions, SkillBody, SkillExecution,
+    SkillFile, SkillFiles, SkillInvocation, SkillKind, SkillListing, SkippedDocument, TrustGated, auto_memory_folder,
+};
 pub use effective_settings::{DirectoryLine, EffectiveSettings, EnvLine, HookLine, IdleKey, RuleBehavior, RuleLine};
 pub use escape_invisible::{escape_invisible, escape_invisible_json, escape_invisible_line};
 pub use file_ownership::restrict_own_folder;

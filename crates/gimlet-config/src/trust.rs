@@ -4,7 +4,7 @@
 //!
 //! Collecting is inert: files are parsed with bounds, no program runs, and no symlink is followed out of the project.
 
-mod documents;
+mod document_items;
 mod item_change;
 mod item_collector;
 mod project_item;
@@ -15,10 +15,13 @@ mod trust_store;
 use std::collections::HashSet;
 use std::path::Path;
 
+pub(crate) use document_items::{document_item, import_item};
 pub use item_change::ItemChange;
+pub(crate) use item_collector::ProjectFolders;
 pub use project_item::{ProjectItem, ProjectItemKind};
 pub use trust_store::{TrustError, TrustStore};
 
+use crate::documents::DocumentReader;
 use crate::escape_invisible::escape_invisible_line;
 use crate::load::LoadedSettings;
 
@@ -31,7 +34,12 @@ pub struct TrustInventory {
 impl TrustInventory {
     /// Finds every item in the settings that were loaded and in the files beside them.
     pub fn collect(loaded: &LoadedSettings) -> Self {
-        Self { items: item_collector::collect_items(loaded) }
+        Self::collect_with(loaded, &DocumentReader::new(&loaded.locations, loaded.sources))
+    }
+
+    /// Finds every item, with documents from this reader: what it gives out later is what the items are about.
+    pub fn collect_with(loaded: &LoadedSettings, documents: &DocumentReader) -> Self {
+        Self { items: item_collector::collect_items(loaded, documents) }
     }
 
     /// Returns true if this trust covers the item of this kind and name in this file. An item that was not found was

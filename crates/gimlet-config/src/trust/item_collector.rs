@@ -5,9 +5,9 @@ use std::path::Path;
 use gimlet_fs::read_inside;
 use serde_json::Value;
 
-use super::documents;
 use super::project_item::{DigestBuilder, LayerPath, ProjectItem, ProjectItemKind, SANDBOX_ANSWERS};
 use super::referenced_scripts::ScriptRoots;
+use crate::documents::DocumentReader;
 use crate::json::{self, JsonMember, JsonNode, JsonText, JsonValue};
 use crate::load::{FileAuthor, LoadedSettings, SettingsLayer};
 use crate::locations::SettingsLocations;
@@ -15,7 +15,7 @@ use crate::scope::Scope;
 use crate::setting_keys::{self, KEYS, TrustRequirement};
 use crate::size_limits::SETTINGS_MAX_BYTES;
 
-pub(super) fn collect_items(loaded: &LoadedSettings) -> Vec<ProjectItem> {
+pub(super) fn collect_items(loaded: &LoadedSettings, documents: &DocumentReader) -> Vec<ProjectItem> {
     let project = ProjectFolders::from_locations(&loaded.locations);
     let mut items = Vec::new();
     for (at, layer) in loaded.layers.iter().enumerate().filter(|(_, layer)| layer.needs_trust()) {
@@ -34,21 +34,22 @@ pub(super) fn collect_items(loaded: &LoadedSettings) -> Vec<ProjectItem> {
     if loaded.sources.project {
         for folder in project.folders() {
             project.add_mcp_servers(&folder.join(".mcp.json"), &mut items);
-            documents::collect_documents(&project, folder, &mut items);
         }
+        items.extend(documents.document_items());
     }
+    items.extend(documents.memory_items());
     items
 }
 
 /// Folders of a project.
-pub(super) struct ProjectFolders<'a> {
+pub(crate) struct ProjectFolders<'a> {
     pub(super) root: &'a Path,
     pub(super) cwd: &'a Path,
     pub(super) home: Option<&'a Path>,
 }
 
 impl<'a> ProjectFolders<'a> {
-    pub(super) fn from_locations(locations: &'a SettingsLocations) -> Self {
+    pub(crate) fn from_locations(locations: &'a SettingsLocations) -> Self {
         Self { root: locations.project_root(), cwd: &locations.cwd, home: locations.home.as_deref() }
     }
 }

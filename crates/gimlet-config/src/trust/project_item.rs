@@ -35,6 +35,8 @@ pub enum ProjectItemKind {
     Directory,
     /// Any other key that allows something or changes what is sent where.
     Setting,
+    /// An import or a symlink of the project's memory that leads out of the project.
+    MemoryImport,
 }
 
 impl ProjectItemKind {
@@ -51,6 +53,7 @@ impl ProjectItemKind {
             ProjectItemKind::Skill => "skill",
             ProjectItemKind::Agent => "agent",
             ProjectItemKind::Command => "command",
+            ProjectItemKind::MemoryImport => "memory import",
         }
     }
 }

@@ -1,0 +1,93 @@
+//! Output styles that users and projects define: text for the system prompt.
+
+use super::field_reader::FieldReader;
+use super::front_matter::{self, FieldTable};
+use super::{DocumentOrigin, DocumentReader, FoundDocument, SkippedDocument};
+use crate::problem::{ProblemSeverity, SettingsProblem};
+
+const FIELDS: FieldTable = FieldTable {
+    names: &["name", "description", "keep-coding-instructions", "force-for-plugin"],
+    old_names: &[],
+    inert: &["version", "author", "license", "metadata", "tags", "category"],
+    structured: &["metadata"],
+};
+
+/// Output style of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputStyle {
+    pub origin: DocumentOrigin,
+    pub name: String,
+    pub description: Option<String>,
+    /// True if the built-in instructions for software work stay.
+    pub keeps_coding_instructions: bool,
+    /// Text for the end of the system prompt.
+    pub text: String,
+}
+
+/// Output styles of all files.
+#[derive(Clone, Debug, Default)]
+pub struct OutputStyles {
+    /// Styles by precedence; each name occurs once.
+    pub styles: Vec<OutputStyle>,
+    pub skipped: Vec<SkippedDocument>,
+    pub problems: Vec<SettingsProblem>,
+}
+
+impl OutputStyles {
+    pub fn find(&self, name: &str) -> Option<&OutputStyle> {
+        self.styles.iter().find(|style| style.name == name)
+    }
+}
+
+impl DocumentReader {
+    /// Reads the output styles of all areas: the administrator's, the project's (the closest first), the user's.
+    pub fn output_styles(&self) -> OutputStyles {
+        let mut files = OutputStyles::default();
+        for area in self.areas() {
+            for found in self.read_folder(&area, "output-styles", &mut files.skipped) {
+                match OutputStyle::parse(&found) {
+                    Ok((style, problems)) => {
+                        files.problems.extend(problems.into_iter().chain(found.encoding_problem()));
+                        if files.find(&style.name).is_none() {
+                            files.styles.push(style);
+                        }
+                    }
+                    Err(skip) => files.skipped.push(skip),
+                }
+            }
+        }
+        files
+    }
+}
+
+impl OutputStyle {
+    fn parse(found: &FoundDocument) -> Result<(Self, Vec<SettingsProblem>), SkippedDocument> {
+        let text = &found.document.text;
+        let parts = front_matter::split_document(text);
+        let skip = |line, reason| SkippedDocument { path: found.path.clone(), line: Some(line), reason };
+        if !parts.is_closed {
+            return Err(skip(1, "the front matter has no closing `---`".to_owned()));
+        }
+        let mut fields = FieldReader::parse(&found.path, &text[parts.front_matter], &FIELDS)
+            .map_err(|error| skip(error.line, format!("the front matter cannot be read: {}", error.message)))?;
+        let stem = found.path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let style = Self {
+            origin: found.origin(),
+            name: fields.text("name").unwrap_or(stem),
+            description: fields.text("description"),
+            keeps_coding_instructions: fields.flag("keep-coding-instructions").unwrap_or(false),
+            text: super::trim_blank_lines(&text[parts.body]).to_owned(),
+        };
+        let plugin_line = fields.line_of("force-for-plugin");
+        let mut problems = fields.into_problems();
+        problems.extend(plugin_line.map(|line| SettingsProblem {
+            severity: ProblemSeverity::Info,
+            file: found.path.clone(),
+            line: Some(line),
+            column: None,
+            key: "force-for-plugin".to_owned(),
+            message: "ignored: only a plugin's style has it".to_owned(),
+        }));
+        Ok((style, problems))
+    }
+}
