@@ -33,6 +33,7 @@ mod sessions;
 mod settings;
 mod settings_effects;
 mod settings_tampering;
+mod slash_commands;
 mod tidy;
 mod trust;
 mod why;
