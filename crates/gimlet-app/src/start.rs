@@ -28,6 +28,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gimlet_config::RequireRead;
+use gimlet_core::commands::{CommandRegistry, SlashCommand};
 use gimlet_core::files::FilePreferences;
 use gimlet_core::tool::ToolSource;
 use gimlet_core::{
@@ -124,6 +125,8 @@ pub struct LaunchOptions {
     pub servers: Option<Arc<McpServers>>,
     /// Settings of the command line that may still change.
     pub flag_settings: FlagSettings,
+    /// Slash commands besides the built-in ones.
+    pub commands: Vec<Arc<dyn SlashCommand>>,
 }
 
 impl Default for LaunchOptions {
@@ -141,6 +144,7 @@ impl Default for LaunchOptions {
             driver_server_configs: serde_json::Map::new(),
             servers: None,
             flag_settings: FlagSettings::default(),
+            commands: Vec::new(),
         }
     }
 }
@@ -298,6 +302,7 @@ fn assemble(
             background_may_start_turn: manner.driver.is_some(),
             has_prompt: !request.is_driven(),
             options,
+            commands: CommandRegistry::with_commands(manner.commands.iter().cloned()),
         },
         processes: processes.with_sandbox(walls.sandbox).with_confinement(confining),
         files: FileConfig {

@@ -8,6 +8,7 @@ mod backgrounding;
 mod call;
 mod call_result;
 mod checkpoints;
+pub mod commands;
 mod confinement;
 mod context;
 mod context_usage;

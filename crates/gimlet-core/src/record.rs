@@ -34,6 +34,11 @@ impl ConversationRecord {
         self
     }
 
+    /// Returns the usage of the session before this run.
+    pub(crate) fn prior_usage(&self) -> Vec<ModelUsage> {
+        self.used_before.clone()
+    }
+
     /// Returns the transcript, for titles and other metadata at the start of a session.
     pub fn transcript(&mut self) -> &mut Transcript {
         &mut self.transcript

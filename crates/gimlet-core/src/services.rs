@@ -170,6 +170,14 @@ impl SessionServices {
         }
     }
 
+    /// Sets the title of the session, or returns the reason why it cannot have one.
+    pub(crate) fn set_title(&self, title: &str) -> Result<(), String> {
+        match &self.session_namer {
+            Some(namer) => namer.set_title(title).map(drop),
+            None => Err("this session is not kept, so it cannot have a title".to_owned()),
+        }
+    }
+
     pub(crate) fn checkpoints(&self) -> Option<&FileCheckpoints> {
         self.shared.files.checkpoints.as_ref()
     }

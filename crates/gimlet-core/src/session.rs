@@ -1,6 +1,7 @@
 //! A session: its state and the actor that owns it.
 
 mod actor;
+mod command_turn;
 mod op_handler;
 mod open;
 mod queries;

@@ -15,6 +15,7 @@ use gimlet_proto::{
 };
 
 use crate::call::CallScope;
+use crate::commands::CommandResolver;
 use crate::conversation::Conversation;
 use crate::panics::catch_panic_async;
 use crate::record::ConversationRecord;
@@ -34,6 +35,8 @@ pub(crate) struct Turn {
     pub(crate) result_files: gimlet_store::ResultFiles,
     /// Schema that the answer must have.
     pub(crate) output: Option<Arc<OutputSchema>>,
+    /// Commands that a prompt can be; `None` for a subagent, whose prompts the user does not type.
+    pub(crate) commands: Option<CommandResolver>,
 }
 
 /// Limit of model requests per prompt that no user needs in earnest: it ends what would go on for ever.

@@ -84,6 +84,14 @@ pub enum EventBody {
     Notice(Notice),
     /// A hook began or ended.
     Hook(Box<HookView>),
+    /// A command answered without a request.
+    CommandReply(CommandReply),
+    /// A prompt has the form of a command that does not exist; it is sent as it is.
+    UnknownCommand {
+        name: String,
+        /// Similar names, the closest first.
+        nearest: Vec<String>,
+    },
     /// Decisions are taken in another mode from now on.
     ModeChanged(PermissionMode),
     /// The turn is over; everything of it is on disk.
@@ -109,6 +117,8 @@ pub struct TurnSetup {
     pub servers: Vec<ServerView>,
     /// The kinds of subagents on offer.
     pub agents: Vec<String>,
+    /// Names and aliases of the slash commands.
+    pub slash_commands: Vec<String>,
     pub api_key_source: String,
 }
 
@@ -301,6 +311,14 @@ pub struct Notice {
     pub text: String,
 }
 
+/// Output of a command that sent no request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandReply {
+    /// Name of the command, without the slash.
+    pub name: String,
+    pub text: String,
+}
+
 /// One run of a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookView {
@@ -374,6 +392,10 @@ pub enum TurnEnd {
     /// A hook did not let the prompt in; nothing of it is kept.
     PromptBlocked {
         reason: String,
+    },
+    /// A command answered in place of the model, or failed with this message.
+    Command {
+        error: Option<String>,
     },
     /// gimlet itself ended the turn.
     Stopped {

@@ -7,6 +7,7 @@ mod access_need;
 mod agent;
 mod ask;
 mod block;
+mod command;
 mod context_usage;
 mod credential_source;
 mod driver;
@@ -35,23 +36,26 @@ pub use access_need::AccessNeed;
 pub use agent::{AgentSpec, AgentSummary};
 pub use ask::{Approval, AskAnswer, AskBody, AskView, SuggestedChange, TrustItem, TrustQuestion};
 pub use block::{Block, BlockError, BlockKind, ToolResultParts, ToolUseParts};
+pub use command::{CommandInfo, CommandKind, CommandMatch, find_command, unknown_command_text};
 pub use context_usage::{ContextCategory, ContextKind, ContextMessages, ContextTool, ContextUsage};
 pub use credential_source::{CredentialError, CredentialSource};
 pub use driver::{Driver, DriverError, DriverHook, HookCall};
 pub use env::Env;
 pub use event::{
-    AcceptedPrompt, AgentPath, AssistantBlock, BlockDelta, CacheBreak, DeltaKind, Denial, Event, EventBody,
-    HookOutcome, HookPhase, HookView, Notice, NoticeLevel, PromptDefect, PromptOutcome, RetryNotice, StopCause,
-    StoredToolResult, TaskProgress, TaskState, TaskView, ToolCallPhase, ToolCallView, TurnEnd, TurnReport, TurnSetup,
+    AcceptedPrompt, AgentPath, AssistantBlock, BlockDelta, CacheBreak, CommandReply, DeltaKind, Denial, Event,
+    EventBody, HookOutcome, HookPhase, HookView, Notice, NoticeLevel, PromptDefect, PromptOutcome, RetryNotice,
+    StopCause, StoredToolResult, TaskProgress, TaskState, TaskView, ToolCallPhase, ToolCallView, TurnEnd, TurnReport,
+    TurnSetup,
 };
 pub use event_hub::{EventHub, EventReader};
 pub use hook_event::{HOOK_EVENTS, HookEvent, HookEventRow};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};
 pub use message::{Message, Role};
 pub use model::{
-    BoxFuture, CachePlan, CacheTtl, EFFORTS, Model, ModelError, ModelErrorKind, ModelEvent, ModelFacts, ModelPrice,
-    ModelRequest, ModelStream, RateLimit, ReplyEnd, ReplyInterruption, ReplyStart, SentOption, ThinkingDisplay,
-    ThinkingMode, ToolChoice, ToolDef, TruncatedCall, check_model_name, effort_from_env, model_for_phase,
+    BoxFuture, CachePlan, CacheTtl, EFFORTS, Model, ModelChoice, ModelError, ModelErrorKind, ModelEvent, ModelFacts,
+    ModelPrice, ModelRequest, ModelStream, RateLimit, ReplyEnd, ReplyInterruption, ReplyStart, SentOption,
+    ThinkingDisplay, ThinkingMode, ToolChoice, ToolDef, TruncatedCall, check_model_name, effort_from_env,
+    model_for_phase,
 };
 pub use op::{InterruptOutcome, MentionScope, Op, OpReply, PromptOrigin, PromptTiming, RewindOutcome, SubmittedPrompt};
 pub use permission_mode::PermissionMode;

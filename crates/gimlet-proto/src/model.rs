@@ -21,6 +21,16 @@ pub trait Model: Send + Sync {
     /// Returns the facts about a model id or alias. Never fails: unknown ids get conservative facts.
     fn facts(&self, model: &str) -> ModelFacts;
 
+    /// Returns the models that can be chosen by a short name. Others can be chosen by their id.
+    fn choices(&self) -> Vec<ModelChoice> {
+        Vec::new()
+    }
+
+    /// Checks that a model may be chosen; returns the reason otherwise.
+    fn check_choice(&self, model: &str) -> Result<(), String> {
+        check_model_name(model)
+    }
+
     /// Sends one request. The stream ends after exactly one [`ModelEvent::Done`] or [`ModelEvent::Failed`].
     fn stream(&self, request: ModelRequest) -> ModelStream;
 }
@@ -59,6 +69,16 @@ pub fn model_for_phase(model: &str, planning: bool) -> &str {
         }
         _ => model,
     }
+}
+
+/// Model that can be chosen by a short name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelChoice {
+    pub alias: &'static str,
+    /// The id that the name stands for.
+    pub id: String,
+    /// Effort levels that the model accepts.
+    pub efforts: &'static [&'static str],
 }
 
 /// Facts about one model.

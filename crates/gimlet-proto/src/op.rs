@@ -1,5 +1,6 @@
 //! Operations that front ends request of a session, and how they receive the outcome.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -54,6 +55,11 @@ pub enum Op {
     SetThinkingDisplay {
         /// `None`: as the session started.
         display: Option<ThinkingDisplay>,
+        reply: OpReply<()>,
+    },
+    /// Sets the title of the session.
+    SetTitle {
+        title: String,
         reply: OpReply<()>,
     },
     /// Call these hooks of the driving program from now on, in place of all that it named before.
@@ -131,7 +137,7 @@ pub struct SubmittedPrompt {
     pub mentions: MentionScope,
 }
 
-/// Parts of a prompt in which `@names` of files attach the files.
+/// Parts of a prompt that the user typed: only there `@names` attach files, and only there a command can stand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MentionScope {
     /// No part of it was typed by the user.
@@ -146,6 +152,16 @@ impl SubmittedPrompt {
     /// Creates a prompt from one text that the user typed.
     pub fn from_text(text: &str) -> Self {
         Self { blocks: vec![Block::text(text)], plain: true, ..Self::default() }
+    }
+
+    /// Returns the text in which the user can have typed a command; `None` if the prompt is not the user's own.
+    pub fn typed_text(&self) -> Option<Cow<'_, str>> {
+        match &self.mentions {
+            _ if self.synthetic || self.from_agent => None,
+            MentionScope::Nowhere => None,
+            MentionScope::Everywhere => self.blocks.first()?.as_text(),
+            MentionScope::In(text) => Some(Cow::Borrowed(text)),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
-use crate::{EventHub, EventReader, ModelUsage, Op, PermissionMode, SessionId, TaskView, TurnSetup};
+use crate::{CommandInfo, EventHub, EventReader, ModelUsage, Op, PermissionMode, SessionId, TaskView, TurnSetup};
 
 /// The state of a session at its last step; queries read it without waiting for the turn.
 #[derive(Clone, Debug, Default)]
@@ -13,11 +13,15 @@ pub struct SessionSnapshot {
     pub busy: bool,
     pub mode: PermissionMode,
     pub model: String,
+    /// Thinking effort; `None` for the model's default.
+    pub effort: Option<String>,
     pub cwd: PathBuf,
     /// Prompt size of the last request.
     pub context_tokens: u64,
     pub by_model: Vec<ModelUsage>,
     pub tasks: Vec<TaskView>,
+    /// Slash commands that can be typed.
+    pub commands: Arc<[CommandInfo]>,
     /// Setup of a turn that begins now, as far as it is known.
     pub turn_setup: TurnSetup,
 }

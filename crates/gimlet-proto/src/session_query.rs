@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::{OpReply, PermissionMode, ServerRequest, ThinkingDisplay, ThinkingMode};
+use crate::{CommandInfo, OpReply, PermissionMode, ServerRequest, ThinkingDisplay, ThinkingMode};
 
 /// One query or request.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub enum SessionQuery {
     ReadableFiles { paths: Vec<PathBuf>, reply: OpReply<Vec<PathBuf>> },
     /// The permission rules that hold, and the folders that the session works in.
     Permissions { reply: OpReply<PermissionsView> },
+    /// The slash commands that can be typed.
+    Commands { reply: OpReply<Vec<CommandInfo>> },
     /// The hooks that are called.
     Hooks { reply: OpReply<Vec<HookListing>> },
     /// Adds a working directory, which must lie inside one of the session's. Returns its path with symlinks resolved.

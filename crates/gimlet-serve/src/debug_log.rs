@@ -126,6 +126,8 @@ fn describe_event(event: &Event) -> Option<(&'static str, String)> {
         EventBody::AskClosed(id) => ("permission", format!("ask {id:?} closed")),
         EventBody::Task(task) => ("task", format!("{} {:?}", task.id, task.state)),
         EventBody::Hook(hook) => ("hook", format!("{} {} {:?}", hook.id, hook.name, hook.phase)),
+        EventBody::CommandReply(reply) => ("session", format!("/{} gave {} bytes", reply.name, reply.text.len())),
+        EventBody::UnknownCommand { name, .. } => ("session", format!("no command /{name}")),
         EventBody::ModeChanged(mode) => ("permission", format!("mode {mode}")),
         EventBody::Notice(notice) => ("notice", notice.text.clone()),
         EventBody::TurnEnded(report) => ("session", format!("turn ended: {:?}, usage {:?}", report.end, report.usage)),

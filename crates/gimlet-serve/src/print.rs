@@ -3,6 +3,8 @@
 mod permission_flags;
 mod progress_notes;
 
+pub(crate) use progress_notes::format_unknown_command;
+
 use std::time::Duration;
 
 use gimlet_proto::{
@@ -242,7 +244,9 @@ impl EventPrinter {
         let is_pressing = |notice: &Notice| matches!(notice.level, NoticeLevel::Warning | NoticeLevel::Error);
         let is_dropped =
             || self.wire.is_muted() && matches!(&event.body, EventBody::Notice(notice) if is_pressing(notice));
-        if (self.format != PrintFormat::StreamJson || is_dropped())
+        // Programs read it there, too: no line of the wire format says it.
+        let is_for_stderr = matches!(event.body, EventBody::UnknownCommand { .. });
+        if (self.format != PrintFormat::StreamJson || is_dropped() || is_for_stderr)
             && is_remark
             && let Some(note) = progress_notes::format_note(&event.body, self.verbose)
         {
@@ -309,6 +313,7 @@ impl EventPrinter {
 fn final_text(report: &TurnReport) -> String {
     match &report.end {
         TurnEnd::Completed
+        | TurnEnd::Command { error: None }
         | TurnEnd::Refused { .. }
         | TurnEnd::HookStopped
         | TurnEnd::StopHookPrevented
@@ -316,6 +321,7 @@ fn final_text(report: &TurnReport) -> String {
         TurnEnd::DeferredUnavailable { tool } => format!("Error: {}", wire::unavailable_call_message(tool)),
         TurnEnd::PromptBlocked { reason } => reason.trim_end().to_owned(),
         TurnEnd::PromptUnusable { reason, .. } | TurnEnd::Stopped { reason, .. } => format!("Error: {reason}"),
+        TurnEnd::Command { error: Some(problem) } => format!("Error: {problem}"),
         TurnEnd::Failed(error) => error.to_reply_text(),
         TurnEnd::MaxTurns(max) => format!("Error: reached the limit of {max} turns (--max-turns)"),
         TurnEnd::Budget(max) => format!("Error: reached the limit of ${max} (--max-budget-usd)"),

@@ -30,7 +30,6 @@ use crate::wire::InitFacts;
 pub use control_requests::{ReopenReason, ReopenedSession, SavedSetting, SessionBackend};
 pub use host_driver::{HostDriver, HostRequests};
 pub use host_lines::{HostLine, HostLineError, HostLines};
-pub use host_prompt::{LOCAL_COMMANDS, unavailable_command};
 pub use initialize::{AgentCard, InitializeRequest, InitializeResponse, ModelCard};
 pub use mirror::{MirrorFeed, TranscriptMirror, mirror_channel};
 pub use prompt_lifecycle::CAPABILITY as LIFECYCLE_CAPABILITY;

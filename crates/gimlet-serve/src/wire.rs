@@ -9,9 +9,9 @@ mod task_lines;
 use std::collections::HashSet;
 
 use gimlet_proto::{
-    AcceptedPrompt, AgentPath, AssistantBlock, BlockKind, Denial, EntryId, Event, EventBody, Notice, NoticeLevel,
-    RetryNotice, ServerView, SessionId, StoredToolResult, TokenUsage, ToolCallPhase, ToolCallView, ToolUseId,
-    TurnSetup,
+    AcceptedPrompt, AgentPath, AssistantBlock, BlockKind, CommandReply, Denial, EntryId, Event, EventBody, Notice,
+    NoticeLevel, RetryNotice, ServerView, SessionId, StoredToolResult, TokenUsage, ToolCallPhase, ToolCallView,
+    ToolUseId, TurnSetup,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -49,7 +49,6 @@ pub(crate) enum WireConsumer {
 pub struct InitFacts {
     /// Output style as named in the settings, even if it does not exist.
     pub output_style: String,
-    pub slash_commands: Vec<String>,
     pub betas: Vec<String>,
     /// Protocol features that programs may rely on.
     pub capabilities: Vec<&'static str>,
@@ -63,7 +62,6 @@ impl Default for InitFacts {
     fn default() -> Self {
         Self {
             output_style: "default".to_owned(),
-            slash_commands: Vec::new(),
             betas: Vec::new(),
             capabilities: Vec::new(),
             sandbox_missing: None,
@@ -172,8 +170,21 @@ impl WireEncoder {
                 self.subagent_result_lines(event, finished)
             }
             EventBody::Denied(denial) if !self.is_muted() => vec![self.denial_line(event, denial)],
+            EventBody::CommandReply(reply) if !self.is_muted() => self.command_reply_lines(event, reply),
             _ => self.encode_line(event).into_iter().collect(),
         }
+    }
+
+    /// Renders the output of a command: its own line, and an echo for programs that record the conversation.
+    fn command_reply_lines(&self, event: &Event, reply: &CommandReply) -> Vec<String> {
+        let mut lines = Vec::new();
+        if !reply.text.is_empty() {
+            lines.push(system_event_line(event, "local_command_output", json!({"content": reply.text})));
+        }
+        if self.options.replay_prompts {
+            lines.push(command_echo_line(&event.session, &reply.text, &event.at));
+        }
+        lines
     }
 
     fn encode_line(&mut self, event: &Event) -> Option<String> {
@@ -236,7 +247,7 @@ impl WireEncoder {
             "mcp_servers": opened.servers.iter().map(render_server_status).collect::<Vec<_>>(),
             "model": opened.model,
             "permissionMode": opened.mode,
-            "slash_commands": self.init_facts.slash_commands,
+            "slash_commands": opened.slash_commands,
             "apiKeySource": opened.api_key_source,
             "claude_code_version": gimlet_proto::COMPAT_VERSION,
             "output_style": self.init_facts.output_style,
@@ -319,7 +330,10 @@ fn event_line(event: &Event, lines: WireOptions) -> Option<String> {
         | EventBody::TurnEnded(_)
         | EventBody::ReplyDiscarded
         | EventBody::Task(_)
+        | EventBody::CommandReply(_)
         | EventBody::Denied(_) => None,
+        // Reported on standard error.
+        EventBody::UnknownCommand { .. } => None,
         // The public rate limit line is different: it states if the plan allows more.
         EventBody::RateLimits(_) | EventBody::CacheBreak(_) | EventBody::ReplyAnomalies(_) => None,
         // Only hosts that gave their prompts ids receive these, in lines of their own.
@@ -383,6 +397,14 @@ fn prompt_line(event: &Event, prompt: &AcceptedPrompt, lines: WireOptions) -> Op
         line["origin"] = json!(origin);
     }
     Some(line.to_string())
+}
+
+/// Renders the echo of a command's output.
+pub(crate) fn command_echo_line(session: &SessionId, text: &str, timestamp: &str) -> String {
+    let content = format!("<local-command-stdout>{text}</local-command-stdout>");
+    json!({"type": "user", "message": {"role": "user", "content": content}, "parent_tool_use_id": null,
+        "session_id": session, "uuid": new_uuid(), "timestamp": timestamp, "isReplay": true})
+    .to_string()
 }
 
 fn stream_event_line(event: &Event, wire: &RawValue) -> String {

@@ -50,6 +50,11 @@ impl SideWriter {
         self.append_line(|| entry_format::render_metadata("ai-title", "aiTitle", title, self.session.as_str()));
     }
 
+    /// Records the title that the user sets.
+    pub fn record_user_title(&self, title: &str) {
+        self.append_line(|| entry_format::render_metadata("custom-title", "customTitle", title, self.session.as_str()));
+    }
+
     /// Records the backups of files that were changed since a prompt, in the form that other programs read.
     pub(crate) fn record_file_history(&self, prompt: &EntryId, backups: &[FileBackup<'_>], update: bool) {
         self.append_line(|| entry_format::render_file_history(prompt.as_str(), backups, update));

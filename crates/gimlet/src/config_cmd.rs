@@ -1,5 +1,6 @@
 //! `gimlet config`: shows settings and their sources, and changes them.
 
+mod config_answer;
 mod setting_edit;
 
 use std::fmt::Write as _;
@@ -7,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use gimlet_app::{
-    ProcessEnv,
+    LaunchRequest, ProcessEnv,
     settings_mapping::{self, find_locations},
 };
 use gimlet_config::{
@@ -18,7 +19,8 @@ use serde_json::{Map, Value, json};
 
 use crate::args::ConfigCommand;
 use crate::report::Report;
-use setting_edit::SettingEdit;
+pub(crate) use config_answer::ConfigAnswer;
+pub(crate) use setting_edit::SettingEdit;
 
 /// Settings as the settings commands see them.
 pub(crate) struct SettingsSnapshot {
@@ -42,9 +44,27 @@ pub(crate) fn read_with_recorded_trust(around: &ProcessEnv) -> SettingsSnapshot 
     SettingsSnapshot { loaded, inventory, effective, store }
 }
 
+/// Reads settings with the flags of a session: its additional settings, sources and trust.
+pub(crate) fn read_for_session(request: &LaunchRequest, around: &ProcessEnv) -> SettingsSnapshot {
+    let asked = &request.settings;
+    let sources = asked.sources.unwrap_or_default();
+    let options = SettingsLoadOptions {
+        settings_flag: asked.flag.clone(),
+        sources,
+        parent: asked.managed.clone(),
+        ..SettingsLoadOptions::default()
+    };
+    let names_project = asked.sources.is_some() && sources.project;
+    read_with_options(around, &options, asked.trusts_folder || names_project)
+}
+
 /// Reads settings; `trusting` treats the project's files as trusted, as `--trust` does.
 pub(crate) fn read_with_trust(around: &ProcessEnv, trusting: bool) -> SettingsSnapshot {
-    let loaded = gimlet_config::load_settings(&find_locations(around), &SettingsLoadOptions::default());
+    read_with_options(around, &SettingsLoadOptions::default(), trusting)
+}
+
+fn read_with_options(around: &ProcessEnv, options: &SettingsLoadOptions, trusting: bool) -> SettingsSnapshot {
+    let loaded = gimlet_config::load_settings(&find_locations(around), options);
     let inventory = TrustInventory::collect(&loaded);
     let store = TrustStore::new(&loaded.locations);
     let trusting = trusting || around.env.flag("GIMLET_TRUST");
@@ -73,58 +93,65 @@ fn run_command(command: &ConfigCommand, around: &ProcessEnv) -> Result<ExitCode,
     }
     match command {
         ConfigCommand::Get { key, json } => show_setting(&find(around), key, *json),
-        ConfigCommand::Set { key, value, scope } => SettingEdit::new(around, *scope, key).set(value),
-        ConfigCommand::Add { key, value, scope } => SettingEdit::new(around, *scope, key).add(value),
-        ConfigCommand::Remove { key, value, scope } => SettingEdit::new(around, *scope, key).remove(value),
-        ConfigCommand::Unset { key, scope } => SettingEdit::new(around, *scope, key).unset(),
+        ConfigCommand::Set { key, value, scope } => {
+            SettingEdit::new(around, *scope, key).set(value).map(ConfigAnswer::print)
+        }
+        ConfigCommand::Add { key, value, scope } => {
+            SettingEdit::new(around, *scope, key).add(value).map(ConfigAnswer::print)
+        }
+        ConfigCommand::Remove { key, value, scope } => {
+            SettingEdit::new(around, *scope, key).remove(value).map(ConfigAnswer::print)
+        }
+        ConfigCommand::Unset { key, scope } => SettingEdit::new(around, *scope, key).unset().map(ConfigAnswer::print),
         ConfigCommand::List { json } => Ok(list_settings(&find(around), *json)),
         ConfigCommand::Path { json } => Ok(list_files(&find(around), *json)),
     }
 }
 
 fn show_setting(found: &SettingsSnapshot, key: &str, as_json: bool) -> Result<ExitCode, Report> {
-    let sources = found.effective.merged.sources(key);
     let withheld = withheld_places(found, key);
-    let Some(value) = found.effective.merged.get(key) else {
-        if let Some(value) = state_value(found, key)
-            && withheld.is_empty()
-        {
-            return Ok(show_state(found, key, &value, as_json));
-        }
-        let why = if withheld.is_empty() {
-            not_set_message(key)
-        } else {
-            format!("{key} is not used: {}", withheld.join("; "))
-        };
-        return Err(Report::new(why));
-    };
-    if as_json {
+    if as_json && let Some(value) = found.effective.merged.get(key) {
+        let sources = found.effective.merged.sources(key);
         let sources: Vec<Value> = sources.iter().map(|source| source_json(found, key, source)).collect();
         let value = masked_value(key, &value);
         print_sanitised(&json!({ "key": key, "value": value, "sources": sources, "withheld": withheld }).to_string());
-    } else {
-        print_sanitised(describe_parts(found, key, &value, &sources).trim_end());
-        for place in &withheld {
-            crate::print_error_line(&format!("not used: {place}"));
-        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if as_json
+        && withheld.is_empty()
+        && let Some(value) = state_value(found, key)
+    {
+        let source = json!({ "value": value, "scope": "state", "file": found.loaded.locations.state_file });
+        print_sanitised(&json!({ "key": key, "value": value, "sources": [source], "withheld": [] }).to_string());
+        return Ok(ExitCode::SUCCESS);
+    }
+    print_sanitised(&describe_setting(found, key)?);
+    for place in withheld {
+        crate::print_error_line(&format!("not used: {place}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Describes a setting with its sources, or returns the reason why it has no value.
+pub(crate) fn describe_setting(found: &SettingsSnapshot, key: &str) -> Result<String, Report> {
+    if let Some(value) = found.effective.merged.get(key) {
+        let sources = found.effective.merged.sources(key);
+        return Ok(describe_parts(found, key, &value, &sources).trim_end().to_owned());
+    }
+    let withheld = withheld_places(found, key);
+    if !withheld.is_empty() {
+        return Err(Report::new(format!("{key} is not used: {}", withheld.join("; "))));
+    }
+    let file = found.loaded.locations.state_file.display();
+    match state_value(found, key) {
+        Some(value) => Ok(format!("{key} = {value}\n    {file} (state of other programs)")),
+        None => Err(Report::new(not_set_message(key))),
+    }
 }
 
 /// Returns a value from other programs' interface state; it applies where no settings file sets the key.
 fn state_value(found: &SettingsSnapshot, key: &str) -> Option<Value> {
     StateSettings::read(&found.loaded.locations).get(key)
-}
-
-fn show_state(found: &SettingsSnapshot, key: &str, value: &Value, as_json: bool) -> ExitCode {
-    let file = &found.loaded.locations.state_file;
-    if as_json {
-        let source = json!({ "value": value, "scope": "state", "file": file });
-        print_sanitised(&json!({ "key": key, "value": value, "sources": [source], "withheld": [] }).to_string());
-    } else {
-        print_sanitised(&format!("{key} = {value}\n    {} (state of other programs)", file.display()));
-    }
-    ExitCode::SUCCESS
 }
 
 /// Describes a key, or each key below it that has a value.
@@ -177,16 +204,25 @@ fn list_settings(found: &SettingsSnapshot, as_json: bool) -> ExitCode {
         print_sanitised(&Value::Array(rows.collect()).to_string());
         return ExitCode::SUCCESS;
     }
-    let mut page = String::new();
-    for key in &keys {
-        let value = merged.get(key).unwrap_or_default();
-        page.push_str(&describe_entry(found, key, &value, &merged.sources(key)));
-    }
-    print_sanitised(if page.is_empty() { "no settings" } else { page.trim_end() });
-    if let Some(line) = gimlet_config::describe_withheld(&found.effective.withheld, &found.store.load_trust()) {
+    print_sanitised(&describe_settings(found));
+    if let Some(line) = withheld_line(found) {
         crate::print_error_line(&line);
     }
     ExitCode::SUCCESS
+}
+
+/// Describes every setting that has a value, with its sources.
+pub(crate) fn describe_settings(found: &SettingsSnapshot) -> String {
+    let merged = &found.effective.merged;
+    let describe =
+        |key: String| describe_entry(found, &key, &merged.get(&key).unwrap_or_default(), &merged.sources(&key));
+    let page: String = merged.keys().into_iter().map(describe).collect();
+    if page.is_empty() { "no settings".to_owned() } else { page.trim_end().to_owned() }
+}
+
+/// Returns a line about settings of the project that await trust, if there are any.
+pub(crate) fn withheld_line(found: &SettingsSnapshot) -> Option<String> {
+    gimlet_config::describe_withheld(&found.effective.withheld, &found.store.load_trust())
 }
 
 fn list_files(found: &SettingsSnapshot, as_json: bool) -> ExitCode {

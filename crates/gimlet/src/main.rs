@@ -14,6 +14,7 @@ mod print_mode;
 mod report;
 mod sandbox_cmd;
 mod sdk_mode;
+mod session_commands;
 mod sessions_cmd;
 mod signals;
 mod terminal_text;

@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::args::{OutputFormat, RunArgs};
 use crate::report::Report;
+use crate::session_commands::application_commands;
 use crate::signals::{INTERRUPTED, SignalListener, StopRequest};
 
 /// Timeout for writing the last lines of the debug log.
@@ -34,11 +35,9 @@ pub(crate) async fn run(run: &RunArgs, request: &LaunchRequest, around: &Process
     check_flags(run)?;
     let notes = LineOutput::new(std::io::stderr()).map_err(thread_error)?;
     let (prompt, input) = read_prompt(run, interrupted_turn_prompt(run, request, around)?, &notes).await?;
-    if let Some(problem) = gimlet_serve::sdk::unavailable_command(&prompt.blocks) {
-        return Err(Report::new(problem));
-    }
     let wire_events = run.include_partial_messages && run.output_format == OutputFormat::StreamJson;
-    let manner = LaunchOptions { wire_events, ..LaunchOptions::default() };
+    let commands = application_commands(request, around);
+    let manner = LaunchOptions { wire_events, commands, ..LaunchOptions::default() };
     let started = start::start(request, around, &manner).await?;
     notes.queue_remarks(&started.warnings).await;
     let (interrupt, interrupts) = mpsc::unbounded_channel();

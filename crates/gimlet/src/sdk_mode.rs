@@ -15,8 +15,8 @@ use gimlet_app::{
 use gimlet_model::ModelSummary;
 use gimlet_proto::{AgentSummary, Driver, Env};
 use gimlet_serve::sdk::{
-    self, AgentCard, HostDriver, HostLine, HostLineError, HostLines, InitializeRequest, InitializeResponse,
-    LOCAL_COMMANDS, ModelCard, PermissionResponder, SdkEnd, SdkJob, StateAudience, TranscriptMirror,
+    self, AgentCard, HostDriver, HostLine, HostLineError, HostLines, InitializeRequest, InitializeResponse, ModelCard,
+    PermissionResponder, SdkEnd, SdkJob, StateAudience, TranscriptMirror,
 };
 use gimlet_serve::{InitFacts, LineOutput};
 use gimlet_store::MirrorFactory;
@@ -28,6 +28,7 @@ use tokio::task::JoinSet;
 use crate::args::{OutputFormat, PermissionPrompts, RunArgs};
 use crate::print_mode;
 use crate::report::Report;
+use crate::session_commands::application_commands;
 use crate::signals::{INTERRUPTED, SignalListener, StopRequest};
 use session_host::{HostedSessions, SessionHost};
 
@@ -97,6 +98,7 @@ pub(crate) async fn run(run: &RunArgs, plain: &LaunchRequest, around: &ProcessEn
         hooks: wishes.as_ref().and_then(|wishes| wishes.hooks.clone()).unwrap_or_default(),
         driver_servers: wishes.as_ref().map(|wishes| wishes.sdk_mcp_servers.clone()).unwrap_or_default(),
         driver_server_configs: wishes.as_ref().map(|wishes| wishes.sdk_mcp_server_configs.clone()).unwrap_or_default(),
+        commands: application_commands(plain, around),
         ..LaunchOptions::default()
     };
     let out = LineOutput::new(std::io::stdout()).map_err(print_mode::thread_error)?;
@@ -330,7 +332,6 @@ fn model_card(offer: &ModelSummary) -> ModelCard {
 fn init_facts(facts: &SessionFacts) -> InitFacts {
     InitFacts {
         output_style: facts.output_style.clone(),
-        slash_commands: LOCAL_COMMANDS.iter().map(|name| (*name).to_owned()).collect(),
         betas: facts.betas.clone(),
         capabilities: vec![
             "interrupt_receipt_v1",

@@ -275,6 +275,7 @@ impl AgentRunOutcome {
             (TurnEnd::HookStopped | TurnEnd::PromptBlocked { .. }, None) => Some("a hook stopped it".to_owned()),
             (TurnEnd::DeferredUnavailable { tool }, None) => Some(format!("its tool {tool} is gone")),
             (TurnEnd::Deferred { tool, .. }, None) => Some(format!("a hook left its call of {tool} for later")),
+            (TurnEnd::Command { error }, None) => error.clone(),
             (TurnEnd::StructuredOutputRetries(_), None) => Some("its answer never had the form asked for".to_owned()),
         }
     }

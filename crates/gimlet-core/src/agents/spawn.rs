@@ -174,6 +174,7 @@ impl SpawnPlan<'_> {
             steering: SteeringQueue::default(),
             result_files: host.result_files.for_agent(&self.id),
             output: None,
+            commands: None,
         }
     }
 

@@ -78,7 +78,10 @@ impl SessionActor {
             };
             match said {
                 Some(said) if said.silent => self.accept_note(said),
-                Some(said) if self.may_begin_turn(&said) => self.run_turn(said).await,
+                Some(said) if self.may_begin_turn(&said) => match self.op_handler.commands.find_local(&said) {
+                    Some(command) => self.run_command(said, command).await,
+                    None => self.run_turn(said).await,
+                },
                 Some(notice) => self.op_handler.steering.push(notice),
                 None => {}
             }
@@ -244,7 +247,7 @@ impl SessionActor {
         news.notices.into_iter().for_each(|notice| self.publish(EventBody::Notice(notice)));
     }
 
-    fn finish_turn(&mut self, report: TurnReport) {
+    pub(super) fn finish_turn(&mut self, report: TurnReport) {
         self.report_record_error();
         self.publish(EventBody::TurnEnded(Box::new(report)));
         self.publish_snapshot(false);
@@ -273,6 +276,7 @@ impl SessionActor {
             steering: self.op_handler.steering.clone(),
             result_files: scope.agent_runtime.result_files.clone(),
             output: self.output.clone(),
+            commands: Some(self.op_handler.commands.clone()),
         }
     }
 
@@ -281,7 +285,7 @@ impl SessionActor {
     }
 
     /// Returns the setup of a turn that begins now.
-    fn opened_event(&self) -> TurnSetup {
+    pub(super) fn opened_event(&self) -> TurnSetup {
         TurnSetup {
             cwd: self.op_handler.services().paths().cwd,
             model: self.op_handler.scope.model_selection.facts(&self.op_handler.model_name()).id,
@@ -295,6 +299,7 @@ impl SessionActor {
                 .into_iter()
                 .map(|offer| offer.name)
                 .collect(),
+            slash_commands: self.op_handler.commands.names(),
             api_key_source: self.api_key_source.clone(),
         }
     }
@@ -304,6 +309,8 @@ impl SessionActor {
             busy,
             mode: self.op_handler.gate().mode(),
             model: self.op_handler.scope.model_selection.current().model,
+            effort: self.op_handler.scope.model_selection.current().effort,
+            commands: self.op_handler.commands.list(),
             cwd: self.op_handler.services().paths().cwd,
             context_tokens: self.conversation.history().context_tokens,
             by_model: self.conversation.ledger.by_model(),

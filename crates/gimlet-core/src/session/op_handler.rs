@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use gimlet_proto::{
-    AgentPath, Block, EntryId, EventBody, InterruptOutcome, Op, OpReply, PermissionMode, PromptOutcome,
-    SubmittedPrompt, model_for_phase,
+    AgentPath, Block, EntryId, EventBody, InterruptOutcome, Op, OpReply, PermissionMode, PromptOutcome, PromptTiming,
+    SessionQuery, SubmittedPrompt, model_for_phase,
 };
 use gimlet_store::AgentTranscripts;
 use tokio::sync::Notify;
@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::queries;
 use crate::call::CallScope;
 use crate::checkpoints;
+use crate::commands::CommandResolver;
 use crate::context_usage::ContextGauge;
 use crate::gate::{AskRegistry, Gate};
 use crate::hooks::{HookEvent, HookPayload, HookPermission, ModelSwitch};
@@ -40,6 +41,7 @@ pub(super) struct OpHandler {
     /// Source of external tools.
     pub(super) tool_source: Option<Arc<dyn ToolSource>>,
     pub(super) model_switches: ModelSwitchQueue,
+    pub(super) commands: CommandResolver,
     /// True if the session ends because the user wants an empty conversation.
     pub(super) cleared: bool,
 }
@@ -178,7 +180,7 @@ impl OpHandler {
     /// there will be no more.
     pub(super) fn handle_op(&mut self, op: Option<Op>) -> Option<TurnSignal> {
         match op {
-            Some(Op::Submit(said)) => return Some(TurnSignal::Prompt(said)),
+            Some(Op::Submit(said)) => return Some(TurnSignal::Prompt(self.with_own_turn_for_command(said))),
             Some(Op::Close) | None => return Some(TurnSignal::Close),
             Some(Op::Clear) => {
                 self.cleared = true;
@@ -203,6 +205,7 @@ impl OpHandler {
                 self.scope.model_selection.set_effort(effort);
                 reply.send(Ok(()));
             }
+            Some(Op::SetTitle { title, reply }) => reply.send(self.services().set_title(&title)),
             Some(Op::SetThinking { thinking, reply }) => {
                 self.scope.model_selection.set_thinking(thinking);
                 reply.send(Ok(()));
@@ -225,6 +228,7 @@ impl OpHandler {
             Some(Op::ContextUsage { reply }) => {
                 reply.send(Ok(self.gauge.current_usage(self.scope.model_selection.facts(&self.model_name()))));
             }
+            Some(Op::Query(SessionQuery::Commands { reply })) => reply.send(Ok(self.commands.list().to_vec())),
             Some(Op::Query(inquiry)) => queries::answer_query(inquiry, &self.scope, self.tool_source.as_ref()),
             Some(Op::SetHooks { hooks, reply }) => reply.send(self.services().hooks().set_driver_hooks(&hooks)),
             Some(Op::WithdrawPrompt { prompt, reply }) => {
@@ -254,6 +258,14 @@ impl OpHandler {
             }
         }
         None
+    }
+
+    /// Returns the prompt as it is queued: a command never joins a running turn.
+    fn with_own_turn_for_command(&self, said: SubmittedPrompt) -> SubmittedPrompt {
+        if said.timing == PromptTiming::Next && !said.silent && self.commands.find(&said).is_some() {
+            return SubmittedPrompt { timing: PromptTiming::Later, ..said };
+        }
+        said
     }
 
     /// Stops the agents that run in the background; the others end with the turn.

@@ -13,6 +13,7 @@ use super::session_config::{HistoryConfig, ModelConfig, SessionConfig};
 use super::session_namer::SessionNamer;
 use crate::agents::{AgentRoster, AgentRuntime, AgentRuntimeParts, AgentSource};
 use crate::call::CallScope;
+use crate::commands::{CommandContext, CommandResolver};
 use crate::context_usage::ContextGauge;
 use crate::conversation::{Conversation, ConversationSegment};
 use crate::gate::{AskRegistry, Gate, NetworkGate};
@@ -43,6 +44,8 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     ));
     let snapshot = watch::Sender::new(Arc::default());
     let handle = SessionHandle::new(config.id, ops, hub, snapshot.subscribe());
+    let context = CommandContext::new(handle.clone(), config.model.provider.clone(), &mut config.history.record);
+    let commands = CommandResolver::new(config.turns.commands, context);
     let own_defs = config.prompt.tools.clone();
     let (initial_prompt, main_launches) =
         config.agents.main.map_or((None, None), |agent| (agent.initial_prompt, agent.may_launch));
@@ -80,6 +83,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
             gauge: conversation.history().gauge.clone(),
             tool_source: config.tools.source,
             model_switches: ModelSwitchQueue::default(),
+            commands,
             cleared: false,
         },
         op_inbox,
@@ -134,7 +138,7 @@ fn build_services(
 ) -> SessionServices {
     let transcript = config.history.record.transcript();
     let side_writer = transcript.beside();
-    let has_title = transcript.labels().display_title().is_some();
+    let namer = SessionNamer::new(transcript);
     let checkpoints = config.files.checkpoints.take();
     let shared = SessionShared::new(config.id.clone(), std::mem::take(&mut config.env), config.home.take(), hub)
         .with_ops(ops)
@@ -142,9 +146,9 @@ fn build_services(
         .with_redactor(std::mem::take(&mut config.history.redactor))
         .with_hooks(hooks)
         .with_own_paths(std::mem::take(&mut config.files.own_paths))
-        .with_checkpoints(checkpoints.map(|kept| kept.with_side_writer(side_writer.clone())))
+        .with_checkpoints(checkpoints.map(|kept| kept.with_side_writer(side_writer)))
         .with_file_preferences(config.files.preferences);
     SessionServices::new(shared, config.state.clone(), config.history.result_files.dir().to_owned())
         .with_plan_config(config.plan.clone())
-        .with_session_namer(SessionNamer::new(side_writer, has_title))
+        .with_session_namer(namer)
 }

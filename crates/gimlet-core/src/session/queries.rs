@@ -60,6 +60,8 @@ pub(super) fn answer_query(inquiry: SessionQuery, scope: &CallScope, tool_source
             });
         }
         SessionQuery::Permissions { reply } => reply.send(Ok(gate.permissions_view(services))),
+        // Answered by the caller, who has the commands.
+        SessionQuery::Commands { .. } => {}
         SessionQuery::Hooks { reply } => reply.send(Ok(services.hooks().list())),
         SessionQuery::AddDirectory { directory, reply } => {
             let added = gate.add_directory(services, &directory);

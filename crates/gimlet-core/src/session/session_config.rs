@@ -8,6 +8,7 @@ use gimlet_store::{ResultFiles, SessionCheckpoints, ToolOutputs};
 
 use super::SessionState;
 use crate::agents::MainAgent;
+use crate::commands::CommandRegistry;
 use crate::conversation::PromptSegment;
 use crate::files::FilePreferences;
 use crate::gate::PermissionConfig;
@@ -111,6 +112,8 @@ pub struct TurnConfig {
     /// True if a prompt is already there: the resources that calls will need can be started in parallel with the rest.
     pub has_prompt: bool,
     pub options: TurnOptions,
+    /// Slash commands that can be typed in place of a prompt.
+    pub commands: CommandRegistry,
 }
 
 /// How files are read, changed and restored.

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use super::Turn;
 use super::reply_outcome::append_meta_message;
 use super::turn_hooks::{self, PromptAdditions};
+use crate::commands::FoundCommand;
 use crate::conversation::{Conversation, PromptMark};
 use crate::hooks::spill_to_file;
 use crate::mentions;
@@ -37,10 +38,15 @@ pub(super) async fn submit_prompt(
             return Err(refusal);
         }
     };
+    let (said, reminder) = resolve_command(turn, said).await?;
     let texts_after = append_opening(conversation, turn);
     let named = if is_from_user { mentions::find_mentions(turn, &said) } else { Vec::new() };
     // The opening is sent once in a session: it stays even if the prompt is withdrawn.
     let before = conversation.mark_prompt();
+    if let Some(text) = reminder {
+        open_conversation(conversation, turn);
+        append_meta_message(conversation, &text);
+    }
     let prompt = accept_prompt_as(conversation, turn, said, additions.prompt_id);
     mentions::attach_mentions(conversation, turn, named, &prompt).await;
     for text in texts_after.into_iter().chain(additions.contexts) {
@@ -64,6 +70,30 @@ async fn check_prompt(
         turn_hooks::run_prompt_hooks(conversation, turn, said).await
     } else {
         Ok(PromptAdditions::default())
+    }
+}
+
+/// Expands a prompt that is a command. The text of an unknown command is sent as it is, with a reminder, so that the
+/// model does not pretend that one ran. Returns the end of the turn if the command fails.
+async fn resolve_command(
+    turn: &Turn,
+    said: SubmittedPrompt,
+) -> Result<(SubmittedPrompt, Option<String>), (TurnEnd, String)> {
+    let found = turn.commands.as_ref().and_then(|commands| commands.find(&said));
+    match found {
+        None => Ok((said, None)),
+        Some(FoundCommand::Unknown { name, nearest }) => {
+            let text = format!("There is no command /{name}, and none ran. The next message is sent as it was typed.");
+            turn.publish(EventBody::UnknownCommand { name, nearest });
+            Ok((said, Some(enclose_in_tag("system-reminder", &text))))
+        }
+        Some(FoundCommand::Known(call)) => match call.expand(&said).await {
+            Ok(expanded) => Ok((expanded, None)),
+            Err(problem) => {
+                turn.publish_prompt_fate(&said, PromptOutcome::Refused);
+                Err((TurnEnd::Command { error: Some(problem) }, String::new()))
+            }
+        },
     }
 }
 

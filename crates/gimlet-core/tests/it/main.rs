@@ -22,6 +22,7 @@ mod rewind;
 mod sandbox_hosts;
 mod session_bench;
 mod settings_changes;
+mod slash_commands;
 mod stalled_agents;
 mod structured_answers;
 mod subagents;

@@ -371,6 +371,8 @@ pub(crate) struct BenchSetup {
     pub(crate) saved: bool,
     /// What the main conversation runs as.
     pub(crate) main_agent: Option<MainAgent>,
+    /// Slash commands besides the built-in ones.
+    pub(crate) commands: Vec<Arc<dyn gimlet_core::commands::SlashCommand>>,
 }
 
 impl Default for BenchSetup {
@@ -401,6 +403,7 @@ impl Default for BenchSetup {
             stand_ins: Vec::new(),
             saved: false,
             main_agent: None,
+            commands: Vec::new(),
             agents: Vec::new(),
         }
     }
@@ -517,6 +520,7 @@ impl SessionBench {
                     max_budget_usd: setup.max_budget_usd,
                     ..TurnOptions::default()
                 },
+                commands: gimlet_core::commands::CommandRegistry::with_commands(setup.commands),
             },
             permissions: PermissionConfig {
                 mode: setup.mode,

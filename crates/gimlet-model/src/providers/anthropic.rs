@@ -11,7 +11,9 @@ mod request_plan;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gimlet_proto::{Model, ModelError, ModelErrorKind, ModelEvent, ModelFacts, ModelRequest, ModelStream};
+use gimlet_proto::{
+    Model, ModelChoice, ModelError, ModelErrorKind, ModelEvent, ModelFacts, ModelRequest, ModelStream, check_model_name,
+};
 use gimlet_text::SendableImage;
 
 use crate::catalogue::{ModelCatalogue, ResolvedModel};
@@ -64,6 +66,16 @@ impl AnthropicProvider {
 impl Model for AnthropicProvider {
     fn facts(&self, model: &str) -> ModelFacts {
         self.inner.catalogue.facts(model)
+    }
+
+    fn choices(&self) -> Vec<ModelChoice> {
+        let summaries = self.inner.catalogue.model_summaries().into_iter();
+        summaries.map(|offer| ModelChoice { alias: offer.alias, id: offer.id, efforts: offer.efforts }).collect()
+    }
+
+    fn check_choice(&self, model: &str) -> Result<(), String> {
+        check_model_name(model)?;
+        self.inner.config.model_for(Some(model)).map(drop).map_err(|error| error.to_string())
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {

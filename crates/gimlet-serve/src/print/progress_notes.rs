@@ -1,7 +1,7 @@
 //! One-line progress notes for the user, on the side channel of print mode.
 
 use super::permission_flags;
-use gimlet_proto::{Denial, EventBody, NoticeLevel, ToolCallPhase, View};
+use gimlet_proto::{Denial, EventBody, NoticeLevel, ToolCallPhase, View, unknown_command_text};
 
 /// Returns the note for an event, if one is due. Without `verbose` only events that need attention have one.
 pub(super) fn format_note(body: &EventBody, verbose: bool) -> Option<String> {
@@ -18,6 +18,9 @@ pub(super) fn format_note(body: &EventBody, verbose: bool) -> Option<String> {
             retry.attempt,
             retry.max
         )),
+        EventBody::UnknownCommand { name, nearest } => {
+            Some(format!("gimlet: {}", format_unknown_command(name, nearest)))
+        }
         EventBody::Denied(denial) => Some(format_denial(denial)),
         EventBody::Tool(tool) if verbose => match &tool.phase {
             ToolCallPhase::Running => Some(format!("● {}({})", tool.name, tool.summary)),
@@ -34,6 +37,11 @@ pub(super) fn format_note(body: &EventBody, verbose: bool) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Formats the remark about a prompt that has the form of a command but is none.
+pub(crate) fn format_unknown_command(name: &str, nearest: &[String]) -> String {
+    format!("{} The text was sent as a prompt", unknown_command_text(name, nearest))
 }
 
 /// Formats a refusal for the user who can change it: the call, the reason, and the flags that would allow it.

@@ -9,15 +9,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gimlet_proto::{
-    BoxFuture, EntryId, InterruptOutcome, ModelUsage, Op, OpReply, PermissionMode, RewindOutcome, ServerRegistry,
-    SessionHandle, SessionId, ThinkingDisplay, ThinkingMode, ToolUseId, check_model_name,
+    BoxFuture, CommandInfo, EntryId, InterruptOutcome, ModelUsage, Op, OpReply, PermissionMode, RewindOutcome,
+    ServerRegistry, SessionHandle, SessionId, ThinkingDisplay, ThinkingMode, ToolUseId, check_model_name,
 };
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use super::host_lines::{HostLine, parse_lossy};
-use super::initialize::{InitializeRequest, InitializeResponse};
+use super::initialize::{self, InitializeRequest, InitializeResponse};
 use crate::wire::{self, InitFacts};
 
 pub(super) use usage_tally::SessionUsageTally;
@@ -210,6 +210,7 @@ pub(super) fn answer_reload(
     subtype: &str,
     request: &HostLine,
     welcome: &InitializeResponse,
+    commands: &[CommandInfo],
     backstage: &Arc<dyn SessionBackend>,
 ) -> Result<Value, String> {
     let wanted = |value: &RawValue| !matches!(value.get(), "null" | "false" | "[]");
@@ -222,7 +223,7 @@ pub(super) fn answer_reload(
         _ => {
             let servers =
                 backstage.servers().map(|servers| server_requests::render_servers(&*servers)).unwrap_or_default();
-            Ok(json!({"commands": InitializeResponse::command_list(), "agents": welcome.agents, "plugins": [],
+            Ok(json!({"commands": initialize::render_commands(commands), "agents": welcome.agents, "plugins": [],
                 "mcpServers": servers, "error_count": 0}))
         }
     }

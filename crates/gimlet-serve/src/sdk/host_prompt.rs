@@ -1,22 +1,15 @@
-//! Prompts from the host: parsing of `user` lines, including commands that gimlet answers itself.
+//! Prompts from the host: parsing of `user` lines, including commands that concern more than one session.
 
-use gimlet_proto::{Block, EntryId, MentionScope, PromptOrigin, PromptTiming, SubmittedPrompt};
+use std::path::Path;
+
+use gimlet_proto::{
+    Block, CommandInfo, CommandKind, CommandMatch, EntryId, MentionScope, PromptOrigin, PromptTiming, SubmittedPrompt,
+    find_command,
+};
 use serde_json::value::RawValue;
 
 use super::host_content;
 use super::host_lines::{HostLine, parse_lossy};
-
-/// Commands that are answered without the model, under all their names.
-pub const LOCAL_COMMANDS: [&str; 3] = ["clear", "reset", "new"];
-
-/// Commands that the reference has and gimlet does not. The model could only pretend to follow them.
-const NOT_YET: [&str; 1] = ["compact"];
-
-/// Returns the message for a prompt that is an unsupported command; `None` for any other prompt.
-pub fn unavailable_command(prompt: &[Block]) -> Option<String> {
-    let name = command_name(prompt).filter(|name| NOT_YET.contains(&name.as_str()))?;
-    Some(format!("/{name} is not available in this version of gimlet"))
-}
 
 /// Maximum length of an id; longer ones are ignored, because every line about the prompt would have to repeat them.
 const LONGEST_ID: usize = 256;
@@ -53,6 +46,9 @@ impl HostPrompt {
     }
 }
 
+/// Name of the command for an empty conversation, the only one that is run here.
+const CLEAR: &str = "clear";
+
 /// Prompt that gimlet answers itself.
 #[derive(Debug)]
 pub(super) struct LocalPrompt {
@@ -62,8 +58,8 @@ pub(super) struct LocalPrompt {
     pub(super) message: Option<Box<RawValue>>,
 }
 
-/// Parses a `user` line.
-pub(super) fn parse_prompt(line: &HostLine) -> HostPrompt {
+/// Parses a `user` line. The session runs all but the commands of the front end.
+pub(super) fn parse_prompt(line: &HostLine, commands: &[CommandInfo]) -> HostPrompt {
     let usable = |uuid: &String| (1..=LONGEST_ID).contains(&uuid.len());
     let uuid = line.text("uuid").filter(usable).unwrap_or_else(super::control_frames::new_id);
     let said = LocalPrompt {
@@ -83,24 +79,14 @@ pub(super) fn parse_prompt(line: &HostLine) -> HostPrompt {
         return HostPrompt::Local(said, LocalCommand::Empty);
     }
     let verbatim = line.is_set("client_composed");
-    let command = if verbatim { None } else { command_name(&blocks) };
-    match command.as_deref() {
-        Some(name) if LOCAL_COMMANDS.contains(&name) => return HostPrompt::Local(said, LocalCommand::Clear),
-        Some(_) => {
-            if let Some(problem) = unavailable_command(&blocks) {
-                return HostPrompt::Local(said, LocalCommand::Invalid(problem));
-            }
-        }
-        None => {}
-    }
-    HostPrompt::Say(SubmittedPrompt {
+    let prompt = SubmittedPrompt {
         blocks,
         plain,
-        uuid: Some(said.uuid),
+        uuid: Some(said.uuid.clone()),
         synthetic: false,
         meta: line.is_set("isSynthetic"),
         from_agent: false,
-        origin: said.origin,
+        origin: said.origin.clone(),
         timing: match line.text("priority").as_deref() {
             Some("now") => PromptTiming::Now,
             Some("later") => PromptTiming::Later,
@@ -108,7 +94,22 @@ pub(super) fn parse_prompt(line: &HostLine) -> HostPrompt {
         },
         silent: line.get("shouldQuery") == Some(false),
         mentions: if verbatim { MentionScope::Nowhere } else { MentionScope::Everywhere },
-    })
+    };
+    match host_command(&prompt, commands).as_deref() {
+        None => HostPrompt::Say(prompt),
+        Some(CLEAR) => HostPrompt::Local(said, LocalCommand::Clear),
+        Some(name) => {
+            HostPrompt::Local(said, LocalCommand::Invalid(format!("/{name} is only available in the terminal")))
+        }
+    }
+}
+
+/// Returns the name of the command that a prompt is, if the front end runs it.
+fn host_command(prompt: &SubmittedPrompt, commands: &[CommandInfo]) -> Option<String> {
+    match find_command(&prompt.typed_text()?, commands, Path::exists) {
+        CommandMatch::Known { command, .. } if command.kind == CommandKind::Host => Some(command.name.clone()),
+        CommandMatch::Known { .. } | CommandMatch::Unknown { .. } | CommandMatch::NotCommand => None,
+    }
 }
 
 fn message_content(line: &HostLine) -> Result<(Vec<Block>, bool), String> {
@@ -126,13 +127,6 @@ fn parse_origin(line: &HostLine) -> Option<PromptOrigin> {
     line.get("origin").filter(|origin| *origin == PromptOrigin::Human)
 }
 
-/// Returns the name of the command that a prompt begins with.
-fn command_name(blocks: &[Block]) -> Option<String> {
-    let text = blocks.first()?.as_text()?;
-    let name = text.trim_start().strip_prefix('/')?.split(char::is_whitespace).next()?;
-    (!name.is_empty()).then(|| name.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,7 +134,19 @@ mod tests {
 
     fn prompt_from_json(line: Value) -> HostPrompt {
         let members = serde_json::from_value(line).unwrap();
-        parse_prompt(&HostLine::from_members(members))
+        let command = |name: &str, aliases: &[&str], kind| CommandInfo {
+            name: name.to_owned(),
+            aliases: aliases.iter().map(|alias| (*alias).to_owned()).collect(),
+            description: String::new(),
+            argument_hint: String::new(),
+            kind,
+        };
+        let commands = [
+            command("clear", &["reset", "new"], CommandKind::Host),
+            command("resume", &[], CommandKind::Host),
+            command("cost", &[], CommandKind::Local),
+        ];
+        parse_prompt(&HostLine::from_members(members), &commands)
     }
 
     fn say_from_json(line: Value) -> SubmittedPrompt {
@@ -190,15 +196,15 @@ mod tests {
             assert!(matches!(prompt_from_json(line(text, false)), HostPrompt::Local(_, LocalCommand::Clear)), "{text}");
             assert!(matches!(prompt_from_json(line(text, true)), HostPrompt::Say(_)), "{text}");
         }
-        for text in ["/compact", "/compact the tests"] {
+        for text in ["/resume", "/resume the tests"] {
             let refused = prompt_from_json(line(text, false));
             assert!(
-                matches!(&refused, HostPrompt::Local(_, LocalCommand::Invalid(why)) if why.contains("/compact")),
+                matches!(&refused, HostPrompt::Local(_, LocalCommand::Invalid(why)) if why.contains("/resume")),
                 "{refused:?}"
             );
             assert!(matches!(prompt_from_json(line(text, true)), HostPrompt::Say(_)), "{text}");
         }
-        for text in ["/ clear", "clear", "/clearly", "/etc/hosts is odd"] {
+        for text in ["/ clear", "clear", "/clearly", "/etc/hosts is odd", "/cost"] {
             assert!(matches!(prompt_from_json(line(text, false)), HostPrompt::Say(_)), "{text}");
         }
         for text in ["", " \n"] {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gimlet_proto::DriverHook;
+use gimlet_proto::{CommandInfo, CommandKind, DriverHook};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -233,20 +233,10 @@ pub struct InitializeResponse {
 impl InitializeResponse {
     pub(super) const OUTPUT_STYLES: [&'static str; 1] = ["default"];
 
-    pub(super) fn command_list() -> Value {
-        json!([{
-            "name": "clear",
-            "description": "Go on with an empty conversation",
-            "argumentHint": "",
-            "aliases": ["reset", "new"],
-            "builtin": true,
-        }])
-    }
-
     /// Renders the answer to `initialize`.
-    pub(super) fn to_json(&self, wishes: &InitializeRequest) -> Value {
+    pub(super) fn to_json(&self, wishes: &InitializeRequest, commands: &[CommandInfo]) -> Value {
         let mut response = json!({
-            "commands": Self::command_list(),
+            "commands": render_commands(commands),
             "agents": self.agents,
             "output_style": self.output_style,
             "available_output_styles": Self::OUTPUT_STYLES,
@@ -263,6 +253,20 @@ impl InitializeResponse {
         }
         response
     }
+}
+
+/// Renders the commands that can be typed.
+pub(super) fn render_commands(commands: &[CommandInfo]) -> Value {
+    let render = |command: &CommandInfo| {
+        json!({
+            "name": command.name,
+            "description": command.description,
+            "argumentHint": command.argument_hint,
+            "aliases": command.aliases,
+            "builtin": command.kind != CommandKind::Prompt,
+        })
+    };
+    commands.iter().map(render).collect()
 }
 
 /// Renders the whole line: the answer and the open questions. Questions that do not fit into it follow as separate

@@ -26,6 +26,7 @@ use super::prompt_lifecycle::PromptLifecycle;
 use super::session_state::{SdkSessionState, StateReporter};
 use super::{HostDriver, HostRequests, MirrorFeed, PermissionResponder, SdkEnd, SdkJob, control_frames, truncate};
 use crate::line_output::LineOutput;
+use crate::print::format_unknown_command;
 use crate::wire::{WireConsumer, WireEncoder, WireOptions};
 
 /// Result of the loop, with the outputs to be finished.
@@ -212,7 +213,12 @@ pub(super) async fn run_session_loop(session: SessionHandle, job: SdkJob) -> Loo
             line = lines.next(), if !link.input_ended => link.handle_line(line).await,
             // Events published before a question are written before it.
             event = link.events.next(), if !matches!(link.phase, SessionPhase::Opening(..)) => match event {
-                Some(event) => link.handle_event(&event).await,
+                Some(event) => {
+                    if let EventBody::UnknownCommand { name, nearest } = &event.body {
+                        notes.queue_remarks(&[format_unknown_command(name, nearest)]).await;
+                    }
+                    link.handle_event(&event).await
+                }
                 None => link.handle_session_end(),
             },
             opened = await_reopened(&mut link.phase) => {

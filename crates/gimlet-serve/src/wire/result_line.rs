@@ -209,6 +209,13 @@ fn summarize_turn(report: &TurnReport) -> TurnSummary {
             "structured_output_retry_exhausted",
             vec![format!("No valid structured output after {max} attempts")],
         ),
+        TurnEnd::Command { error: None } => {
+            TurnSummary { terminal_reason: None, ..success(false, "completed", report.text.clone()) }
+        }
+        TurnEnd::Command { error: Some(problem) } => TurnSummary {
+            terminal_reason: None,
+            ..failure("error_during_execution", "completed", vec![problem.clone()])
+        },
         TurnEnd::Stopped { reason, because } => {
             let word = match because {
                 StopCause::RepeatedCalls => "repeated_calls",

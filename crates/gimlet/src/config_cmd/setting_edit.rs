@@ -1,7 +1,6 @@
-//! Changing one setting, and reporting the result: the file, the effect, and what prevents it.
+//! Changing one setting, and describing the result: the file, the effect, and what prevents it.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use gimlet_app::{
     ProcessEnv,
@@ -11,12 +10,13 @@ use gimlet_config::{JsonEdit, KeyEffect, ProjectItem, RuleLine, SaveError, Scope
 use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
 use serde_json::Value;
 
-use super::{SettingsSnapshot, find, print_sanitised};
+use super::config_answer::ConfigAnswer;
+use super::{SettingsSnapshot, find};
 use crate::args::WritableScope;
 use crate::report::Report;
 
 /// A requested change.
-pub(super) struct SettingEdit<'a> {
+pub(crate) struct SettingEdit<'a> {
     around: &'a ProcessEnv,
     locations: SettingsLocations,
     scope: Scope,
@@ -31,11 +31,11 @@ struct SavedEdit {
 }
 
 impl<'a> SettingEdit<'a> {
-    pub(super) fn new(around: &'a ProcessEnv, scope: WritableScope, key: &'a str) -> Self {
+    pub(crate) fn new(around: &'a ProcessEnv, scope: WritableScope, key: &'a str) -> Self {
         Self { around, locations: find_locations(around), scope: scope.into(), key }
     }
 
-    pub(super) fn set(&self, text: &str) -> Result<ExitCode, Report> {
+    pub(crate) fn set(&self, text: &str) -> Result<ConfigAnswer, Report> {
         self.check_rules(text)?;
         let written = self.save(text, JsonEdit::Set).map_err(|error| match &error {
             SaveError::Value { message, .. } if message.starts_with("expected a list") => {
@@ -44,12 +44,10 @@ impl<'a> SettingEdit<'a> {
             }
             _ => Report::new(error.to_string()),
         })?;
-        let done = self.report_done("set", &written);
-        self.report_rule_problems(text);
-        Ok(done)
+        Ok(self.describe_done("set", &written).with_notes(self.rule_problems(text)))
     }
 
-    pub(super) fn add(&self, text: &str) -> Result<ExitCode, Report> {
+    pub(super) fn add(&self, text: &str) -> Result<ConfigAnswer, Report> {
         let is_list = matches!(serde_json::from_str(text), Ok(Value::Array(_)));
         if is_list {
             return Err(
@@ -66,20 +64,18 @@ impl<'a> SettingEdit<'a> {
             _ => Report::new(error.to_string()),
         })?;
         if before.is_some() && before == self.value_in_file() {
-            print_sanitised(&format!("{} has this entry already in {}", self.key, written.file.display()));
-            return Ok(ExitCode::SUCCESS);
+            let text = format!("{} has this entry already in {}", self.key, written.file.display());
+            return Ok(ConfigAnswer::new(text));
         }
-        let done = self.report_done("extended", &written);
-        self.report_rule_problems(text);
-        Ok(done)
+        Ok(self.describe_done("extended", &written).with_notes(self.rule_problems(text)))
     }
 
-    pub(super) fn remove(&self, text: &str) -> Result<ExitCode, Report> {
+    pub(super) fn remove(&self, text: &str) -> Result<ConfigAnswer, Report> {
         let before = self.value_in_file();
         let written = self.save(text, JsonEdit::RemoveEntry).map_err(|error| Report::new(error.to_string()))?;
         match before == self.value_in_file() {
             true => Err(Report::new(format!("{} has no such entry in {}", self.key, self.target_file().display()))),
-            false => Ok(self.report_done("shortened", &written)),
+            false => Ok(self.describe_done("shortened", &written)),
         }
     }
 
@@ -104,9 +100,9 @@ impl<'a> SettingEdit<'a> {
         Ok(())
     }
 
-    /// Reports newly written rules that have no effect or that override others.
-    fn report_rule_problems(&self, text: &str) {
-        let Some(behavior) = self.rule_behavior() else { return };
+    /// Returns remarks on newly written rules that have no effect or that override others.
+    fn rule_problems(&self, text: &str) -> Vec<String> {
+        let Some(behavior) = self.rule_behavior() else { return Vec::new() };
         let found = find(self.around);
         let mut rules = RuleSet::default();
         settings_mapping::add_rules(&mut rules, &found.effective);
@@ -114,29 +110,25 @@ impl<'a> SettingEdit<'a> {
         let known: Vec<&str> = gimlet_app::start::known_tools().collect();
         let odd = rules.collect_remarks(&known).into_iter().filter(|remark| remark.concerns(behavior, &written));
         let remarks = rules.find_newly_unreachable(behavior, &written).into_iter().chain(odd);
-        remarks.for_each(|remark| crate::print_error_line(&gimlet_serve::sanitise(&format!("note: {remark}"))));
+        let mut notes: Vec<String> = remarks.map(|remark| remark.to_string()).collect();
         let file = self.target_file();
         let is_written = |rule: &&RuleLine| rule.origin.file == file && written.contains(&rule.text);
-        for remark in found.effective.rules.iter().filter(is_written).filter_map(settings_mapping::absolute_path_hint) {
-            crate::print_error_line(&format!("note: {remark}"));
-        }
+        notes.extend(found.effective.rules.iter().filter(is_written).filter_map(settings_mapping::absolute_path_hint));
         if behavior == Behavior::Allow
             && self.scope != Scope::Managed
             && !settings_mapping::unused_allow_rules(&found.effective).is_empty()
         {
-            crate::print_error_line(&format!("note: {}", settings_mapping::UNUSED_ALLOW));
+            notes.push(settings_mapping::UNUSED_ALLOW.to_owned());
         }
+        notes
     }
 
-    pub(super) fn unset(&self) -> Result<ExitCode, Report> {
+    pub(super) fn unset(&self) -> Result<ConfigAnswer, Report> {
         let was_set = self.value_in_file().is_some();
         let file = gimlet_config::save_setting(&self.locations, self.scope, self.key, &JsonEdit::RemoveKey)
             .map_err(|error| Report::new(error.to_string()))?;
-        match was_set {
-            true => print_sanitised(&format!("{} removed in {}", self.key, file.display())),
-            false => print_sanitised(&format!("{} was not set in {}", self.key, file.display())),
-        }
-        Ok(ExitCode::SUCCESS)
+        let done = if was_set { "removed" } else { "was not set" };
+        Ok(ConfigAnswer::new(format!("{} {done} in {}", self.key, file.display())))
     }
 
     /// Saves a value given as JSON or as plain text: 5 may be a number or a name, depending on the setting.
@@ -153,46 +145,44 @@ impl<'a> SettingEdit<'a> {
         Ok(SavedEdit { file, withheld_before: waited_before })
     }
 
-    fn report_done(&self, done: &str, written: &SavedEdit) -> ExitCode {
-        print_sanitised(&format!("{} {done} in {}", self.key, written.file.display()));
-        self.report_consequences(&written.file, &written.withheld_before);
-        ExitCode::SUCCESS
+    fn describe_done(&self, done: &str, written: &SavedEdit) -> ConfigAnswer {
+        ConfigAnswer::new(format!("{} {done} in {}", self.key, written.file.display()))
+            .with_notes(self.consequences(&written.file, &written.withheld_before))
     }
 
-    /// Reports reasons why the setting may not take effect at once.
-    fn report_consequences(&self, file: &Path, waited_before: &[ProjectItem]) {
+    /// Returns the reasons why the setting may not take effect at once.
+    fn consequences(&self, file: &Path, waited_before: &[ProjectItem]) -> Vec<String> {
+        let mut notes = Vec::new();
         match gimlet_config::find_key(self.key).map(|row| row.effect) {
-            Some(KeyEffect::NotYet) => crate::print_error_line("note: this version of gimlet does not use it yet"),
-            Some(KeyEffect::Hosted) => {
-                crate::print_error_line("note: it is about a hosted service that gimlet does not use");
-            }
+            Some(KeyEffect::NotYet) => notes.push("this version of gimlet does not use it yet".to_owned()),
+            Some(KeyEffect::Hosted) => notes.push("it is about a hosted service that gimlet does not use".to_owned()),
             Some(KeyEffect::Acts) | None => {}
         }
         let found = find(self.around);
         let waiting = self.withheld_items(&found);
         if waiting.is_empty() {
-            return self.report_override(&found, file);
+            notes.extend(self.override_remark(&found, file));
+            return notes;
         }
         // The writer knows the new value, unless it was the model. Earlier untrusted items still need to be reviewed.
         let is_new = waited_before.is_empty() && found.effective.withheld.len() == waiting.len();
         if is_new && !gimlet_exec::is_started_by_session() {
-            if let Err(error) = found.store.accept_items(&waiting) {
-                crate::print_error_line(&format!("note: {error}"));
-            }
-            return self.report_override(&find(self.around), file);
+            notes.extend(found.store.accept_items(&waiting).err().map(|error| error.to_string()));
+            notes.extend(self.override_remark(&find(self.around), file));
+        } else {
+            notes.push("it waits until you trust this folder; 'gimlet doctor' says what else does".to_owned());
         }
-        crate::print_error_line("note: it waits until you trust this folder; 'gimlet doctor' says what else does");
+        notes
     }
 
-    fn report_override(&self, found: &SettingsSnapshot, file: &Path) {
+    /// Returns a remark if another file overrides the written value.
+    fn override_remark(&self, found: &SettingsSnapshot, file: &Path) -> Option<String> {
         let value = found.effective.merged.get(self.key);
         // Lists are merged, and an equal value does not override this one.
         let is_other = value.as_ref().is_some_and(|value| !value.is_array()) && value != self.value_in_file();
         let origin = found.effective.merged.sources(self.key).pop().map(|sourced| sourced.origin);
-        if let Some(origin) = origin.filter(|origin| origin.file != file && is_other) {
-            let place = format!("{}:{}", origin.file.display(), origin.line);
-            crate::print_error_line(&format!("note: {place} says something else, and comes first here"));
-        }
+        let origin = origin.filter(|origin| origin.file != file && is_other)?;
+        Some(format!("{}:{} says something else, and comes first here", origin.file.display(), origin.line))
     }
 
     /// Returns the items about this key that await trust.

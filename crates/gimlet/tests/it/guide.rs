@@ -1,10 +1,15 @@
-//! The guide to adding a tool stays true: its code is the code that is compiled, tested and run here.
+//! The guides stay true. What the guides to a tool and a command show is compiled, tested and run here; what the others
+//! show stands in the tree as it is shown.
 
+mod command_guide;
+mod quoted_code;
+mod where_command;
 mod word_count;
 
 use std::path::Path;
 use std::sync::Arc;
 
+use gimlet_core::commands::{CommandContext, CommandOutput, SlashCommand};
 use gimlet_core::tool::{PromptContext, ToolSet};
 use gimlet_core::{
     AgentConfig, ConversationRecord, DriverConfig, FileConfig, HistoryConfig, ModelConfig, ProcessAccess,

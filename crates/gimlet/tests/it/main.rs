@@ -34,6 +34,7 @@ mod settings;
 mod settings_effects;
 mod settings_hooks;
 mod settings_tampering;
+mod slash_commands;
 mod tidy;
 mod trust;
 mod why;

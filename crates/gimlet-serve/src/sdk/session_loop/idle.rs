@@ -252,18 +252,10 @@ impl SdkSession {
         self.usage = SessionUsageTally::new();
         self.write_line(conversation_reset_line(&old.id, &self.session.id, self.last_event.as_deref())).await;
         if self.replay_prompts {
-            self.write_line(self.command_output_line("")).await;
+            let line = wire::command_echo_line(&self.session.id, "", &self.backend.timestamp());
+            self.write_line(line).await;
         }
         self.write_local_result(said, Ok("")).await;
-    }
-
-    /// Renders the echoed output of a command.
-    fn command_output_line(&self, text: &str) -> String {
-        let content = format!("<local-command-stdout>{text}</local-command-stdout>");
-        json!({"type": "user", "message": {"role": "user", "content": content}, "parent_tool_use_id": null,
-            "session_id": self.session.id, "uuid": control_frames::new_id(), "timestamp": self.backend.timestamp(),
-            "isReplay": true})
-        .to_string()
     }
 
     /// Reports a failed reopening to the command or request that asked for it; there is no session any more.

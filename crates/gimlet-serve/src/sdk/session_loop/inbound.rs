@@ -107,7 +107,7 @@ impl SdkSession {
     }
 
     pub(super) async fn handle_prompt(&mut self, line: &HostLine) {
-        let prompt = host_prompt::parse_prompt(line);
+        let prompt = host_prompt::parse_prompt(line, &self.session.snapshot().commands);
         if let Some(id) = prompt.id()
             && !self.seen_prompts.insert(id.clone())
         {
@@ -162,9 +162,15 @@ impl SdkSession {
             }
             "get_usage" => RoutedAnswer::Now(Ok(self.usage.render(&self.session.snapshot().by_model))),
             "list_models" => RoutedAnswer::Now(Ok(json!({"models": self.initialize_response.models}))),
-            "reload_plugins" | "reload_skills" | "reload_output_styles" => RoutedAnswer::Now(
-                control_requests::answer_reload(&subtype, &request, &self.initialize_response, &self.backend),
-            ),
+            "reload_plugins" | "reload_skills" | "reload_output_styles" => {
+                RoutedAnswer::Now(control_requests::answer_reload(
+                    &subtype,
+                    &request,
+                    &self.initialize_response,
+                    &self.session.snapshot().commands,
+                    &self.backend,
+                ))
+            }
             _ => control_requests::route_request(&subtype, &request, &self.session, &self.backend),
         };
         match routed {
@@ -258,7 +264,7 @@ impl SdkSession {
     }
 
     pub(super) async fn write_initialize_response(&mut self, id: &Value, wishes: &InitializeRequest) {
-        let response = self.initialize_response.to_json(wishes);
+        let response = self.initialize_response.to_json(wishes, &self.session.snapshot().commands);
         let open = self.questions.values().map(|question| question.line.as_str());
         let (welcome, left) = initialize::initialize_lines(id, &response, open);
         self.write_line(welcome).await;

@@ -179,12 +179,14 @@ async fn partial_messages_are_the_models_own_events() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_not_there_does_not_reach_the_model() {
+async fn the_model_is_told_that_a_command_that_is_not_there_did_not_run() {
     let world = world();
-    let model = Script::new().serve().await.unwrap();
+    let model = Script::new().say("ok").serve().await.unwrap();
     let run = world.run(&model).print_text("/compact the tests").finish().await;
-    run.expect_code(1);
-    assert_eq!(run.stderr, "gimlet: /compact is not available in this version of gimlet\n");
+    run.expect_code(0);
+    assert!(run.stderr.contains("there is no command /compact"), "{}", run.stderr);
+    let sent = model.request(0).last_user_text();
+    assert!(sent.contains("There is no command /compact") && sent.ends_with("/compact the tests"), "{sent}");
 }
 
 #[tokio::test]

@@ -102,9 +102,16 @@ async fn text_that_a_program_composed_is_no_command() {
     host.result().await;
     host.say("/unheard of");
     host.result().await;
-    host.end().await.clean(0);
+    let end = host.end().await;
+    end.output.expect_code(0);
+    assert_eq!(
+        end.output.stderr,
+        "gimlet: there is no command /unheard; /help lists all. The text was sent as a prompt\n"
+    );
     assert_eq!(model.request(0).last_user_text().lines().last(), Some("/clear"));
-    assert_eq!(model.request(1).last_user_text(), "/unheard of");
+    let unheard = model.request(1).last_user_text();
+    assert_eq!(unheard.lines().last(), Some("/unheard of"));
+    assert!(unheard.contains("There is no command /unheard, and none ran."), "{unheard}");
 }
 
 #[tokio::test]
@@ -251,7 +258,7 @@ async fn nothing_but_answers_follows_a_command_that_failed() {
     let world = world();
     let model = Script::new().say("one").serve().await.unwrap();
     let mut host = SdkHost::start(world.run(&model));
-    host.say("/compact");
+    host.say("/effort silly");
     let failed = host.result().await;
     assert_eq!((&failed["subtype"], &failed["is_error"]), (&json!("error_during_execution"), &json!(true)));
     let before = host.seen.len();

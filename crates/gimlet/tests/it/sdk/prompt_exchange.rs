@@ -66,7 +66,11 @@ async fn a_prompt_needs_no_handshake_and_the_end_of_input_does_not_stop_it() {
     assert_eq!(line_kinds(&lines), ["running", "init", "assistant", "result", "idle"]);
     let init = &lines[1];
     assert_eq!((&init["claude_code_version"], &init["output_style"]), (&json!("2.1.325"), &json!("default")));
-    assert_eq!(init["slash_commands"], json!(["clear", "reset", "new"]));
+    let commands = [
+        "clear", "reset", "new", "context", "cost", "usage", "effort", "help", "model", "rename", "config", "settings",
+        "status",
+    ];
+    assert_eq!(init["slash_commands"], json!(commands));
 }
 
 #[tokio::test]
