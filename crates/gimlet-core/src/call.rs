@@ -21,8 +21,8 @@ use crate::model_selection::LiveModelSelection;
 use crate::panics::{self, CaughtPanic, catch_panic_async};
 use crate::services::SessionServices;
 use crate::tool::{
-    AnyTool, CallSite, ErrorClass, InterruptBehavior, PathContext, PreparedCall, ToolContext, ToolError, ToolOutcome,
-    ToolRef, ToolSet, nearest_name,
+    AnyTool, CallFailure, CallSite, ErrorClass, InterruptBehavior, PathContext, PreparedCall, ToolContext, ToolError,
+    ToolOutcome, ToolRef, ToolSet, nearest_name,
 };
 use crate::write_barrier::DurableBarrier;
 
@@ -253,6 +253,7 @@ async fn run_cleared_call(
     let post_call_facts = call_hooks::PostCallFacts::for_call(scope, tool, &permit);
     let input = scope.services.hooks().has_listeners(HookEvent::PostToolBatch).then(|| permit.input().clone());
     publish_phase(scope, &cx, &label, ToolCallPhase::Running);
+    let typed = permit.typed_input();
     let confined = permit.confinement().map(|_| permit.input().clone());
     let result = catch_panic_async(supervise_call(&**tool, permit, &cx, scope, &label)).await;
     let settled = match (confined, result) {
@@ -269,7 +270,12 @@ async fn run_cleared_call(
     let elapsed_ms = cx.elapsed_ms();
     let phase = match (&settled.view, settled.error) {
         (Some(view), None) => ToolCallPhase::Done { view: view.clone(), elapsed_ms },
-        _ => ToolCallPhase::Failed { message: settled.failure_text(), elapsed_ms },
+        (view, class) => {
+            let (message, class) = (settled.failure_text(), class.unwrap_or(ErrorClass::Internal));
+            let failure = CallFailure { class, text: &message, output: &settled.output };
+            let view = view.clone().unwrap_or_else(|| tool.failure_view(&*typed, &failure));
+            ToolCallPhase::Failed { message, view, elapsed_ms }
+        }
     };
     publish_phase(scope, &cx, &label, phase);
     if let Some(facts) = post_call_facts {

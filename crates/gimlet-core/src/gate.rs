@@ -14,6 +14,7 @@ mod gate_hooks;
 mod git_traps;
 mod host_requests;
 mod network_hosts;
+mod permission_ask;
 mod policy_input;
 mod refusal;
 mod repeated;
@@ -34,6 +35,7 @@ use gimlet_store::{Decider, DecisionLedger};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, watch};
 
+pub use asks::UserAsker;
 pub(crate) use asks::{AskRegistry, AskRequest};
 pub use classifier::ReviewRules;
 pub(crate) use classifier::{AutoModeClassifier, ReviewUsage};
@@ -50,7 +52,7 @@ use crate::call::{self, CallScope, InputAuthor, ToolCall};
 use crate::sandbox::{CallSandbox, SessionSandbox};
 use crate::services::SessionServices;
 use crate::session::ModeChangeRequest;
-use crate::tool::{AnyTool, PreparedCall};
+use crate::tool::{AnyTool, PreparedCall, TypedInput};
 use ask_user::AskContext;
 use decision_log::{DecisionLog, FinalDecision};
 use refusal::DenialDetails;
@@ -81,11 +83,16 @@ struct GateFindings {
 
 impl Permit {
     /// Returns the typed input, or `None` if this permit is not for the tool with this name.
-    pub(crate) fn into_input<I: 'static>(self, tool: &str) -> Option<I> {
+    pub(crate) fn into_input<I: Send + Sync + 'static>(self, tool: &str) -> Option<Arc<I>> {
         if self.call.tool != tool {
             return None;
         }
-        self.call.typed.downcast::<I>().ok().map(|input| *input)
+        self.call.typed.downcast::<I>().ok()
+    }
+
+    /// Returns the typed input, for the views of the call.
+    pub(crate) fn typed_input(&self) -> Arc<TypedInput> {
+        self.call.typed.clone()
     }
 
     /// Returns each path of the call with its resolved path.
@@ -381,7 +388,7 @@ impl Gate {
             }
             Clearance::Undecided(prepared) => match self.grant_without_ask(scope, call, prepared) {
                 Ok(permit) => {
-                    self.show_to_reviewer(&permit.call);
+                    self.show_to_reviewer(scope, &permit.call);
                     (Clearance::Granted(Box::new(permit)), true)
                 }
                 Err(prepared) => (Clearance::Undecided(prepared), false),
@@ -489,7 +496,7 @@ impl Gate {
             if let Some(refusal) = end {
                 return Err(refusal);
             }
-            self.show_to_reviewer(&prepared);
+            self.show_to_reviewer(scope, &prepared);
             return Ok(Permit { call: *prepared, found: GateFindings { amended, ..found }, since });
         }
         let message = "the input was changed too often without a decision".to_owned();
@@ -497,9 +504,10 @@ impl Gate {
     }
 
     /// Records a permitted call for the reviewer.
-    fn show_to_reviewer(&self, prepared: &PreparedCall) {
-        if let Some(classifier) = &self.classifier {
-            classifier.note_action(prepared);
+    fn show_to_reviewer(&self, scope: &CallScope, prepared: &PreparedCall) {
+        if let Some(classifier) = self.classifier.as_ref().filter(|_| !prepared.read_only) {
+            let action = action_for_review(scope, prepared).unwrap_or_else(|| prepared.description.clone());
+            classifier.note_action(&prepared.tool, &action);
         }
     }
 
@@ -593,6 +601,16 @@ impl Gate {
             }
         }
     }
+}
+
+/// Returns the text by which the reviewer judges a call; `None` if it cannot judge it.
+fn action_for_review(scope: &CallScope, prepared: &PreparedCall) -> Option<String> {
+    let text = match scope.tools.find(&prepared.tool) {
+        Some(tool) => tool.classifier_input(&*prepared.typed),
+        // A command's request for a host belongs to no tool.
+        None => prepared.input.to_string(),
+    };
+    (!text.is_empty()).then_some(text)
 }
 
 /// Returns the sandbox placement of a call's commands.

@@ -15,6 +15,7 @@ mod context_usage;
 mod conversation;
 pub mod files;
 mod gate;
+mod history;
 mod hooks;
 mod mentions;
 mod model_selection;
@@ -47,9 +48,10 @@ pub use context::{SystemPrompt, offered_schema, system_blocks, tool_defs, tools_
 pub use conversation::PromptSegment;
 pub use gate::{
     ChangedSettings, DiskFileView, EffectivePermissions, HostPermit, PermissionConfig, Permit, PolicyCall, PolicyInput,
-    ReviewConfig, ReviewRules, SandboxUpdate, SettingsOrigin, SettingsSource,
+    ReviewConfig, ReviewRules, SandboxUpdate, SettingsOrigin, SettingsSource, UserAsker,
 };
 pub use gimlet_git::git_branch;
+pub use history::read_history;
 pub use hooks::{
     HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookEntry, HookEvent, HookFailurePolicy, HookHandler,
     HookMatcher, HookMatcherError, HookOwner, HookRegistry, StartSource, check_driver_hooks,

@@ -6,6 +6,7 @@
 //! gate can create.
 
 mod any_tool;
+mod call_views;
 mod external_tool;
 mod tool_context;
 mod tool_input;
@@ -13,7 +14,8 @@ mod tool_result;
 mod tool_set;
 mod tool_source;
 
-pub use any_tool::{AnyTool, PreparedCall};
+pub use any_tool::{AnyTool, PreparedCall, TypedInput};
+pub use call_views::{CallFailure, CallSummary, PreviewContext, RecordedResult};
 pub use external_tool::{ExternalTool, ExternalToolHandler, ExternalToolResult, ExternalToolSpec};
 pub use tool_context::{PathContext, PromptContext, ToolContext};
 pub use tool_input::{InputProblem, SchemaProblem, coerce_input, schema_problems};
@@ -27,7 +29,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gimlet_proto::{AccessNeed, Env, PermissionMode, ResultContent, View};
+use gimlet_proto::{AccessNeed, CallQuestion, Env, PermissionMode, ResultContent, UserReply, View};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -100,8 +102,9 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Input type: `#[serde(deny_unknown_fields)]`, one documented field per parameter.
     type Input: DeserializeOwned + Serialize + JsonSchema + Clone + Send + Sync + 'static;
-    /// Structured output for hooks and programs.
-    type Output: Serialize + Send + Sync + 'static;
+    /// Structured output for hooks and programs. It is read back to show past calls, so members that are not written
+    /// need a default.
+    type Output: Serialize + DeserializeOwned + Send + Sync + 'static;
 
     /// Returns the description in the model's tool list.
     fn prompt(&self, cx: &PromptContext) -> Cow<'static, str>;
@@ -137,7 +140,7 @@ pub trait Tool: Send + Sync + 'static {
     /// Renders the output for the model.
     fn to_blocks(&self, output: &Self::Output) -> ResultContent;
 
-    /// Parses an output in the tool's format that was written elsewhere; `None` if the tool accepts none.
+    /// Parses an output that a hook supplies in place of the tool's own; `None` if the tool accepts none.
     fn parse_output(&self, _json: &str) -> Option<Self::Output> {
         None
     }
@@ -145,6 +148,20 @@ pub trait Tool: Send + Sync + 'static {
     /// Renders the output for the user.
     fn view(&self, _input: &Self::Input, output: &Self::Output) -> View {
         View::Text(self.to_blocks(output).to_text())
+    }
+
+    /// Renders what the call would do, for the question about it. Runs on a thread that may block. Files are read only
+    /// through [`PreviewContext::readable_path`]; a preview that cannot be made is a text that states why.
+    fn preview(&self, input: &Self::Input, cx: &PreviewContext) -> View {
+        match self.description(input, &cx.paths) {
+            text if text.is_empty() => View::from_arguments(&serde_json::to_value(input).unwrap_or_default()),
+            text => View::Text(text),
+        }
+    }
+
+    /// Renders a call that failed or was refused.
+    fn failure_view(&self, _input: &Self::Input, failure: &CallFailure<'_>) -> View {
+        View::Text(failure.text.to_owned())
     }
 
     /// Returns the access that the call needs. Must be pure and complete; when unsure, `Opaque`.
@@ -173,7 +190,8 @@ pub trait Tool: Send + Sync + 'static {
         !needs.is_empty() && needs.iter().all(|need| matches!(need, AccessNeed::Read(_)))
     }
 
-    /// Returns true if the call destroys data that cannot be restored; refines "not read-only".
+    /// Returns true if the call destroys data that cannot be restored; refines "not read-only". The question about such
+    /// a call is marked.
     fn is_destructive(&self, _input: &Self::Input, _cx: &PathContext) -> bool {
         false
     }
@@ -206,6 +224,16 @@ pub trait Tool: Send + Sync + 'static {
     /// For tools that ask a question: returns the message for the model if no user can answer. If permissions are
     /// bypassed, the call runs without an answer instead.
     fn unanswered_message(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns what the call asks the user; `None` for calls that need permission only.
+    fn question(&self, _input: &Self::Input) -> Option<CallQuestion> {
+        None
+    }
+
+    /// For tools that ask a question: returns the input with the user's reply; `None` if the reply does not fit.
+    fn input_with_reply(&self, _input: &Value, _reply: &UserReply) -> Option<Value> {
         None
     }
 
@@ -270,7 +298,8 @@ pub trait Tool: Send + Sync + 'static {
         })
     }
 
-    /// Returns the text for an approval classifier; empty means that it cannot judge the call.
+    /// Returns the text by which auto mode's reviewer judges the call; empty means that it cannot, and the user is
+    /// asked.
     fn auto_classifier_input(&self, _input: &Self::Input) -> String {
         String::new()
     }

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use crate::CHARS_PER_TOKEN;
 use crate::call_result::convert_call_result;
 use crate::driver_channel::{DriverChannel, ServerInbox};
-use crate::elicitation::ElicitationClient;
+use crate::elicitation::{ElicitationClient, SharedAsker};
 use crate::input_schema::InputSchema;
 use crate::server_text::{MAX_TOLD, sanitize_data, sanitize_description, sanitize_label};
 use crate::tool_listing::{ToolListing, list_tools};
@@ -72,9 +72,9 @@ pub(crate) struct PendingConnection {
 }
 
 impl PendingConnection {
-    pub(crate) fn new(driver: Arc<dyn Driver>, name: &str) -> Self {
-        let channel = DriverChannel::new(driver.clone(), name);
-        Self { client: ElicitationClient::new(driver, name), inbox: channel.inbox().clone(), channel }
+    pub(crate) fn new(driver: Arc<dyn Driver>, asker: SharedAsker, name: &str) -> Self {
+        let channel = DriverChannel::new(driver, name);
+        Self { client: ElicitationClient::new(asker, name), inbox: channel.inbox().clone(), channel }
     }
 
     pub(crate) fn inbox(&self) -> &Arc<ServerInbox> {

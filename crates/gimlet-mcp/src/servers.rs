@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gimlet_core::tool::{AbsentTools, PermissionVerdict, ServerRequestFacts, ToolRef, ToolSource, ToolSourceNews};
-use gimlet_core::{HostPermit, Redactor};
+use gimlet_core::{HostPermit, Redactor, UserAsker};
 use gimlet_proto::{
     BoxFuture, Driver, Env, Notice, NoticeLevel, ServerRegistry, ServerRequest, ServerSetChange, ServerView,
     provider_safe_name,
@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 use crate::CHARS_PER_TOKEN;
 use crate::admission::ServerAdmission;
 use crate::connection::CallLimits;
+use crate::elicitation::SharedAsker;
 use crate::server_config::{ServerConfig, ServerKind, parse_server_map};
 use crate::tool_policies::{ToolPolicies, ToolPolicy};
 use connect::ConnectTarget;
@@ -73,6 +74,7 @@ pub enum ServerOrigin {
 /// All servers of a session.
 pub struct McpServers {
     driver: Option<Arc<dyn Driver>>,
+    asker: SharedAsker,
     timeouts: ServerTimeouts,
     admission: ServerAdmission,
     /// Redactor that receives the credentials of configurations.
@@ -101,6 +103,7 @@ impl McpServers {
         }
         Self {
             driver,
+            asker: SharedAsker::default(),
             timeouts,
             admission: ServerAdmission::default(),
             redactor: Redactor::default(),
@@ -200,6 +203,10 @@ impl ToolSource for McpServers {
     fn instructions(&self) -> Vec<(String, String)> {
         let said = |entry: &ServerEntry| Some((entry.name.clone(), entry.connection()?.instructions()?));
         self.lock_entries().iter().filter_map(said).collect()
+    }
+
+    fn set_user_asker(&self, asker: UserAsker) {
+        self.asker.set(asker);
     }
 
     fn servers(&self) -> Vec<ServerView> {

@@ -20,12 +20,6 @@ pub trait Driver: Send + Sync {
         server: &str,
         message: Box<RawValue>,
     ) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>>;
-
-    /// Forwards a server's question to the program's user and returns their answer, an object.
-    fn forward_elicitation(&self, question: Box<RawValue>) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>> {
-        drop(question);
-        Box::pin(std::future::ready(Err(DriverError::Failed("nobody can be asked".to_owned()))))
-    }
 }
 
 /// One call of a hook.

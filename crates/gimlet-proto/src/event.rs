@@ -210,6 +210,7 @@ pub enum ToolCallPhase {
     },
     Failed {
         message: String,
+        view: View,
         elapsed_ms: u64,
     },
 }
@@ -240,6 +241,8 @@ pub struct Denial {
     pub reason: String,
     /// The changes that together would have allowed it, if there are suitable ones.
     pub remedies: Vec<SuggestedChange>,
+    /// The call as displayed to the user.
+    pub view: View,
 }
 
 /// State of a background task.

@@ -14,6 +14,7 @@ mod driver;
 mod env;
 mod event;
 mod event_hub;
+mod history;
 mod hook_event;
 mod ids;
 mod message;
@@ -34,7 +35,10 @@ mod view;
 
 pub use access_need::AccessNeed;
 pub use agent::{AgentSpec, AgentSummary};
-pub use ask::{Approval, AskAnswer, AskBody, AskView, SuggestedChange, TrustItem, TrustQuestion};
+pub use ask::{
+    Approval, AskAnswer, AskBody, AskView, CallQuestion, ElicitationAction, ElicitationAsk, ElicitationRequest,
+    PermissionAsk, QuestionAnswers, QuestionChoice, SuggestedChange, TrustItem, TrustQuestion, UserQuestion, UserReply,
+};
 pub use block::{Block, BlockError, BlockKind, ToolResultParts, ToolUseParts};
 pub use command::{CommandInfo, CommandKind, CommandMatch, find_command, unknown_command_text};
 pub use context_usage::{ContextCategory, ContextKind, ContextMessages, ContextTool, ContextUsage};
@@ -48,6 +52,7 @@ pub use event::{
     TurnSetup,
 };
 pub use event_hub::{EventHub, EventReader};
+pub use history::{HistoryBody, HistoryCall, HistoryItem, HistoryResult};
 pub use hook_event::{HOOK_EVENTS, HookEvent, HookEventRow};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};
 pub use message::{Message, Role};

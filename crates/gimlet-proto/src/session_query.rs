@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::{CommandInfo, OpReply, PermissionMode, ServerRequest, ThinkingDisplay, ThinkingMode};
+use crate::{CommandInfo, HistoryItem, OpReply, PermissionMode, ServerRequest, ThinkingDisplay, ThinkingMode};
 
 /// One query or request.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub enum SessionQuery {
     /// Sends a request to a server, unless rules forbid it; a direct request needs no further permission. Returns the
     /// server's own result, an object.
     ServerRequest { wish: ServerRequest, reply: OpReply<Value> },
+    /// The main conversation so far, from its transcript.
+    History { reply: OpReply<Vec<HistoryItem>> },
     /// Returns the overrides set while the session ran, for a session that replaces it.
     Overrides { reply: OpReply<SessionOverrides> },
     /// Applies the overrides of another session to this one.

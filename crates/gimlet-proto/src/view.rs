@@ -44,3 +44,16 @@ pub struct TodoItem {
     pub text: String,
     pub status: TodoStatus,
 }
+
+impl View {
+    /// Creates a table of a call's arguments, for calls about which nothing else is known.
+    pub fn from_arguments(input: &serde_json::Value) -> Self {
+        let serde_json::Value::Object(fields) = input else { return View::Text(input.to_string()) };
+        let cell = |value: &serde_json::Value| match value {
+            serde_json::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let rows = fields.iter().map(|(name, value)| vec![name.clone(), cell(value)]).collect();
+        View::Table { head: vec!["Argument".to_owned(), "Value".to_owned()], rows }
+    }
+}

@@ -66,11 +66,19 @@ impl<W: Write> EventWatcher<W> {
                     let name = self.paint("1", &tool.name);
                     writeln!(self.out, "\n{bullet} {name}({})", sanitise(&tool.summary))?;
                 }
-                ToolCallPhase::Progress { .. } => {}
+                ToolCallPhase::Progress { text, .. } if text.is_empty() => {}
+                ToolCallPhase::Progress { text, .. } => {
+                    let line = sanitise(text.lines().last().unwrap_or_default()).into_owned();
+                    self.write_remark(&format!("  … {line}"))?;
+                }
                 ToolCallPhase::Done { view, .. } => self.write_view(view)?,
-                ToolCallPhase::Failed { message, .. } => {
+                ToolCallPhase::Failed { view: View::Text(text), .. } => {
                     self.end_line()?;
-                    self.write_lines(&sanitise(message), "31")?;
+                    self.write_lines(&sanitise(text), "31")?;
+                }
+                ToolCallPhase::Failed { view, .. } => {
+                    self.end_line()?;
+                    self.write_view(view)?;
                 }
             },
             EventBody::Denied(denial) => {
@@ -87,7 +95,26 @@ impl<W: Write> EventWatcher<W> {
                     writeln!(self.out, "{text}")?;
                 }
             }
-            _ => {}
+            // This front end answers no questions, and shows neither subagents' tasks nor diagnosis.
+            EventBody::TurnStarting(_)
+            | EventBody::Prompt(_)
+            | EventBody::PromptOutcome { .. }
+            | EventBody::Requesting
+            | EventBody::BlockStarted { .. }
+            | EventBody::Delta(_)
+            | EventBody::ReplyDiscarded
+            | EventBody::Wire(_)
+            | EventBody::Block(_)
+            | EventBody::ToolFinished(_)
+            | EventBody::Ask(_)
+            | EventBody::AskClosed(_)
+            | EventBody::Task(_)
+            | EventBody::RateLimits(_)
+            | EventBody::CacheBreak(_)
+            | EventBody::ReplyAnomalies(_)
+            | EventBody::Hook(_)
+            | EventBody::ModeChanged(_)
+            | EventBody::Closed => {}
         }
         self.out.flush()
     }

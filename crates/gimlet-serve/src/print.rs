@@ -164,7 +164,28 @@ async fn run_event_loop(
                 busy = match &event.body {
                     EventBody::TurnEnded(_) => false,
                     EventBody::TurnStarting(_) => true,
-                    _ => busy,
+                    EventBody::Prompt(_)
+                    | EventBody::PromptOutcome { .. }
+                    | EventBody::Requesting
+                    | EventBody::BlockStarted { .. }
+                    | EventBody::Delta(_)
+                    | EventBody::ReplyDiscarded
+                    | EventBody::Wire(_)
+                    | EventBody::Block(_)
+                    | EventBody::Tool(_)
+                    | EventBody::ToolFinished(_)
+                    | EventBody::Denied(_)
+                    | EventBody::Ask(_)
+                    | EventBody::AskClosed(_)
+                    | EventBody::Task(_)
+                    | EventBody::Retry(_)
+                    | EventBody::RateLimits(_)
+                    | EventBody::CacheBreak(_)
+                    | EventBody::ReplyAnomalies(_)
+                    | EventBody::Notice(_)
+                    | EventBody::Hook(_)
+                    | EventBody::ModeChanged(_)
+                    | EventBody::Closed => busy,
                 };
                 printer.print_event(&event).await;
                 if matches!(&event.body, EventBody::TurnEnded(report) if is_session_exhausted(&report.end)) {
@@ -254,7 +275,29 @@ impl EventPrinter {
             let note = if stop { note + "; Ctrl-C stops" } else { note };
             let held = match &event.body {
                 EventBody::Block(_) => self.held_note.replace(note),
-                _ => {
+                EventBody::TurnStarting(_)
+                | EventBody::Prompt(_)
+                | EventBody::PromptOutcome { .. }
+                | EventBody::Requesting
+                | EventBody::BlockStarted { .. }
+                | EventBody::Delta(_)
+                | EventBody::ReplyDiscarded
+                | EventBody::Wire(_)
+                | EventBody::Tool(_)
+                | EventBody::ToolFinished(_)
+                | EventBody::Denied(_)
+                | EventBody::Ask(_)
+                | EventBody::AskClosed(_)
+                | EventBody::Task(_)
+                | EventBody::Retry(_)
+                | EventBody::RateLimits(_)
+                | EventBody::CacheBreak(_)
+                | EventBody::ReplyAnomalies(_)
+                | EventBody::Notice(_)
+                | EventBody::Hook(_)
+                | EventBody::ModeChanged(_)
+                | EventBody::TurnEnded(_)
+                | EventBody::Closed => {
                     let held = self.held_note.take();
                     held.into_iter().chain([note]).reduce(|held, note| format!("{held}\n{note}"))
                 }
@@ -276,7 +319,28 @@ impl EventPrinter {
                 // The only error that belongs to no turn: the transcript cannot be written.
                 self.saved = false;
             }
-            _ => {}
+            EventBody::TurnStarting(_)
+            | EventBody::Prompt(_)
+            | EventBody::PromptOutcome { .. }
+            | EventBody::Requesting
+            | EventBody::BlockStarted { .. }
+            | EventBody::Delta(_)
+            | EventBody::ReplyDiscarded
+            | EventBody::Wire(_)
+            | EventBody::Tool(_)
+            | EventBody::ToolFinished(_)
+            | EventBody::Denied(_)
+            | EventBody::Ask(_)
+            | EventBody::AskClosed(_)
+            | EventBody::Task(_)
+            | EventBody::Retry(_)
+            | EventBody::RateLimits(_)
+            | EventBody::CacheBreak(_)
+            | EventBody::ReplyAnomalies(_)
+            | EventBody::Notice(_)
+            | EventBody::Hook(_)
+            | EventBody::ModeChanged(_)
+            | EventBody::Closed => {}
         }
     }
 

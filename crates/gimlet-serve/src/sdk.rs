@@ -5,6 +5,7 @@
 
 mod control_frames;
 mod control_requests;
+mod elicitation_request;
 mod host_content;
 mod host_driver;
 mod host_lines;

@@ -171,7 +171,29 @@ impl WireEncoder {
             }
             EventBody::Denied(denial) if !self.is_muted() => vec![self.denial_line(event, denial)],
             EventBody::CommandReply(reply) if !self.is_muted() => self.command_reply_lines(event, reply),
-            _ => self.encode_line(event).into_iter().collect(),
+            EventBody::Prompt(_)
+            | EventBody::PromptOutcome { .. }
+            | EventBody::Requesting
+            | EventBody::BlockStarted { .. }
+            | EventBody::Delta(_)
+            | EventBody::ReplyDiscarded
+            | EventBody::Wire(_)
+            | EventBody::Block(_)
+            | EventBody::Tool(_)
+            | EventBody::ToolFinished(_)
+            | EventBody::Denied(_)
+            | EventBody::Ask(_)
+            | EventBody::AskClosed(_)
+            | EventBody::Retry(_)
+            | EventBody::RateLimits(_)
+            | EventBody::CacheBreak(_)
+            | EventBody::ReplyAnomalies(_)
+            | EventBody::Notice(_)
+            | EventBody::Hook(_)
+            | EventBody::ModeChanged(_)
+            | EventBody::CommandReply(_)
+            | EventBody::TurnEnded(_)
+            | EventBody::Closed => self.encode_line(event).into_iter().collect(),
         }
     }
 
@@ -188,9 +210,10 @@ impl WireEncoder {
     }
 
     fn encode_line(&mut self, event: &Event) -> Option<String> {
+        if self.is_muted() || !is_carried(event, self.options) {
+            return None;
+        }
         match &event.body {
-            _ if self.is_muted() => return None,
-            _ if !is_carried(event, self.options) => return None,
             EventBody::Requesting => self.shown_blocks.retain(|(agent, _)| *agent != event.agent),
             EventBody::Block(block) if block.error.is_none() => {
                 self.shown_blocks.push((event.agent.clone(), block.uuid.clone()));
@@ -205,7 +228,27 @@ impl WireEncoder {
                 self.between_turns = true;
                 return Some(result.to_line());
             }
-            _ => {}
+            EventBody::TurnStarting(_)
+            | EventBody::Prompt(_)
+            | EventBody::PromptOutcome { .. }
+            | EventBody::BlockStarted { .. }
+            | EventBody::Delta(_)
+            | EventBody::Wire(_)
+            | EventBody::Block(_)
+            | EventBody::Tool(_)
+            | EventBody::ToolFinished(_)
+            | EventBody::Denied(_)
+            | EventBody::Ask(_)
+            | EventBody::AskClosed(_)
+            | EventBody::Task(_)
+            | EventBody::Retry(_)
+            | EventBody::RateLimits(_)
+            | EventBody::CacheBreak(_)
+            | EventBody::ReplyAnomalies(_)
+            | EventBody::Notice(_)
+            | EventBody::Hook(_)
+            | EventBody::ModeChanged(_)
+            | EventBody::Closed => {}
         }
         event_line(event, self.options)
     }
@@ -304,7 +347,26 @@ fn is_carried(event: &Event, lines: WireOptions) -> bool {
     match &event.body {
         EventBody::Block(block) => lines.subagent_text || block.block.kind() == BlockKind::ToolUse,
         EventBody::Prompt(_) | EventBody::Wire(_) | EventBody::Requesting => false,
-        _ => true,
+        EventBody::TurnStarting(_)
+        | EventBody::PromptOutcome { .. }
+        | EventBody::BlockStarted { .. }
+        | EventBody::Delta(_)
+        | EventBody::ReplyDiscarded
+        | EventBody::Tool(_)
+        | EventBody::ToolFinished(_)
+        | EventBody::Denied(_)
+        | EventBody::Ask(_)
+        | EventBody::AskClosed(_)
+        | EventBody::Task(_)
+        | EventBody::Retry(_)
+        | EventBody::RateLimits(_)
+        | EventBody::CacheBreak(_)
+        | EventBody::ReplyAnomalies(_)
+        | EventBody::Notice(_)
+        | EventBody::Hook(_)
+        | EventBody::ModeChanged(_)
+        | EventBody::TurnEnded(_)
+        | EventBody::Closed => true,
     }
 }
 

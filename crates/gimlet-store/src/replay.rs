@@ -9,11 +9,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use gimlet_proto::{Block, BlockKind, EntryId};
+use serde_json::value::RawValue;
 
 use crate::LoadError;
 use crate::chain::{self, ChainLink};
 use crate::damage::DamageReport;
-use crate::full_entry::FullEntry;
+use crate::full_entry::{FullEntry, find_tool_output};
 use crate::load::{LoadOptions, read_span, select_chain};
 use crate::raw_members::RawJsonMembers;
 use crate::session_labels::SessionLabels;
@@ -61,6 +62,8 @@ pub struct TranscriptItem {
     pub at: Option<String>,
     pub model: Option<String>,
     pub blocks: Vec<Block>,
+    /// Structured output of the call that the entry has the result of.
+    pub output: Option<Box<RawValue>>,
 }
 
 /// Opens a session for reading.
@@ -144,6 +147,7 @@ fn message_item(line: &[u8], link: ChainLink, kind: EntryKind) -> Option<Transcr
         at: entry_time(line),
         model: live.model,
         blocks: live.blocks,
+        output: find_tool_output(line).filter(|_| live.has_output).and_then(|json| serde_json::from_slice(json).ok()),
     })
 }
 
@@ -163,6 +167,7 @@ fn note_item(line: &[u8], boundary: bool) -> Option<TranscriptItem> {
         at: entry_time(line),
         model: None,
         blocks,
+        output: None,
     })
 }
 

@@ -53,14 +53,14 @@ pub(crate) struct AgentInput {
     mode: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub(crate) enum AgentOutput {
     Completed(Box<AgentCompletion>),
     AsyncLaunched(AgentStart),
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AgentCompletion {
     agent_id: String,
@@ -80,7 +80,7 @@ pub(crate) struct AgentCompletion {
     reachable: bool,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AgentStart {
     agent_id: String,
@@ -90,17 +90,17 @@ pub(crate) struct AgentStart {
     can_read_output_file: bool,
     resolved_model: String,
     /// True if the call was waiting for the agent when it was moved to the background.
-    #[serde(rename = "backgroundedByUser", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(rename = "backgroundedByUser", default, skip_serializing_if = "std::ops::Not::not")]
     backgrounded_by_user: bool,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "text")]
 struct ReportText {
     text: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct AgentTokens {
     input_tokens: u64,
     output_tokens: u64,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use gimlet_core::tool::{
     AgentAvailability, CallSite, InputProblem, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
 };
-use gimlet_proto::{AccessNeed, ResultContent, View};
+use gimlet_proto::{AccessNeed, CallQuestion, QuestionAnswers, QuestionChoice, ResultContent, UserReply, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -89,7 +89,7 @@ pub(crate) struct QuestionOption {
     preview: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AskUserQuestionOutput {
     questions: Vec<UserQuestion>,
@@ -146,6 +146,37 @@ impl Tool for AskUserQuestion {
 
     fn unanswered_message(&self) -> Option<&'static str> {
         Some(NOBODY)
+    }
+
+    fn question(&self, input: &AskUserQuestionInput) -> Option<CallQuestion> {
+        let choice = |option: &QuestionOption| QuestionChoice {
+            label: option.label.clone(),
+            description: option.description.clone(),
+            preview: option.preview.clone(),
+        };
+        let shown = |asked: &UserQuestion| gimlet_proto::UserQuestion {
+            question: asked.question.clone(),
+            header: asked.header.clone(),
+            options: asked.options.iter().map(choice).collect(),
+            multi_select: asked.multi_select,
+        };
+        Some(CallQuestion::Questions(input.questions.iter().map(shown).collect()))
+    }
+
+    fn input_with_reply(&self, input: &Value, reply: &UserReply) -> Option<Value> {
+        let UserReply::Answers(QuestionAnswers { answers, response, notes }) = reply else { return None };
+        let mut input = input.clone();
+        let answers: Map<String, Value> =
+            answers.iter().map(|(asked, chosen)| (asked.clone(), json!(chosen))).collect();
+        input["answers"] = answers.into();
+        if let Some(response) = response {
+            input["response"] = json!(response);
+        }
+        if !notes.is_empty() {
+            let notes = notes.iter().map(|(asked, notes)| (asked.clone(), json!({"notes": notes})));
+            input["annotations"] = notes.collect::<Map<String, Value>>().into();
+        }
+        Some(input)
     }
 
     fn input_without_answer(&self, input: &Value, waited: Duration) -> Option<Value> {

@@ -28,14 +28,15 @@ use std::sync::{Arc, OnceLock};
 
 use gimlet_core::SessionServices;
 use gimlet_core::tool::{
-    AgentAvailability, CallHint, InputProblem, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError,
-    ToolResult,
+    AgentAvailability, CallFailure, CallHint, ErrorClass, InputProblem, PathContext, PreviewContext, PromptContext,
+    ResultCap, Tool, ToolContext, ToolError, ToolResult,
 };
 use gimlet_policy::shell::{ShellAnalysis, analyse};
 use gimlet_proto::{AccessNeed, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::command_result::EXIT_CODE;
 use self::limits::{BashLimits, LARGEST_OUTPUT};
 use self::output::BashOutput;
 
@@ -111,6 +112,12 @@ fn one_line(text: &str) -> String {
 fn waits_for_sleep(command: &str) -> bool {
     let spaced = command.replace("&&", " ").replace(">&", " ").replace("&>", " ");
     command.trim_start().starts_with("sleep") && !spaced.contains('&')
+}
+
+/// Splits the exit code that a failure's first line states from the output after it.
+fn split_exit_code(failure: &str) -> Option<(i32, &str)> {
+    let (head, output) = failure.split_once('\n').unwrap_or((failure, ""));
+    Some((head.strip_prefix(EXIT_CODE)?.trim().parse().ok()?, output))
 }
 
 impl Tool for Bash {
@@ -215,8 +222,26 @@ impl Tool for Bash {
         input.summary()
     }
 
+    fn preview(&self, input: &BashInput, _cx: &PreviewContext) -> View {
+        View::Terminal { command: input.command.clone(), output: String::new(), exit_code: None }
+    }
+
+    fn failure_view(&self, input: &BashInput, failure: &CallFailure<'_>) -> View {
+        match failure.class {
+            ErrorClass::ExecFailed | ErrorClass::TimedOut | ErrorClass::Interrupted => {
+                let (exit_code, output) =
+                    split_exit_code(failure.text).map_or((None, failure.text), |(code, output)| (Some(code), output));
+                View::Terminal { command: input.command.clone(), output: output.to_owned(), exit_code }
+            }
+            _ => View::Text(failure.text.to_owned()),
+        }
+    }
+
     fn auto_classifier_input(&self, input: &BashInput) -> String {
-        input.command.clone()
+        match input.dangerously_disable_sandbox {
+            Some(true) => format!("{}\n(to run outside the sandbox)", input.command),
+            Some(false) | None => input.command.clone(),
+        }
     }
 
     /// Returns the upper bound of the output limit; output within the limit is not truncated.

@@ -5,16 +5,18 @@
 
 mod closest_match;
 mod edit_match;
+pub(crate) mod edit_preview;
 pub(crate) mod file_edit;
 mod lenient_match;
+mod text_replacer;
 mod typography;
 
 use std::borrow::Cow;
 use std::path::Path;
 
 use gimlet_core::tool::{
-    AgentAvailability, InputProblem, InterruptBehavior, PathContext, PromptContext, Tool, ToolContext, ToolError,
-    ToolResult,
+    AgentAvailability, InputProblem, InterruptBehavior, PathContext, PreviewContext, PromptContext, Tool, ToolContext,
+    ToolError, ToolResult,
 };
 use gimlet_proto::{AccessNeed, DiffHunk, ResultContent, View};
 use schemars::JsonSchema;
@@ -43,7 +45,7 @@ pub(crate) struct EditInput {
     replace_all: bool,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EditOutput {
     file_path: String,
@@ -120,8 +122,13 @@ impl Tool for Edit {
         View::Diff { path: output.file_path.clone(), hunks: output.structured_patch.clone() }
     }
 
+    fn preview(&self, input: &EditInput, cx: &PreviewContext) -> View {
+        let EditInput { file_path, old_string, new_string, replace_all } = input.clone();
+        edit_preview::preview_replacements(&file_path, &[TextReplacement { old_string, new_string, replace_all }], cx)
+    }
+
     fn auto_classifier_input(&self, input: &EditInput) -> String {
-        format!("{}: {}", input.file_path, input.new_string)
+        format!("{}: replace {:?} by {:?}", input.file_path, input.old_string, input.new_string)
     }
 
     fn on_interrupt(&self) -> InterruptBehavior {

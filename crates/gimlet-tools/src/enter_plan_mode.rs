@@ -17,7 +17,7 @@ pub(crate) struct EnterPlanMode;
 #[serde(deny_unknown_fields)]
 pub(crate) struct EnterPlanModeInput {}
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct EnterPlanModeOutput {
     message: String,
 }

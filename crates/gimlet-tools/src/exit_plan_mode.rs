@@ -7,12 +7,12 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use gimlet_core::tool::{
-    AgentAvailability, CallSite, ModeChangeRequest, PathContext, PromptContext, Tool, ToolContext, ToolError,
-    ToolResult,
+    AgentAvailability, CallSite, ModeChangeRequest, PathContext, PreviewContext, PromptContext, Tool, ToolContext,
+    ToolError, ToolResult,
 };
 use gimlet_core::{DiskFileView, DurableBarrier, SessionServices, SessionState};
 use gimlet_policy::FileView;
-use gimlet_proto::{AccessNeed, PermissionMode, ResultContent, View};
+use gimlet_proto::{AccessNeed, CallQuestion, PermissionMode, ResultContent, UserReply, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -35,7 +35,7 @@ pub(crate) struct ExitPlanModeInput {
     plan_file_path: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ExitPlanModeOutput {
     plan: Option<String>,
@@ -43,7 +43,7 @@ pub(crate) struct ExitPlanModeOutput {
     #[serde(skip_serializing_if = "Option::is_none")]
     file_path: Option<String>,
     /// True if the user changed the plan while approving it.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     plan_was_edited: bool,
 }
 
@@ -70,6 +70,24 @@ impl Tool for ExitPlanMode {
 
     fn requires_user_interaction(&self, _input: &ExitPlanModeInput) -> bool {
         true
+    }
+
+    fn question(&self, input: &ExitPlanModeInput) -> Option<CallQuestion> {
+        Some(CallQuestion::Plan {
+            plan: input.plan.clone().unwrap_or_default(),
+            file: input.plan_file_path.as_ref().map(PathBuf::from),
+        })
+    }
+
+    fn input_with_reply(&self, input: &Value, reply: &UserReply) -> Option<Value> {
+        let UserReply::Plan(plan) = reply else { return None };
+        let mut input = input.clone();
+        input["plan"] = plan.as_str().into();
+        Some(input)
+    }
+
+    fn preview(&self, input: &ExitPlanModeInput, _cx: &PreviewContext) -> View {
+        View::Text(input.plan.clone().unwrap_or_default())
     }
 
     fn misplaced_reason(&self, scene: CallSite) -> Option<&'static str> {

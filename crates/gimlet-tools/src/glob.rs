@@ -113,6 +113,13 @@ impl Tool for Glob {
         find_files(input, cx, walk::time_limit(&cx.paths.env)).await.map(ToolResult::new)
     }
 
+    fn auto_classifier_input(&self, input: &GlobInput) -> String {
+        match &input.path {
+            Some(path) => format!("{} in {}", input.pattern, path.display()),
+            None => input.pattern.clone(),
+        }
+    }
+
     fn parse_output(&self, json: &str) -> Option<GlobOutput> {
         serde_json::from_str(json).ok()
     }

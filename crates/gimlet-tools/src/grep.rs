@@ -261,6 +261,13 @@ impl Tool for Grep {
         Ok(ToolResult::new(output))
     }
 
+    fn auto_classifier_input(&self, input: &GrepInput) -> String {
+        match &input.path {
+            Some(path) => format!("{} in {}", input.pattern, path.display()),
+            None => input.pattern.clone(),
+        }
+    }
+
     fn parse_output(&self, json: &str) -> Option<GrepOutput> {
         serde_json::from_str(json).ok()
     }

@@ -6,15 +6,16 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use gimlet_core::tool::{
-    AgentAvailability, InputProblem, InterruptBehavior, PathContext, PromptContext, Tool, ToolContext, ToolError,
-    ToolResult,
+    AgentAvailability, InputProblem, InterruptBehavior, PathContext, PreviewContext, PromptContext, Tool, ToolContext,
+    ToolError, ToolResult,
 };
 use gimlet_proto::{AccessNeed, DiffHunk, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::diff;
 use crate::edit::file_edit::{self, TextReplacement};
-use crate::edit::{NO_CHANGE, check_file};
+use crate::edit::{NO_CHANGE, check_file, edit_preview};
 
 /// Codes of refused inputs, beside those of Edit.
 const NO_EDITS: u32 = 30;
@@ -32,7 +33,7 @@ pub(crate) struct MultiEditInput {
     edits: Vec<TextReplacement>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct MultiEditOutput {
     message: String,
     edits_applied: usize,
@@ -103,13 +104,23 @@ impl Tool for MultiEdit {
         output.message.as_str().into()
     }
 
-    fn view(&self, _input: &MultiEditInput, output: &MultiEditOutput) -> View {
-        View::Diff { path: output.file_path.clone(), hunks: output.patch.clone() }
+    fn view(&self, input: &MultiEditInput, output: &MultiEditOutput) -> View {
+        let mut hunks = output.patch.clone();
+        if hunks.is_empty() {
+            // The diff is not part of a recorded output; the replaced texts are.
+            hunks = input.edits.iter().flat_map(|edit| diff::hunks(&edit.old_string, &edit.new_string)).collect();
+        }
+        View::Diff { path: output.file_path.clone(), hunks }
+    }
+
+    fn preview(&self, input: &MultiEditInput, cx: &PreviewContext) -> View {
+        edit_preview::preview_replacements(&input.file_path, &input.edits, cx)
     }
 
     fn auto_classifier_input(&self, input: &MultiEditInput) -> String {
-        let new: Vec<&str> = input.edits.iter().map(|edit| edit.new_string.as_str()).collect();
-        format!("{}: {}", input.file_path, new.join("\n"))
+        let made = |edit: &TextReplacement| format!("replace {:?} by {:?}", edit.old_string, edit.new_string);
+        let all: Vec<String> = input.edits.iter().map(made).collect();
+        format!("{}: {}", input.file_path, all.join("; "))
     }
 
     fn on_interrupt(&self) -> InterruptBehavior {

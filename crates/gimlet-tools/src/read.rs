@@ -59,7 +59,7 @@ pub(crate) struct ReadInput {
     pages: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum ReadOutput {
     Text {
@@ -77,7 +77,7 @@ pub(crate) enum ReadOutput {
 }
 
 /// Some lines of a file.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TextPage {
     file_path: String,
@@ -113,7 +113,7 @@ enum ForeignReadOutput {
     Text { file: TextPage },
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StoredParts {
     file_path: String,
@@ -122,7 +122,7 @@ pub(crate) struct StoredParts {
     output_dir: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct UnchangedFile {
     file_path: String,
@@ -227,6 +227,10 @@ impl Tool for Read {
     fn view(&self, _input: &ReadInput, output: &ReadOutput) -> View {
         let (path, note) = match output {
             ReadOutput::Text { file } => (&file.file_path, file.summary()),
+            // The first page is not part of a recorded output.
+            ReadOutput::Parts { file, page } if page.num_lines == 0 => {
+                (&file.file_path, format!("{} parts", file.count))
+            }
             ReadOutput::Parts { file, page } => (&file.file_path, format!("{}, {} parts", page.summary(), file.count)),
             ReadOutput::FileUnchanged { file } => (&file.file_path, "unchanged".to_owned()),
         };

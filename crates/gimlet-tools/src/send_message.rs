@@ -33,20 +33,20 @@ pub(crate) struct SendMessageInput {
     notify_when_idle: Option<bool>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SendMessageOutput {
     success: bool,
     message: String,
     routing: MessageRouting,
     /// The agent had ended and goes on.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     resumed: bool,
     /// The agent's report, if the call waited for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct MessageRouting {
     to: String,
     summary: String,

@@ -49,13 +49,13 @@ pub(crate) struct TaskOutputInput {
     bash_id: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct TaskOutputOutput {
     retrieval_status: RetrievalStatus,
     task: TaskReport,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum RetrievalStatus {
     /// The task is over.
@@ -66,11 +66,11 @@ enum RetrievalStatus {
     NotReady,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct TaskReport {
     task_id: String,
-    task_type: &'static str,
-    status: &'static str,
+    task_type: Cow<'static, str>,
+    status: Cow<'static, str>,
     description: String,
     output: String,
     #[serde(rename = "exitCode", skip_serializing_if = "Option::is_none")]
@@ -184,8 +184,8 @@ impl Tool for TaskOutput {
         let (head, output) = filtered_output(&task, input.is_incremental(), filter).await?;
         let task = TaskReport {
             task_id: task.id.clone(),
-            task_type: task.kind,
-            status: state_name(state),
+            task_type: task.kind.into(),
+            status: state_name(state).into(),
             description: task.description.clone(),
             output,
             exit_code,

@@ -22,11 +22,11 @@ pub(crate) struct TaskStopInput {
     task_id: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct TaskStopOutput {
     message: String,
     task_id: String,
-    task_type: &'static str,
+    task_type: Cow<'static, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<String>,
 }
@@ -84,7 +84,7 @@ impl Tool for TaskStop {
         Ok(ToolResult::new(TaskStopOutput {
             message: format!("Stopped task {} ({}).", task.id, task.description),
             task_id: task.id.clone(),
-            task_type: task.kind,
+            task_type: task.kind.into(),
             command: task.command.clone(),
         }))
     }

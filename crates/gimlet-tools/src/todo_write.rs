@@ -38,7 +38,7 @@ enum TodoEntryStatus {
     Completed,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TodoWriteOutput {
     old_todos: Vec<TodoEntry>,

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use gimlet_core::files::{FileStamp, hash_while};
 use gimlet_core::tool::{
-    AgentAvailability, InputProblem, InterruptBehavior, PathContext, PromptContext, Tool, ToolContext, ToolError,
-    ToolResult,
+    AgentAvailability, InputProblem, InterruptBehavior, PathContext, PreviewContext, PromptContext, Tool, ToolContext,
+    ToolError, ToolResult,
 };
 use gimlet_core::{DurableBarrier, SessionServices};
 use gimlet_proto::{AccessNeed, DiffHunk, ResultContent, View};
@@ -35,7 +35,7 @@ pub(crate) struct WriteInput {
     content: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WriteOutput {
     r#type: WriteKind,
@@ -44,7 +44,7 @@ pub(crate) struct WriteOutput {
     structured_patch: Vec<DiffHunk>,
     original_file: Option<String>,
     /// True if the content was changed when the call was approved.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     user_modified: bool,
 }
 
@@ -57,7 +57,7 @@ impl WriteOutput {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum WriteKind {
     Create,
@@ -131,6 +131,10 @@ impl Tool for Write {
 
     fn view(&self, _input: &WriteInput, output: &WriteOutput) -> View {
         View::Diff { path: output.file_path.clone(), hunks: output.hunks() }
+    }
+
+    fn preview(&self, input: &WriteInput, cx: &PreviewContext) -> View {
+        crate::edit::edit_preview::preview_content(&input.file_path, &input.content, cx)
     }
 
     fn auto_classifier_input(&self, input: &WriteInput) -> String {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gimlet_core::tool::{ServerRequestFacts, ToolRef, ToolSource, nearest_name};
-use gimlet_core::{AgentRoster, AgentSource, HostPermit, MainAgent};
+use gimlet_core::{AgentRoster, AgentSource, HostPermit, MainAgent, UserAsker};
 use gimlet_policy::{RuleSet, entry_allows, entry_may_disallow};
 use gimlet_proto::{AgentSpec, BoxFuture, EFFORTS, Env, PermissionMode, ServerRequest, ServerView};
 use serde_json::Value;
@@ -208,6 +208,10 @@ impl ToolSource for AgentToolSource {
             tools.retain(|tool| is_tool_granted(&self.spec, tool.name(), tool.also_named(), tool.aliases()));
             tools
         })
+    }
+
+    fn set_user_asker(&self, asker: UserAsker) {
+        self.source.set_user_asker(asker);
     }
 
     fn servers(&self) -> Vec<ServerView> {

@@ -159,7 +159,10 @@ async fn run_session(stage: &Value) {
                         touch_file(&path("mark"));
                         if stage["yes"] == true { AskAnswer::yes() } else { no() }
                     }
-                    AskBody::Permission { .. } => {
+                    AskBody::Permission(_)
+                    | AskBody::Question { .. }
+                    | AskBody::Plan { .. }
+                    | AskBody::Elicitation(_) => {
                         refused += 1;
                         no()
                     }

@@ -7,14 +7,15 @@
 use std::time::Duration;
 
 use gimlet_policy::{Decision, HookDecision, Verdict};
-use gimlet_proto::{Approval, AskAnswer, AskBody, PermissionMode};
+use gimlet_proto::{Approval, AskAnswer, AskBody, CallQuestion, PermissionMode};
 use gimlet_store::Decider;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{oneshot, watch};
 
 use super::decision_log::FinalDecision;
+use super::permission_ask::AskReason;
 use super::refusal::{self, DenialDetails, Refusal};
-use super::{AskOutcome, AskRequest, Gate, lock, to_raw};
+use super::{AskOutcome, AskRequest, Gate, lock};
 use crate::call::{CallScope, ToolCall};
 use crate::tool::PreparedCall;
 
@@ -36,6 +37,12 @@ pub(super) enum AnswerWaitEnd {
     Answer(AskAnswer),
     /// The question is not needed any more.
     Superseded,
+}
+
+/// Returns the refusal for an answer of another kind than the question wants.
+pub(super) fn unfit_answer(prepared: &PreparedCall, verdict: &Verdict) -> Refusal {
+    let why = "its answer does not fit the question";
+    Refusal::Denied(DenialDetails::unanswered(why, prepared, verdict))
 }
 
 impl Gate {
@@ -75,17 +82,14 @@ impl Gate {
         };
         let _asking = scope.services.activity().pause_for_ask();
         let (reply, answer) = oneshot::channel();
-        let body = AskBody::Permission {
-            tool: prepared.tool.to_string(),
-            server: scope.tools.find(&prepared.tool).and_then(|tool| tool.server()).cloned(),
-            call: incoming.id.clone(),
-            input: to_raw(&prepared.input),
-            label: prepared.user_facing_name.to_string(),
-            summary: prepared.description.clone(),
-            reason: verdict.why(),
-            reason_kind: refusal::reason_kind(verdict),
-            path: prepared.path.clone(),
-            suggestions: self.suggestions(scope, prepared),
+        let reason = AskReason { text: verdict.why(), kind: refusal::reason_kind(verdict) };
+        let suggestions = self.suggestions(scope, prepared);
+        let ask = self.build_permission_ask(scope, incoming, prepared, reason, suggestions).await;
+        let asking = scope.tools.find(&prepared.tool).and_then(|tool| tool.question(&*prepared.typed));
+        let body = match asking {
+            Some(CallQuestion::Questions(questions)) => AskBody::Question { call: Box::new(ask), questions },
+            Some(CallQuestion::Plan { plan, file }) => AskBody::Plan { call: Box::new(ask), plan, file },
+            None => AskBody::Permission(Box::new(ask)),
         };
         self.notify_hooks_of_ask(scope, prepared);
         asks.send(AskRequest { agent: scope.agent.clone(), body, reply }).map_err(|_| Refusal::Cancelled)?;
@@ -108,6 +112,15 @@ impl Gate {
                     None => AskOutcome::Allowed(FinalDecision::allowed_by(Decider::Person)),
                 })
             }
+            AskAnswer::Replied(reply) => {
+                let tool = scope.tools.find(&prepared.tool);
+                let input = tool.and_then(|tool| tool.input_with_reply(&prepared.input, &reply));
+                match input.and_then(|input| to_raw_value(&input).ok()) {
+                    Some(input) => Ok(AskOutcome::Edited { input, by: Decider::Person }),
+                    None => Err(unfit_answer(prepared, verdict)),
+                }
+            }
+            AskAnswer::Elicited { .. } => Err(unfit_answer(prepared, verdict)),
             AskAnswer::No { message, interrupt } => {
                 // A background agent is not waited for: it loses this one call and can find another way.
                 let waited_for = scope.subagent.as_ref().is_none_or(|who| who.is_awaited_by_main());

@@ -3,10 +3,35 @@
 use std::collections::BTreeMap;
 use std::task::Poll;
 
-use gimlet_proto::{AgentPath, AskAnswer, AskBody, AskId, AskView, EventBody};
-use tokio::sync::oneshot;
+use gimlet_proto::{AgentPath, AskAnswer, AskBody, AskId, AskView, ElicitationAction, ElicitationAsk, EventBody};
+use serde_json::{Map, Value};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::services::SessionServices;
+
+/// Way for servers to ask the user of a session.
+#[derive(Clone)]
+pub struct UserAsker {
+    asks: mpsc::UnboundedSender<AskRequest>,
+}
+
+impl UserAsker {
+    pub(crate) fn new(asks: mpsc::UnboundedSender<AskRequest>) -> Self {
+        Self { asks }
+    }
+
+    /// Asks the user a server's question. Returns the user's reaction and the values for an accepted form; `None` if
+    /// the question was not answered. Dropping the future withdraws the question.
+    pub async fn elicit(&self, question: ElicitationAsk) -> Option<(ElicitationAction, Option<Map<String, Value>>)> {
+        let (reply, answer) = oneshot::channel();
+        let body = AskBody::Elicitation(Box::new(question));
+        self.asks.send(AskRequest { agent: AgentPath::default(), body, reply }).ok()?;
+        match answer.await.ok()? {
+            AskAnswer::Elicited { action, content } => Some((action, content)),
+            _ => None,
+        }
+    }
+}
 
 /// A question on its way from the gate to the session.
 pub(crate) struct AskRequest {
@@ -25,6 +50,8 @@ pub(crate) struct AskRegistry {
 /// An open question.
 struct OpenAsk {
     agent: AgentPath,
+    /// True for a question of a server, which does not end with a turn.
+    of_server: bool,
     reply: oneshot::Sender<AskAnswer>,
 }
 
@@ -36,7 +63,8 @@ impl AskRegistry {
         }
         self.next += 1;
         let id = AskId(self.next);
-        self.open.insert(id, OpenAsk { agent: asked.agent.clone(), reply: asked.reply });
+        let of_server = matches!(asked.body, AskBody::Elicitation(_));
+        self.open.insert(id, OpenAsk { agent: asked.agent.clone(), of_server, reply: asked.reply });
         let task = services.tasks().find_agent(&asked.agent);
         let view = AskView {
             id,
@@ -71,9 +99,14 @@ impl AskRegistry {
         self.close_matching(services, |open| open.reply.is_closed());
     }
 
-    /// Closes the questions of the main conversation and of its commands; those of subagents stay open.
+    /// Closes the questions of the main conversation and of its commands; those of subagents and servers stay open.
     pub(crate) fn close_main(&mut self, services: &SessionServices) {
-        self.close_matching(services, |open| open.agent == AgentPath::default());
+        self.close_matching(services, |open| open.agent == AgentPath::default() && !open.of_server);
+    }
+
+    /// Closes the questions of all conversations; those of servers stay open.
+    pub(crate) fn close_calls(&mut self, services: &SessionServices) {
+        self.close_matching(services, |open| !open.of_server);
     }
 
     /// Closes every question unanswered; the waiting calls count as cancelled.

@@ -25,7 +25,11 @@ impl Gate {
             return None;
         }
         let planning = self.mode_for(scope) == PermissionMode::Plan;
-        match classifier.review_action(prepared, verdict, planning, &scope.cancel).await {
+        let outcome = match super::action_for_review(scope, prepared) {
+            Some(action) => classifier.review_action(&prepared.tool, &action, verdict, planning, &scope.cancel).await,
+            None => ReviewOutcome::AskUser("the reviewer cannot judge calls of this tool"),
+        };
+        match outcome {
             ReviewOutcome::Allow => Some(Ok(AskOutcome::Allowed(FinalDecision::allowed_by(Decider::Classifier)))),
             ReviewOutcome::Refuse(why) => {
                 let mut message = format!(

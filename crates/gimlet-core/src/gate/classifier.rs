@@ -20,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::lock;
 use crate::call::truncate_to_bytes;
-use crate::tool::PreparedCall;
 
 /// Timeout of the reviewer, after which the user is asked instead.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -82,6 +81,11 @@ impl ReviewRules {
             text + &format!("\n\n{title}\n- {}", lines.join("\n- "))
         })
     }
+}
+
+/// Returns the text as one quoted line, so that nothing in it passes for a line of the user's.
+fn quote(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
 fn with_defaults(own: &[String], defaults: &[&str]) -> Vec<String> {
@@ -190,22 +194,15 @@ impl AutoModeClassifier {
         self.push_entry(format!("{PERSON}{}", truncate_to_bytes(text, ENTRY_BYTES)));
     }
 
-    /// Records an action that was allowed.
-    pub(super) fn note_action(&self, prepared: &PreparedCall) {
-        if !prepared.read_only {
-            self.push_entry(format!(
-                "agent: {} {}",
-                prepared.tool,
-                truncate_to_bytes(&prepared.input.to_string(), ENTRY_BYTES)
-            ));
-        }
+    /// Records an action that was allowed and may change something.
+    pub(super) fn note_action(&self, tool: &str, action: &str) {
+        self.push_entry(format!("agent: {tool} {}", truncate_to_bytes(&quote(action), ENTRY_BYTES)));
     }
 
     /// Records context from a hook.
     pub(super) fn note_hook_context(&self, text: &str) {
         let text: String = text.chars().take(HOOK_CHARS).collect();
-        // As one quoted line, so that nothing in it passes for a line of the user's.
-        self.push_entry(format!("hook: {}", serde_json::Value::from(text)));
+        self.push_entry(format!("hook: {}", quote(&text)));
     }
 
     fn push_entry(&self, entry: String) {
@@ -223,16 +220,17 @@ impl AutoModeClassifier {
         std::mem::take(&mut lock(&self.account).spent)
     }
 
-    /// Reviews one action; `planning` is true if nothing may be carried out yet.
+    /// Reviews one action, given as the tool and its own text about the call; `planning` is true if nothing may be carried out yet.
     pub(super) async fn review_action(
         &self,
-        prepared: &PreparedCall,
+        tool: &str,
+        action: &str,
         verdict: &Verdict,
         planning: bool,
         cancel: &CancellationToken,
     ) -> ReviewOutcome {
-        let input = prepared.input.to_string();
-        if input.len() > ACTION_BYTES {
+        let action = quote(action);
+        if action.len() > ACTION_BYTES {
             return ReviewOutcome::AskUser("the action is too long for the reviewer");
         }
         let question = {
@@ -243,7 +241,7 @@ impl AutoModeClassifier {
             let so_far = account.entries.iter().map(String::as_str).collect::<Vec<_>>().join("\n");
             let why = verdict.reasons.first().map(gimlet_policy::VerdictReason::describe).unwrap_or_default();
             let plan = if planning { PLANNING } else { "" };
-            format!("So far:\n{so_far}\n\n{plan}The action under review ({why}):\n{} {input}", prepared.tool)
+            format!("So far:\n{so_far}\n\n{plan}The action under review ({why}):\n{tool} {action}")
         };
         let asked = Instant::now();
         let answer = tokio::select! {

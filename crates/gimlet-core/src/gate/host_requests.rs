@@ -65,11 +65,18 @@ impl Gate {
 
     /// Returns true if calls of this scope may read a file without a question, in the mode of the scope.
     pub(crate) fn may_read_unasked(&self, scope: &CallScope, path: &Path) -> bool {
+        self.judge_reading(scope, path).0 == Decision::Allow
+    }
+
+    /// Returns the decision on reading a file in the mode of the scope, and the path with symlinks resolved.
+    pub(super) fn judge_reading(&self, scope: &CallScope, path: &Path) -> (Decision, Option<PathBuf>) {
         let needs = [AccessNeed::Read(path.to_owned())];
         let own = &PermissionVerdict::Passthrough;
         let judged =
             PolicyCall { tool: READING, also_named: &[], needs: &needs, input: None, needs_person: false, own };
-        self.judge_host_request(self.mode_for(scope), &scope.services, judged).verdict.decision == Decision::Allow
+        let PolicyOutcome { verdict, resolved, .. } =
+            self.judge_host_request(self.mode_for(scope), &scope.services, judged);
+        (verdict.decision, resolved.into_iter().next().map(|(_, real)| real))
     }
 
     /// Permits a request of the program to a server, unless a rule or the server's configuration forbids it.

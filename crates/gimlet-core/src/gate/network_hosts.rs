@@ -12,9 +12,10 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
-use super::ask_user::{AnswerWaitEnd, AskContext};
+use super::ask_user::{AnswerWaitEnd, AskContext, unfit_answer};
 use super::decision_log::FinalDecision;
 use super::host_requests::undecidable;
+use super::permission_ask::AskReason;
 use super::refusal::{self, DenialDetails, Refusal, UNATTENDED};
 use super::{AskOutcome, Gate, PolicyCall, to_raw};
 use crate::agents::AgentRuntime;
@@ -131,18 +132,11 @@ impl Gate {
         }
         let Some(asks) = &self.asks else { return Some((Err(host_refusal(prepared, verdict, UNATTENDED)), false)) };
         let (reply, answer) = oneshot::channel();
-        let body = AskBody::Permission {
-            tool: NAME.to_owned(),
-            server: None,
-            call: incoming.id.clone(),
-            input: incoming.input.clone(),
-            label: prepared.user_facing_name.to_string(),
-            summary: prepared.description.clone(),
-            reason: "a command in the sandbox wants to reach a host that is on no list".to_owned(),
-            reason_kind: refusal::reason_kind(verdict),
-            path: None,
-            suggestions: self.host_suggestions(scope, prepared),
-        };
+        let text = "a command in the sandbox wants to reach a host that is on no list".to_owned();
+        let reason = AskReason { text, kind: refusal::reason_kind(verdict) };
+        let suggestions = self.host_suggestions(scope, prepared);
+        let ask = self.build_permission_ask(scope, incoming, prepared, reason, suggestions).await;
+        let body = AskBody::Permission(Box::new(ask));
         if asks.send(super::AskRequest { agent: scope.agent.clone(), body, reply }).is_err() {
             return Some((Err(Refusal::Cancelled), false));
         }
@@ -169,6 +163,9 @@ impl Gate {
             }
             Ok(AnswerWaitEnd::Answer(AskAnswer::Failed(why))) => {
                 (Err(Refusal::Denied(DenialDetails::unanswered(&why, prepared, verdict))), false)
+            }
+            Ok(AnswerWaitEnd::Answer(AskAnswer::Replied(_) | AskAnswer::Elicited { .. })) => {
+                (Err(unfit_answer(prepared, verdict)), false)
             }
             Err(refusal) => (Err(refusal), false),
         })
@@ -211,7 +208,7 @@ fn host_request_call(host: &str, port: u16) -> PreparedCall {
     PreparedCall {
         also_named: Arc::default(),
         tool: Cow::Borrowed(NAME),
-        typed: Box::new(()),
+        typed: Arc::new(()),
         input: Value::Object(given.clone()),
         given,
         needs: host_needs(host, port),

@@ -1,12 +1,12 @@
 //! Refused calls: the reason, the message for the model, and the details for the user.
 
 use gimlet_policy::{Verdict, VerdictReason};
-use gimlet_proto::{Denial, EventBody, SuggestedChange, TurnEnd};
+use gimlet_proto::{Denial, EventBody, SuggestedChange, TurnEnd, View};
 
 use super::lock;
 use crate::call::{CallScope, ToolCall};
 use crate::call_result::{CallResult, cancelled_result};
-use crate::tool::{ErrorClass, PreparedCall, ToolError};
+use crate::tool::{ErrorClass, PreparedCall, RecordedResult, ToolError};
 
 /// Origin of a refusal that the user could have approved.
 pub(super) const UNATTENDED: &str = "unattended";
@@ -131,12 +131,15 @@ impl Refusal {
             Refusal::ByPerson { message, stop_turn } => (by_person(message), stop_turn),
         };
         let DenialDetails { origin, message, summary, reason, remedies, ends_turn } = denied;
+        let class = if blocked_at_once { ErrorClass::HookBlocked } else { ErrorClass::PermissionDenied };
+        let mut settled = CallResult::from_error(ToolError::new(class, message.clone()));
         let denial = Denial {
             tool: incoming.name.clone(),
             call: incoming.id.clone(),
             input: incoming.input.clone(),
             origin: origin.to_owned(),
-            message: message.clone(),
+            view: refused_view(scope, incoming, &message, &settled),
+            message,
             summary,
             reason,
             remedies,
@@ -145,12 +148,22 @@ impl Refusal {
         if origin != "user" && !blocked_at_once {
             scope.services.publish(&scope.agent, EventBody::Denied(denial));
         }
-        let class = if blocked_at_once { ErrorClass::HookBlocked } else { ErrorClass::PermissionDenied };
-        let mut settled = CallResult::from_error(ToolError::new(class, message));
         settled.stop_turn = stop_turn;
         settled.ends_turn = ends_turn.then_some(TurnEnd::HookStopped);
         settled
     }
+}
+
+/// Returns the view of a refused call.
+fn refused_view(scope: &CallScope, incoming: &ToolCall, message: &str, settled: &CallResult) -> View {
+    let result = RecordedResult { is_error: true, text: message, output: Some(&settled.output) };
+    let shown = scope
+        .tools
+        .find(&incoming.name)
+        .and_then(|tool| tool.summarize_past_call(&incoming.input, Some(&result), &scope.services.paths()));
+    let mut view = shown.and_then(|shown| shown.view).unwrap_or_else(|| View::Text(message.to_owned()));
+    scope.services.redactor.mask_view(&mut view);
+    view
 }
 
 /// Returns the origin of a refusal with this verdict.

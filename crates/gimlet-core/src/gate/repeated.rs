@@ -5,8 +5,9 @@ use gimlet_proto::{AskAnswer, AskBody};
 use tokio::sync::oneshot;
 
 use super::ask_user::AnswerWaitEnd;
+use super::permission_ask::AskReason;
 use super::refusal::Refusal;
-use super::{AskRequest, Clearance, Gate, to_raw};
+use super::{AskRequest, Clearance, Gate};
 use crate::call::{CallScope, ToolCall};
 use crate::repeated_failures::ASKED_AT;
 
@@ -27,20 +28,10 @@ impl Gate {
         let _asking = scope.services.activity().pause_for_ask();
         let (reply, answer) = oneshot::channel();
         let made = ASKED_AT - 1;
-        let body = AskBody::Permission {
-            tool: prepared.tool.to_string(),
-            server: scope.tools.find(&prepared.tool).and_then(|tool| tool.server()).cloned(),
-            call: incoming.id.clone(),
-            input: to_raw(&prepared.input),
-            label: prepared.user_facing_name.to_string(),
-            summary: prepared.description.clone(),
-            reason: format!(
-                "the model made this call {made} times with the same result: yes goes on, no ends the turn"
-            ),
-            reason_kind: "other",
-            path: prepared.path.clone(),
-            suggestions: Vec::new(),
-        };
+        let text = format!("the model made this call {made} times with the same result: yes goes on, no ends the turn");
+        let reason = AskReason { text, kind: "other" };
+        let ask = self.build_permission_ask(scope, incoming, prepared, reason, Vec::new()).await;
+        let body = AskBody::Permission(Box::new(ask));
         self.notify_hooks_of_ask(scope, prepared);
         asks.send(AskRequest { agent: scope.agent.clone(), body, reply }).map_err(|_| Refusal::Cancelled)?;
         // No rule or mode answers this question.
@@ -48,9 +39,10 @@ impl Gate {
         match heard {
             AnswerWaitEnd::Answer(AskAnswer::Yes(_)) => Ok(true),
             AnswerWaitEnd::Answer(AskAnswer::No { message, .. }) => Err(Refusal::ByPerson { message, stop_turn: true }),
-            AnswerWaitEnd::Answer(AskAnswer::NotAsked(_) | AskAnswer::Failed(_)) | AnswerWaitEnd::Superseded => {
-                Ok(false)
-            }
+            AnswerWaitEnd::Answer(
+                AskAnswer::NotAsked(_) | AskAnswer::Failed(_) | AskAnswer::Replied(_) | AskAnswer::Elicited { .. },
+            )
+            | AnswerWaitEnd::Superseded => Ok(false),
         }
     }
 }

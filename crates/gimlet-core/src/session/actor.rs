@@ -60,6 +60,7 @@ impl SessionActor {
             self.run_session_end_hooks().await;
             self.op_handler.services().close().await;
         }
+        self.op_handler.asks.close_all(&self.op_handler.scope.services);
         self.conversation.record.close().await;
         self.report_record_error();
         self.publish(EventBody::Closed);
@@ -166,7 +167,7 @@ impl SessionActor {
             Some(TurnSignal::Prompt(said)) => return Some(said),
             // Nothing runs except in the background, and a session that is closed next does not wait for that.
             Some(TurnSignal::Interrupt) => {
-                self.op_handler.asks.close_all(&self.op_handler.scope.services);
+                self.op_handler.asks.close_calls(&self.op_handler.scope.services);
                 self.interrupted = true;
             }
             Some(TurnSignal::Close) => self.closing = true,

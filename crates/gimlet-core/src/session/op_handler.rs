@@ -11,7 +11,7 @@ use gimlet_store::AgentTranscripts;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::queries;
+use super::queries::{self, HistorySource};
 use crate::call::CallScope;
 use crate::checkpoints;
 use crate::commands::CommandResolver;
@@ -40,6 +40,8 @@ pub(super) struct OpHandler {
     pub(super) gauge: ContextGauge,
     /// Source of external tools.
     pub(super) tool_source: Option<Arc<dyn ToolSource>>,
+    /// Sources of the conversation's history.
+    pub(super) history: HistorySource,
     pub(super) model_switches: ModelSwitchQueue,
     pub(super) commands: CommandResolver,
     /// True if the session ends because the user wants an empty conversation.
@@ -229,7 +231,9 @@ impl OpHandler {
                 reply.send(Ok(self.gauge.current_usage(self.scope.model_selection.facts(&self.model_name()))));
             }
             Some(Op::Query(SessionQuery::Commands { reply })) => reply.send(Ok(self.commands.list().to_vec())),
-            Some(Op::Query(inquiry)) => queries::answer_query(inquiry, &self.scope, self.tool_source.as_ref()),
+            Some(Op::Query(inquiry)) => {
+                queries::answer_query(inquiry, &self.scope, self.tool_source.as_ref(), &self.history)
+            }
             Some(Op::SetHooks { hooks, reply }) => reply.send(self.services().hooks().set_driver_hooks(&hooks)),
             Some(Op::WithdrawPrompt { prompt, reply }) => {
                 let waited = self.steering.withdraw_prompt(&prompt);

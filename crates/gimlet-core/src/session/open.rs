@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::actor::SessionActor;
 use super::op_handler::{ModelSwitchQueue, OpHandler};
+use super::queries::HistorySource;
 use super::session_config::{HistoryConfig, ModelConfig, SessionConfig};
 use super::session_namer::SessionNamer;
 use crate::agents::{AgentRoster, AgentRuntime, AgentRuntimeParts, AgentSource};
@@ -16,7 +17,7 @@ use crate::call::CallScope;
 use crate::commands::{CommandContext, CommandResolver};
 use crate::context_usage::ContextGauge;
 use crate::conversation::{Conversation, ConversationSegment};
-use crate::gate::{AskRegistry, Gate, NetworkGate};
+use crate::gate::{AskRegistry, Gate, NetworkGate, UserAsker};
 use crate::hooks::{HookContext, HookOwner, HookRegistry};
 use crate::model_selection::LiveModelSelection;
 use crate::past_calls::PastCalls;
@@ -29,6 +30,16 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     let (ops, op_inbox) = mpsc::unbounded_channel();
     let (ask_sender, ask_inbox) = mpsc::unbounded_channel();
     let hub = EventHub::default();
+    // A program that drives the session can pass on servers' questions although it answers none about calls.
+    if let Some(source) = &config.tools.source
+        && (config.turns.attended || config.driver.driver.is_some())
+    {
+        source.set_user_asker(UserAsker::new(ask_sender.clone()));
+    }
+    let history_source = HistorySource {
+        transcript: config.history.record.transcript().path().map(ToOwned::to_owned),
+        tools: config.tools.tools.clone(),
+    };
     let model_selection = LiveModelSelection::new(config.model.provider.clone(), config.model.selection());
     let model_selection = if config.model.managed { model_selection.with_managed_model() } else { model_selection };
     let mut warnings = Vec::new();
@@ -82,6 +93,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
             steering,
             gauge: conversation.history().gauge.clone(),
             tool_source: config.tools.source,
+            history: history_source,
             model_switches: ModelSwitchQueue::default(),
             commands,
             cleared: false,

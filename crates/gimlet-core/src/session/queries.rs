@@ -13,11 +13,12 @@ use serde_json::Value;
 use crate::call::CallScope;
 use crate::files::{FileLocation, open_output_file};
 use crate::gate::Gate;
+use crate::history::read_history;
 use crate::hooks::HookPayload;
 use crate::model_selection::ModelSelection;
 use crate::redact::Redactor;
 use crate::services::SessionServices;
-use crate::tool::ToolSource;
+use crate::tool::{ToolSet, ToolSource};
 
 /// Limit on the bytes returned from the end of a task's output.
 const TAIL: u64 = 8 * 1024;
@@ -26,8 +27,22 @@ const BEFORE: u64 = 8 * 1024;
 /// Kinds of tasks whose output file holds the output of a command.
 const PRINTING: [&str; 2] = ["local_bash", "monitor"];
 
+/// Sources of the conversation's history.
+#[derive(Clone)]
+pub(super) struct HistorySource {
+    /// `None` if nothing of the session is stored.
+    pub(super) transcript: Option<PathBuf>,
+    /// Tools that render past calls.
+    pub(super) tools: ToolSet,
+}
+
 /// Answers a query, in a separate task if that needs the disk.
-pub(super) fn answer_query(inquiry: SessionQuery, scope: &CallScope, tool_source: Option<&Arc<dyn ToolSource>>) {
+pub(super) fn answer_query(
+    inquiry: SessionQuery,
+    scope: &CallScope,
+    tool_source: Option<&Arc<dyn ToolSource>>,
+    history: &HistorySource,
+) {
     let CallScope { services, gate, model_selection, .. } = scope;
     match inquiry {
         SessionQuery::TaskOutput { task, reply } => {
@@ -57,6 +72,18 @@ pub(super) fn answer_query(inquiry: SessionQuery, scope: &CallScope, tool_source
                 let may = move |path: &PathBuf| gate.resolve_readable(&asked, path).is_ok();
                 let read = tokio::task::spawn_blocking(move || paths.into_iter().filter(may).collect()).await;
                 reply.send(read.map_err(|error| error.to_string()));
+            });
+        }
+        SessionQuery::History { reply } => {
+            let (asked, HistorySource { transcript, tools }) = (services.clone(), history.clone());
+            services.spawn(async move {
+                let Some(transcript) = transcript else {
+                    return reply.send(Err("this session keeps no transcript to read a history from".to_owned()));
+                };
+                let paths = asked.paths();
+                let read = tokio::task::spawn_blocking(move || read_history(&transcript, &tools, &paths)).await;
+                let read = read.map_err(|error| error.to_string());
+                reply.send(read.and_then(|read| read.map_err(|error| error.to_string())));
             });
         }
         SessionQuery::Permissions { reply } => reply.send(Ok(gate.permissions_view(services))),

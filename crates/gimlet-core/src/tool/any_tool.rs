@@ -6,15 +6,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use gimlet_proto::{AccessNeed, BoxFuture, Env, ResultContent, ServerIdentity};
+use gimlet_proto::{AccessNeed, BoxFuture, CallQuestion, Env, ResultContent, ServerIdentity, UserReply, View};
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{
-    AgentAvailability, CallHint, CallSite, ErrorClass, InterruptBehavior, PathContext, PermissionVerdict,
-    PromptContext, ResultCap, SchemaProblem, Tool, ToolContext, ToolError, ToolOutcome, coerce_input,
+    AgentAvailability, CallFailure, CallHint, CallSite, CallSummary, ErrorClass, InterruptBehavior, PathContext,
+    PermissionVerdict, PreviewContext, PromptContext, RecordedResult, ResultCap, SchemaProblem, Tool, ToolContext,
+    ToolError, ToolOutcome, coerce_input,
 };
 use crate::gate::Permit;
 use crate::services::SessionServices;
@@ -24,7 +25,7 @@ pub struct PreparedCall {
     pub(crate) tool: Cow<'static, str>,
     /// Further names that rules may use for the tool.
     pub(crate) also_named: Arc<[String]>,
-    pub(crate) typed: Box<dyn Any + Send + Sync>,
+    pub(crate) typed: Arc<dyn Any + Send + Sync>,
     /// Given parameters in their original spelling, against which parameter rules are matched.
     pub given: Map<String, Value>,
     /// Input with paths expanded, as hooks and dialogs see it.
@@ -42,6 +43,9 @@ pub struct PreparedCall {
     /// Access denied to an earlier, confined run of this call that failed for it.
     pub(crate) confinement_denial: Option<String>,
 }
+
+/// Parsed input of a prepared call.
+pub type TypedInput = dyn Any + Send + Sync;
 
 /// Tool as the runtime uses it.
 pub trait AnyTool: Send + Sync {
@@ -77,6 +81,26 @@ pub trait AnyTool: Send + Sync {
     fn requires_attended_session(&self) -> bool {
         false
     }
+    /// Renders what a call with this typed input would do. May block.
+    fn preview(&self, input: &TypedInput, cx: &PreviewContext) -> View;
+    /// Renders a call that failed or was refused.
+    fn failure_view(&self, input: &TypedInput, failure: &CallFailure<'_>) -> View;
+    /// Returns what the call asks the user, if anything.
+    fn question(&self, _input: &TypedInput) -> Option<CallQuestion> {
+        None
+    }
+    fn input_with_reply(&self, _input: &Value, _reply: &UserReply) -> Option<Value> {
+        None
+    }
+    /// Returns the text by which auto mode's reviewer judges the call; empty if it cannot.
+    fn classifier_input(&self, input: &TypedInput) -> String;
+    /// Renders a past call; `None` if its input is not in the tool's format.
+    fn summarize_past_call(
+        &self,
+        input: &RawValue,
+        result: Option<&RecordedResult<'_>>,
+        cx: &PathContext,
+    ) -> Option<CallSummary>;
     fn misplaced_reason(&self, _scene: CallSite) -> Option<&'static str> {
         None
     }
@@ -172,6 +196,54 @@ impl<T: Tool> AnyTool for T {
         Tool::requires_attended_session(self)
     }
 
+    fn preview(&self, input: &TypedInput, cx: &PreviewContext) -> View {
+        match input.downcast_ref::<T::Input>() {
+            Some(input) => Tool::preview(self, input, cx),
+            None => View::Text(format!("no preview: this is not an input of {}", T::NAME)),
+        }
+    }
+
+    fn failure_view(&self, input: &TypedInput, failure: &CallFailure<'_>) -> View {
+        match input.downcast_ref::<T::Input>() {
+            Some(input) => Tool::failure_view(self, input, failure),
+            None => View::Text(failure.text.to_owned()),
+        }
+    }
+
+    fn question(&self, input: &TypedInput) -> Option<CallQuestion> {
+        Tool::question(self, input.downcast_ref::<T::Input>()?)
+    }
+
+    fn input_with_reply(&self, input: &Value, reply: &UserReply) -> Option<Value> {
+        Tool::input_with_reply(self, input, reply)
+    }
+
+    fn classifier_input(&self, input: &TypedInput) -> String {
+        input.downcast_ref::<T::Input>().map(|input| self.auto_classifier_input(input)).unwrap_or_default()
+    }
+
+    fn summarize_past_call(
+        &self,
+        input: &RawValue,
+        result: Option<&RecordedResult<'_>>,
+        cx: &PathContext,
+    ) -> Option<CallSummary> {
+        let fields = serde_json::from_str(input.get()).ok()?;
+        let (_, input) = self.parse_input(fields, cx).ok()?;
+        let view = result.map(|result| match (result.failure(), result.output) {
+            (Some(failure), _) => Tool::failure_view(self, &input, &failure),
+            (None, output) => {
+                let parse = |json: &RawValue| {
+                    serde_json::from_str::<T::Output>(json.get()).ok().or_else(|| self.parse_output(json.get()))
+                };
+                let output = output.and_then(parse);
+                output.map_or_else(|| View::Text(result.text.to_owned()), |output| self.view(&input, &output))
+            }
+        });
+        let (name, summary) = (self.user_facing_name(Some(&input)).into_owned(), self.description(&input, cx));
+        Some(CallSummary { name, summary, view })
+    }
+
     fn misplaced_reason(&self, scene: CallSite) -> Option<&'static str> {
         Tool::misplaced_reason(self, scene)
     }
@@ -209,19 +281,13 @@ impl<T: Tool> AnyTool for T {
     }
 
     fn prepare(&self, input: Value, cx: &PathContext) -> Result<PreparedCall, ToolError> {
-        let Value::Object(mut fields) = input else {
+        let Value::Object(fields) = input else {
             return Err(ToolError::new(
                 ErrorClass::SchemaInvalid,
                 format!("InputValidationError: the input of {} must be a JSON object", T::NAME),
             ));
         };
-        let problems = coerce_input(derived_schema::<T>(), self.key_repairs(), &mut fields);
-        if !problems.is_empty() {
-            return Err(schema_error(T::NAME, &problems));
-        }
-        let mut typed = T::Input::deserialize(&fields)
-            .map_err(|error| schema_error(T::NAME, &[SchemaProblem(error.to_string())]))?;
-        self.backfill_observable_input(&mut typed, cx);
+        let (fields, typed) = self.parse_input(fields, cx)?;
         self.validate_input(&typed, cx).map_err(|problem| {
             ToolError::new(ErrorClass::InputInvalid, format!("{} (code {})", problem.message, problem.code))
         })?;
@@ -240,7 +306,7 @@ impl<T: Tool> AnyTool for T {
             path: self.path(&typed, cx),
             description: self.description(&typed, cx),
             user_facing_name: self.user_facing_name(Some(&typed)),
-            typed: Box::new(typed),
+            typed: Arc::new(typed),
             confinement_denial: None,
         })
     }
@@ -254,7 +320,7 @@ impl<T: Tool> AnyTool for T {
             let Some(input) = permit.into_input::<T::Input>(T::NAME) else {
                 return Err(ToolError::wrong_permit(T::NAME));
             };
-            let result = self.call(input.clone(), cx).await?;
+            let result = self.call(T::Input::clone(&input), cx).await?;
             let output = serde_json::value::to_raw_value(&result.data).map_err(|error| {
                 ToolError::new(ErrorClass::Internal, format!("the output of {} has no JSON form: {error}", T::NAME))
             })?;
@@ -268,6 +334,30 @@ impl<T: Tool> AnyTool for T {
         })
     }
 }
+
+/// Parsing of inputs, shared by calls and past calls.
+trait ParseInput: Tool {
+    /// Repairs, coerces, parses and expands an input. Returns the parameters in their original spelling as well.
+    fn parse_input(
+        &self,
+        mut fields: Map<String, Value>,
+        cx: &PathContext,
+    ) -> Result<(Map<String, Value>, Self::Input), ToolError>
+    where
+        Self: Sized,
+    {
+        let problems = coerce_input(derived_schema::<Self>(), self.key_repairs(), &mut fields);
+        if !problems.is_empty() {
+            return Err(schema_error(Self::NAME, &problems));
+        }
+        let mut typed = Self::Input::deserialize(&fields)
+            .map_err(|error| schema_error(Self::NAME, &[SchemaProblem(error.to_string())]))?;
+        self.backfill_observable_input(&mut typed, cx);
+        Ok((fields, typed))
+    }
+}
+
+impl<T: Tool> ParseInput for T {}
 
 fn schema_error(tool: &str, problems: &[SchemaProblem]) -> ToolError {
     let list: Vec<&str> = problems.iter().map(|problem| problem.0.as_str()).collect();

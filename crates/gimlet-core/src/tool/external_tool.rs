@@ -12,8 +12,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use super::{
-    AgentAvailability, AnyTool, ErrorClass, InterruptBehavior, PathContext, PermissionVerdict, PreparedCall,
-    PromptContext, ResultCap, ToolContext, ToolError, ToolOutcome,
+    AgentAvailability, AnyTool, CallFailure, CallSummary, ErrorClass, InterruptBehavior, PathContext,
+    PermissionVerdict, PreparedCall, PreviewContext, PromptContext, RecordedResult, ResultCap, ToolContext, ToolError,
+    ToolOutcome, TypedInput,
 };
 use crate::gate::Permit;
 
@@ -148,7 +149,7 @@ impl AnyTool for ExternalTool {
         Ok(PreparedCall {
             tool: Cow::Owned(self.guest.name.clone()),
             also_named: self.guest.also_named.clone(),
-            typed: Box::new(fields.clone()),
+            typed: Arc::new(fields.clone()),
             input: Value::Object(fields.clone()),
             given: fields,
             needs: vec![if self.guest.own { AccessNeed::Session } else { AccessNeed::Opaque }],
@@ -164,6 +165,29 @@ impl AnyTool for ExternalTool {
         })
     }
 
+    fn preview(&self, input: &TypedInput, _cx: &PreviewContext) -> View {
+        View::from_arguments(&arguments(input))
+    }
+
+    fn failure_view(&self, _input: &TypedInput, failure: &CallFailure<'_>) -> View {
+        View::Text(failure.text.to_owned())
+    }
+
+    /// Returns the arguments: nothing else is known about what the call does.
+    fn classifier_input(&self, input: &TypedInput) -> String {
+        arguments(input).to_string()
+    }
+
+    fn summarize_past_call(
+        &self,
+        _input: &RawValue,
+        result: Option<&RecordedResult<'_>>,
+        _cx: &PathContext,
+    ) -> Option<CallSummary> {
+        let view = result.map(|result| View::Text(result.text.to_owned()));
+        Some(CallSummary { name: self.guest.label.clone(), summary: String::new(), view })
+    }
+
     fn content_from_output(&self, output: &RawValue) -> Option<ResultContent> {
         Some(ResultContent::Text(output_text(output)))
     }
@@ -173,7 +197,7 @@ impl AnyTool for ExternalTool {
             let Some(input) = permit.into_input::<Map<String, Value>>(&self.guest.name) else {
                 return Err(ToolError::wrong_permit(&self.guest.name));
             };
-            let result = self.host.call(input, cx).await?;
+            let result = self.host.call(Arc::unwrap_or_clone(input), cx).await?;
             let view = View::Text(result.content.to_text());
             Ok(ToolOutcome {
                 output: result.output,
@@ -184,6 +208,11 @@ impl AnyTool for ExternalTool {
             })
         })
     }
+}
+
+/// Returns the arguments of a prepared call.
+fn arguments(input: &TypedInput) -> Value {
+    input.downcast_ref::<Map<String, Value>>().cloned().map_or(Value::Null, Value::Object)
 }
 
 /// Returns the text of an output: its own, that of its parts, or else its JSON. Parts may include other content.

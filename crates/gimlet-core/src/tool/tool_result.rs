@@ -63,6 +63,24 @@ impl ErrorClass {
         }
     }
 
+    /// Returns the class with this code.
+    pub fn from_code(code: &str) -> Option<Self> {
+        const ALL: [ErrorClass; 11] = [
+            ErrorClass::MalformedJson,
+            ErrorClass::SchemaInvalid,
+            ErrorClass::UnknownTool,
+            ErrorClass::InputInvalid,
+            ErrorClass::HookBlocked,
+            ErrorClass::PermissionDenied,
+            ErrorClass::ExecFailed,
+            ErrorClass::TimedOut,
+            ErrorClass::Interrupted,
+            ErrorClass::Cancelled,
+            ErrorClass::Internal,
+        ];
+        ALL.into_iter().find(|class| class.code() == code)
+    }
+
     /// Returns true if the call was refused before hooks or the gate processed it.
     pub fn is_input_failure(self) -> bool {
         matches!(self, ErrorClass::SchemaInvalid | ErrorClass::UnknownTool | ErrorClass::InputInvalid)

@@ -4,7 +4,7 @@ use gimlet_proto::{BoxFuture, Notice, ServerRequest, ServerView};
 use serde_json::Value;
 
 use super::{PermissionVerdict, ToolRef};
-use crate::gate::HostPermit;
+use crate::gate::{HostPermit, UserAsker};
 
 /// Source of tools that come and go during the session. The session queries it before every turn, so that the offered
 /// tools change between turns only.
@@ -26,6 +26,9 @@ pub trait ToolSource: Send + Sync {
     fn instructions(&self) -> Vec<(String, String)> {
         Vec::new()
     }
+
+    /// Sets the way for servers to ask the session's user. Without it, their questions count as declined.
+    fn set_user_asker(&self, _asker: UserAsker) {}
 
     /// Returns the servers behind the tools.
     fn servers(&self) -> Vec<ServerView>;

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
 use gimlet_proto::{
-    AskBody, Block, DriverHook, EventBody, HookOutcome, HookPhase, ModelEvent, Op, OpReply, PermissionMode, TurnEnd,
-    TurnReport,
+    Block, DriverHook, EventBody, HookOutcome, HookPhase, ModelEvent, Op, OpReply, PermissionMode, TurnEnd, TurnReport,
 };
 use gimlet_store::read_decisions;
 use serde_json::{Value, json};
@@ -252,7 +251,7 @@ async fn a_hook_can_force_a_question_even_where_nothing_would_be_asked() {
     bench
         .turn(|event, handle| {
             if let EventBody::Ask(ask) = &event.body {
-                let AskBody::Permission { reason, reason_kind, .. } = &ask.body else { panic!("{:?}", ask.body) };
+                let gimlet_proto::PermissionAsk { reason, reason_kind, .. } = ask.body.call().unwrap();
                 asked.push((reason.clone(), *reason_kind));
                 handle.send(Op::Answer { ask: ask.id, answer: gimlet_proto::AskAnswer::yes() });
             }

@@ -89,7 +89,7 @@ async fn an_edited_input_is_checked_and_decided_again() {
     bench
         .turn(|event, handle| {
             let EventBody::Ask(ask) = &event.body else { return };
-            let gimlet_proto::AskBody::Permission { input, .. } = &ask.body else { panic!("{:?}", ask.body) };
+            let gimlet_proto::PermissionAsk { input, .. } = ask.body.call().unwrap();
             asked.push(input.get().to_owned());
             handle.send(Op::Answer { ask: ask.id, answer: edited(r#"{"name":"edited"}"#) });
         })

@@ -8,7 +8,7 @@ use gimlet_core::tool::{
 };
 use gimlet_core::{PlanConfig, SessionServices};
 use gimlet_proto::{
-    AccessNeed, Approval, AskAnswer, AskBody, Block, EventBody, ModelEvent, Op, OpReply, PermissionMode, ResultContent,
+    AccessNeed, Approval, AskAnswer, Block, EventBody, ModelEvent, Op, OpReply, PermissionMode, ResultContent,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -89,7 +89,7 @@ async fn run(bench: &mut SessionBench, answer: impl Fn() -> AskAnswer) -> (Vec<P
         .turn(|event, handle| match &event.body {
             EventBody::ModeChanged(mode) => modes.push(*mode),
             EventBody::Ask(ask) => {
-                let AskBody::Permission { input, .. } = &ask.body else { panic!("{:?}", ask.body) };
+                let gimlet_proto::PermissionAsk { input, .. } = ask.body.call().unwrap();
                 asked.push(input.get().to_owned());
                 handle.send(Op::Answer { ask: ask.id, answer: answer() });
             }

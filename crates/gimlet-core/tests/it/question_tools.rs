@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use gimlet_core::tool::{PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
-use gimlet_proto::{AccessNeed, Approval, AskAnswer, AskBody, Block, EventBody, Op, PermissionMode, ResultContent};
+use gimlet_proto::{AccessNeed, Approval, AskAnswer, Block, EventBody, Op, PermissionMode, ResultContent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -78,7 +78,7 @@ async fn it_is_asked_in_every_mode_once_and_the_answer_comes_back() {
         bench
             .turn(|event, handle| {
                 let EventBody::Ask(ask) = &event.body else { return };
-                let AskBody::Permission { input, .. } = &ask.body else { panic!("{:?}", ask.body) };
+                let gimlet_proto::PermissionAsk { input, .. } = ask.body.call().unwrap();
                 asked.push(input.get().to_owned());
                 let input = RawValue::from_string(r#"{"question":"Which?","answer":"that one"}"#.to_owned()).unwrap();
                 let answer = AskAnswer::Yes(Approval { input: Some(input), changes: Vec::new() });

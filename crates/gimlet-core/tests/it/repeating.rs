@@ -1,6 +1,6 @@
 //! A model that makes one call again and again without effect: the user is asked, or the turn ends, in good order.
 
-use gimlet_proto::{AskAnswer, AskBody, Block, EventBody, ModelEvent, Op, StopCause, TurnEnd};
+use gimlet_proto::{AskAnswer, Block, EventBody, ModelEvent, Op, StopCause, TurnEnd};
 use serde_json::json;
 
 use crate::session_bench::{BenchSetup, SessionBench, call, reply};
@@ -53,7 +53,7 @@ async fn attended(bench: &mut SessionBench, answer: impl Fn() -> AskAnswer) -> (
     let report = bench
         .turn(|event, handle| {
             let EventBody::Ask(ask) = &event.body else { return };
-            let AskBody::Permission { reason, .. } = &ask.body else { panic!("{:?}", ask.body) };
+            let gimlet_proto::PermissionAsk { reason, .. } = ask.body.call().unwrap();
             asked.push(reason.clone());
             handle.send(Op::Answer { ask: ask.id, answer: answer() });
         })

@@ -75,7 +75,7 @@ impl ProxyScene {
                 _ = client.read_to_end(&mut said) => break,
                 event = self.bench.events.next() => {
                     if let EventBody::Ask(ask) = event.unwrap().body {
-                        if let AskBody::Permission { tool, input, .. } = &ask.body {
+                        if let Some(gimlet_proto::PermissionAsk { tool, input, .. }) = ask.body.call() {
                             asked.push(format!("{tool} {}", input.get()));
                         }
                         self.bench.handle.send(Op::Answer { ask: ask.id, answer: answer(&ask.body) });
@@ -206,7 +206,7 @@ async fn do_not_ask_again_is_a_rule_in_local_settings_and_only_for_ports_that_ru
     let setup = BenchSetup { live: Some(Box::new(kept.clone())), ..in_mode(PermissionMode::Default, true) };
     let mut scene = ProxyScene::new(setup, true, Vec::new());
     let always = |body: &AskBody| {
-        let AskBody::Permission { suggestions, .. } = body else { panic!("{body:?}") };
+        let suggestions = &body.call().unwrap().suggestions;
         AskAnswer::Yes(Approval {
             input: None,
             changes: suggestions.iter().map(|change| change.update.clone()).collect(),

@@ -1,7 +1,7 @@
 //! Subagents through the real session: what they get, what comes back, and that each one that begins also ends.
 
 use gimlet_proto::{
-    AgentSpec, AskAnswer, AskBody, Block, Env, Event, EventBody, ModelEvent, Op, OpReply, PermissionMode, PromptOrigin,
+    AgentSpec, AskAnswer, Block, Env, Event, EventBody, ModelEvent, Op, OpReply, PermissionMode, PromptOrigin,
     TaskState, TurnEnd,
 };
 use serde_json::{Value, json};
@@ -391,7 +391,7 @@ async fn a_question_of_an_agent_in_the_background_is_asked_while_nothing_else_ru
     let report = bench
         .turn(|event, handle| {
             if let EventBody::Ask(ask) = &event.body {
-                let AskBody::Permission { tool, .. } = &ask.body else { panic!("a permission") };
+                let gimlet_proto::PermissionAsk { tool, .. } = ask.body.call().unwrap();
                 asked.push((ask.agent_id.clone(), tool.clone()));
             }
             yes(event, handle);

@@ -89,7 +89,7 @@ impl McpServers {
         }
         match (&config.kind, &self.driver) {
             (ServerKind::Driver, Some(driver)) => {
-                let opening = PendingConnection::new(driver.clone(), name);
+                let opening = PendingConnection::new(driver.clone(), self.asker.clone(), name);
                 door.set_inbox(opening.inbox());
                 opening.initialize(patience).await
             }

@@ -24,18 +24,39 @@ pub(super) fn format_note(body: &EventBody, verbose: bool) -> Option<String> {
         EventBody::Denied(denial) => Some(format_denial(denial)),
         EventBody::Tool(tool) if verbose => match &tool.phase {
             ToolCallPhase::Running => Some(format!("● {}({})", tool.name, tool.summary)),
-            ToolCallPhase::Progress { .. } => None,
+            ToolCallPhase::Progress { text, .. } if text.is_empty() => None,
+            ToolCallPhase::Progress { text, .. } => Some(format!("  … {}: {}", tool.name, first_line(text))),
             ToolCallPhase::Done { view, elapsed_ms } => {
                 Some(format!("  ⎿ {}: {} ({elapsed_ms} ms)", tool.name, summarize_view(view)))
             }
-            ToolCallPhase::Failed { message, elapsed_ms } => {
+            ToolCallPhase::Failed { message, elapsed_ms, .. } => {
                 Some(format!("  ⎿ {} failed: {} ({elapsed_ms} ms)", tool.name, first_line(message)))
             }
         },
         EventBody::Block(block) if verbose && block.error.is_none() => {
             block.block.as_text().map(|text| text.into_owned())
         }
-        _ => None,
+        EventBody::TurnStarting(_)
+        | EventBody::Prompt(_)
+        | EventBody::PromptOutcome { .. }
+        | EventBody::Requesting
+        | EventBody::BlockStarted { .. }
+        | EventBody::Delta(_)
+        | EventBody::ReplyDiscarded
+        | EventBody::Wire(_)
+        | EventBody::Block(_)
+        | EventBody::Tool(_)
+        | EventBody::ToolFinished(_)
+        | EventBody::Ask(_)
+        | EventBody::AskClosed(_)
+        | EventBody::Task(_)
+        | EventBody::RateLimits(_)
+        | EventBody::CacheBreak(_)
+        | EventBody::ReplyAnomalies(_)
+        | EventBody::Hook(_)
+        | EventBody::ModeChanged(_)
+        | EventBody::TurnEnded(_)
+        | EventBody::Closed => None,
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Nothing here writes: lines go to the loop that owns the output, so that they keep their order.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_proto::{BoxFuture, Driver, DriverError, HookCall, ToolUseId};
@@ -28,8 +28,6 @@ struct HostShared {
 #[derive(Default)]
 struct RequestTable {
     open: HashMap<String, oneshot::Sender<DriverResult>>,
-    /// Pending requests that the user has to answer.
-    elicitations: HashSet<String>,
     /// True once the host will answer nothing more.
     closed: bool,
 }
@@ -62,19 +60,9 @@ impl HostDriver {
         let mut table = self.shared.lock_table();
         table.closed = true;
         table.open.clear();
-        table.elicitations.clear();
-    }
-
-    /// Returns true if the user is being asked something through the host.
-    pub(super) fn is_eliciting(&self) -> bool {
-        !self.shared.lock_table().elicitations.is_empty()
     }
 
     fn send_request(&self, request: &impl Serialize) -> BoxFuture<'static, DriverResult> {
-        self.send_request_to(RequestRecipient::Program, request)
-    }
-
-    fn send_request_to(&self, whom: RequestRecipient, request: &impl Serialize) -> BoxFuture<'static, DriverResult> {
         let id = control_frames::new_id();
         let (sender, answer) = oneshot::channel();
         {
@@ -83,9 +71,6 @@ impl HostDriver {
                 return Box::pin(std::future::ready(Err(DriverError::Closed)));
             }
             table.open.insert(id.clone(), sender);
-            if whom == RequestRecipient::Person {
-                table.elicitations.insert(id.clone());
-            }
         }
         self.shared.queue_line(control_frames::request_line(&id, request));
         let withdrawal = RequestGuard { shared: self.shared.clone(), id };
@@ -97,16 +82,8 @@ impl HostDriver {
     }
 }
 
-/// Recipient that has to answer a request.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum RequestRecipient {
-    Program,
-    Person,
-}
-
 impl RequestTable {
     fn take_waiter(&mut self, id: &str) -> Option<oneshot::Sender<DriverResult>> {
-        self.elicitations.remove(id);
         self.open.remove(id)
     }
 }
@@ -176,25 +153,6 @@ impl Driver for HostDriver {
         let answer =
             self.send_request(&McpMessageRequest { subtype: "mcp_message", server_name: server, message: &message });
         Box::pin(async move { parse_mcp_response(&answer.await?) })
-    }
-
-    fn forward_elicitation(&self, question: Box<RawValue>) -> BoxFuture<'static, DriverResult> {
-        #[derive(Serialize)]
-        struct ElicitationRequest<'a> {
-            subtype: &'static str,
-            #[serde(flatten)]
-            question: &'a serde_json::Map<String, serde_json::Value>,
-        }
-        let fits = question.get().len() < truncate::MAX_INPUT;
-        let whole = if fits { super::host_lines::parse_lossy(&question) } else { None };
-        let Some(question) = whole else {
-            let text = "the question of the server cannot be shown whole".to_owned();
-            return Box::pin(std::future::ready(Err(DriverError::Failed(text))));
-        };
-        self.send_request_to(
-            RequestRecipient::Person,
-            &ElicitationRequest { subtype: "elicitation", question: &question },
-        )
     }
 }
 
@@ -312,24 +270,6 @@ mod tests {
             !host.deliver_answer(asked["request_id"].as_str().unwrap(), Ok(raw_json("{}"))),
             "a late answer is nobody's"
         );
-    }
-
-    #[tokio::test]
-    async fn a_person_is_asked_until_the_question_is_answered_withdrawn_or_void() {
-        let (host, mut requests) = HostDriver::new();
-        drop(host.send_mcp_message("calc", raw_json("{}")));
-        assert!(!host.is_eliciting());
-        let (first, second) = (host.forward_elicitation(raw_json("{}")), host.forward_elicitation(raw_json("{}")));
-        next_request(&mut requests);
-        next_request(&mut requests);
-        let asked = next_request(&mut requests);
-        assert!(host.deliver_answer(asked["request_id"].as_str().unwrap(), Ok(raw_json("{}"))) && host.is_eliciting());
-        drop((first, second));
-        assert!(!host.is_eliciting());
-        let _third = host.forward_elicitation(raw_json("{}"));
-        assert!(host.is_eliciting());
-        host.close();
-        assert!(!host.is_eliciting());
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gimlet_proto::{Approval, AskAnswer, AskBody, AskId, AskView, ServerIdentity};
+use gimlet_proto::{Approval, AskAnswer, AskId, AskView, PermissionAsk, ServerIdentity};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -43,16 +43,14 @@ struct PermissionRequest<'a> {
 
 /// Returns true if a call's input does not fit into a line.
 pub(super) fn is_input_too_long(view: &AskView) -> bool {
-    matches!(&view.body, AskBody::Permission { input, .. } if input.get().len() >= truncate::MAX_INPUT)
+    view.body.call().is_some_and(|call| call.input.get().len() >= truncate::MAX_INPUT)
 }
 
 /// Builds the question for the host. `None` for one that no host can answer.
 pub(super) fn build_question(id: &str, view: &AskView) -> Option<PermissionQuestion> {
-    let AskBody::Permission { tool, server, call, input, label, summary, reason, reason_kind, path, suggestions } =
-        &view.body
-    else {
-        return None;
-    };
+    // Hosts read what a call asks, and the plan that it presents, from its input.
+    let PermissionAsk { tool, server, call, input, label, summary, reason, reason_kind, path, suggestions, .. } =
+        view.body.call()?;
     let request = PermissionRequest {
         subtype: "can_use_tool",
         tool_name: tool,
@@ -153,7 +151,7 @@ pub(super) fn deny(message: String, interrupt: bool) -> AskAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gimlet_proto::{AgentPath, SuggestedChange, ToolUseId};
+    use gimlet_proto::{AgentPath, AskBody, SuggestedChange, ToolUseId, View};
     use serde_json::json;
     use serde_json::value::to_raw_value;
 
@@ -163,7 +161,7 @@ mod tests {
 
     fn sample_question() -> PermissionQuestion {
         let suggestion = r#"{"type":"setMode","mode":"acceptEdits","destination":"session"}"#;
-        let body = AskBody::Permission {
+        let body = AskBody::Permission(Box::new(PermissionAsk {
             tool: "Write".into(),
             server: None,
             call: ToolUseId::new("toolu_7"),
@@ -174,7 +172,9 @@ mod tests {
             reason_kind: "workingDir",
             path: Some("/srv/x".into()),
             suggestions: vec![SuggestedChange { covers: "edits".into(), update: raw_json(suggestion) }],
-        };
+            preview: View::Text("/srv/x".into()),
+            destructive: false,
+        }));
         build_question(
             "r1",
             &AskView { id: AskId(3), agent: AgentPath::default(), agent_id: None, agent_type: None, body },

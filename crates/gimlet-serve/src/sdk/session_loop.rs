@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_proto::{
-    AskAnswer, AskId, AskView, BoxFuture, DriverError, DriverHook, EntryId, Event, EventBody, EventReader, ExitSignal,
-    Op, OpReply, PermissionMode, PromptOutcome, ServerRequest, SessionHandle, SessionOverrides, SessionQuery,
-    TaskState, TaskView,
+    AskAnswer, AskBody, AskId, AskView, BoxFuture, DriverError, DriverHook, ElicitationAsk, EntryId, Event, EventBody,
+    EventReader, ExitSignal, Op, OpReply, PermissionMode, PromptOutcome, ServerRequest, SessionHandle,
+    SessionOverrides, SessionQuery, TaskState, TaskView,
 };
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -24,7 +24,10 @@ use super::initialize::{InitializeRequest, InitializeResponse};
 use super::permission_question::{self, PermissionQuestion};
 use super::prompt_lifecycle::PromptLifecycle;
 use super::session_state::{SdkSessionState, StateReporter};
-use super::{HostDriver, HostRequests, MirrorFeed, PermissionResponder, SdkEnd, SdkJob, control_frames, truncate};
+use super::{
+    HostDriver, HostRequests, MirrorFeed, PermissionResponder, SdkEnd, SdkJob, control_frames, elicitation_request,
+    truncate,
+};
 use crate::line_output::LineOutput;
 use crate::print::format_unknown_command;
 use crate::wire::{WireConsumer, WireEncoder, WireOptions};
@@ -88,8 +91,8 @@ struct SdkSession {
     tool_decisions: HashMap<AskId, AbortHandle>,
     /// Questions that were sent to the host, by request id.
     questions: HashMap<String, PermissionQuestion>,
-    /// True while a server asks the user something through the host.
-    eliciting: bool,
+    /// Questions of servers that were sent to the host, by request id.
+    elicitations: HashMap<String, AskId>,
     replies: JoinSet<FinishedWork>,
     /// Number of idle checks so far; only the latest answer counts.
     idle_checks: u64,
@@ -166,7 +169,7 @@ pub(super) async fn run_session_loop(session: SessionHandle, job: SdkJob) -> Loo
         agent_timeout: job.agent_timeout,
         tool_decisions: HashMap::new(),
         questions: HashMap::new(),
-        eliciting: false,
+        elicitations: HashMap::new(),
         replies: JoinSet::new(),
         idle_checks: 0,
         running_requests: Vec::new(),
@@ -304,7 +307,23 @@ impl SdkSession {
                 }
                 self.write_lines(told).await;
             }
-            _ => {}
+            EventBody::Prompt(_)
+            | EventBody::Requesting
+            | EventBody::BlockStarted { .. }
+            | EventBody::Delta(_)
+            | EventBody::ReplyDiscarded
+            | EventBody::Wire(_)
+            | EventBody::Block(_)
+            | EventBody::Tool(_)
+            | EventBody::Denied(_)
+            | EventBody::Retry(_)
+            | EventBody::RateLimits(_)
+            | EventBody::CacheBreak(_)
+            | EventBody::ReplyAnomalies(_)
+            | EventBody::Notice(_)
+            | EventBody::Hook(_)
+            | EventBody::ModeChanged(_)
+            | EventBody::Closed => {}
         }
         let recounted = self.with_waiting_count(event);
         for line in self.wire.encode_event(recounted.as_ref().unwrap_or(event)) {
@@ -355,19 +374,13 @@ impl SdkSession {
 
     /// Forwards a request to the host that is not the loop's own, or its withdrawal.
     async fn forward_request(&mut self, line: String) {
-        self.update_eliciting().await;
         self.write_line(truncate::truncate_line(line)).await;
     }
 
-    /// Updates the state when the session starts or stops waiting for the user.
-    async fn update_eliciting(&mut self) {
-        let eliciting = self.host.is_eliciting();
-        if std::mem::replace(&mut self.eliciting, eliciting) != eliciting {
-            self.write_state().await;
-        }
-    }
-
     async fn handle_ask(&mut self, view: &AskView) {
+        if let AskBody::Elicitation(question) = &view.body {
+            return self.forward_elicitation(view.id, question).await;
+        }
         // A call that cannot be shown whole must not be approved.
         if permission_question::is_input_too_long(view) {
             let why = "the input is too long to be shown whole; use a smaller one".to_owned();
@@ -394,6 +407,19 @@ impl SdkSession {
         self.write_line(line).await;
     }
 
+    /// Passes a server's question on to the host.
+    async fn forward_elicitation(&mut self, ask: AskId, question: &ElicitationAsk) {
+        let id = control_frames::new_id();
+        let line = elicitation_request::build_request(&id, question).filter(|_| !self.input_ended);
+        let Some(line) = line else {
+            let answer = AskAnswer::NotAsked(DriverError::Closed.to_string());
+            return self.session.send(Op::Answer { ask, answer });
+        };
+        self.elicitations.insert(id, ask);
+        self.write_state().await;
+        self.write_line(line).await;
+    }
+
     /// Asks a tool to decide. Any failure of the tool counts as a denial.
     fn ask_permission_tool(&mut self, tool: String, ask: AskId, question: PermissionQuestion) {
         let (reply, answer) = OpReply::channel();
@@ -414,9 +440,13 @@ impl SdkSession {
         if let Some(work) = self.tool_decisions.remove(&ask) {
             work.abort();
         }
-        let open = self.questions.iter().find(|(_, question)| question.ask == ask).map(|(id, _)| id.clone());
+        let mut open = self.questions.iter().map(|(id, question)| (id, question.ask));
+        let mut of_servers = self.elicitations.iter().map(|(id, ask)| (id, *ask));
+        let is_this = |(_, open): &(&String, AskId)| *open == ask;
+        let open = open.find(is_this).or_else(|| of_servers.find(is_this)).map(|(id, _)| id.clone());
         if let Some(id) = open {
             self.questions.remove(&id);
+            self.elicitations.remove(&id);
             self.write_line(control_frames::cancel_line(&id)).await;
             self.write_state().await;
         }
@@ -450,7 +480,7 @@ impl SdkSession {
 /// Output and shutdown.
 impl SdkSession {
     async fn write_state(&mut self) {
-        let is_asking = self.eliciting || !self.questions.is_empty();
+        let is_asking = !self.elicitations.is_empty() || !self.questions.is_empty();
         let state = match (is_asking, self.busy) {
             (true, _) => SdkSessionState::RequiresAction,
             (false, true) => SdkSessionState::Running,

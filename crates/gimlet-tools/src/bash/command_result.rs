@@ -1,5 +1,7 @@
 //! Result of a foreground command: its output, the meaning of its exit code, and its changes.
 
+use std::borrow::Cow;
+
 use gimlet_core::tool::{ErrorClass, ToolError, ToolResult};
 use gimlet_exec::{CapturedOutput, CommandEnd, CommandExit, FinishedCommand};
 use gimlet_policy::shell::Word;
@@ -12,6 +14,9 @@ use super::output_window::{self, OutputWindow};
 use super::run::BashCall;
 use super::{confinement_denial, exit_code, git_operation, image};
 use crate::text_file::read_state::GLIMPSE;
+
+/// Beginning of the failure of a command that exited.
+pub(super) const EXIT_CODE: &str = "Exit code ";
 
 const RATE_LIMIT_HINT: &str = "GitHub's rate limit is reached: wait before the next gh command instead of trying again \
                                (`gh api rate_limit` shows when it ends).";
@@ -89,14 +94,14 @@ async fn report_exit(
     let held_back = confinement_denial::find_confinement_denial(call, exit, &shown.text);
     let seen = file_effects::find_file_effects(call, captured, exit.is_success()).await;
     if !exit.is_success() && (meaning.is_none() || held_back.is_some()) {
-        let head = format!("Exit code {code}");
+        let head = format!("{EXIT_CODE}{code}");
         let error = report_failure(call, ErrorClass::ExecFailed, head, captured, landing, Some((exit, seen))).await;
         return Err(error.with_confinement_denial(held_back));
     }
     let image = image::printed_image_uri(captured).await;
     let mut output = BashOutput {
         is_image: image.is_some(),
-        return_code_interpretation: meaning,
+        return_code_interpretation: meaning.map(Cow::Borrowed),
         no_output_expected: exit_code::expects_no_output(&call.analysis),
         exit_code: Some(code),
         ..output_of_ended(call, shown, &landing, &seen)
@@ -164,7 +169,7 @@ fn output_of_ended(call: &BashCall<'_>, shown: OutputWindow, landing: &CwdUpdate
         persisted_output_path: file.map(|path| path.display().to_string()),
         persisted_output_size: size,
         stale_read_file_state_hint: seen.stale.clone(),
-        gh_rate_limit_hint: limited.then_some(RATE_LIMIT_HINT),
+        gh_rate_limit_hint: limited.then_some(Cow::Borrowed(RATE_LIMIT_HINT)),
         git_operation: git,
         ..BashOutput::default()
     }

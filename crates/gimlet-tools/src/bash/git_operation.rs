@@ -1,11 +1,13 @@
 //! Git operations of a command, recognised from its words and its output, for hosts that show them. Pure; nothing here
 //! reaches the model.
 
+use std::borrow::Cow;
+
 use gimlet_policy::shell::ShellAnalysis;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Recognised operation. Member names and values are a public contract.
-#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct GitOperation {
     #[serde(skip_serializing_if = "Option::is_none")]
     commit: Option<GitCommit>,
@@ -17,30 +19,30 @@ pub(super) struct GitOperation {
     pr: Option<PullRequest>,
 }
 
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct GitCommit {
     sha: String,
-    kind: &'static str,
+    kind: Cow<'static, str>,
 }
 
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct GitPush {
     branch: String,
 }
 
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct GitBranch {
     #[serde(rename = "ref")]
     reference: String,
-    action: &'static str,
+    action: Cow<'static, str>,
 }
 
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct PullRequest {
     number: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
-    action: &'static str,
+    action: Cow<'static, str>,
 }
 
 /// Returns the operations of a command, judged by its output; `None` when nothing is recognised.
@@ -73,7 +75,9 @@ fn skip_options<'a, 'b>(mut arguments: &'b [&'a str]) -> &'b [&'a str] {
 fn recognise_git_command(words: &[&str], output: &str, found: &mut GitOperation) {
     let operand =
         |arguments: &[&str]| arguments.iter().rfind(|word| !word.starts_with('-')).map(|&word| word.to_owned());
-    let moved = |reference: Option<String>, action| reference.map(|reference| GitBranch { reference, action });
+    let moved = |reference: Option<String>, action: &'static str| {
+        reference.map(|reference| GitBranch { reference, action: action.into() })
+    };
     match words {
         ["commit", arguments @ ..] => {
             let kind = if arguments.contains(&"--amend") { "amended" } else { "committed" };
@@ -97,7 +101,7 @@ fn new_commit(output: &str, kind: &'static str) -> Option<GitCommit> {
         let (head, _) = line.strip_prefix('[')?.split_once(']')?;
         let sha = head.split_whitespace().last()?;
         let is_sha = sha.len() >= 7 && sha.bytes().all(|byte| byte.is_ascii_hexdigit());
-        (is_sha && head.contains(' ')).then(|| GitCommit { sha: sha.to_owned(), kind })
+        (is_sha && head.contains(' ')).then(|| GitCommit { sha: sha.to_owned(), kind: kind.into() })
     })
 }
 
@@ -129,7 +133,7 @@ fn recognise_pull_request(action: &str, arguments: &[&str], output: &str) -> Opt
     let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok();
     let in_url = url.and_then(|url| url.split_once("/pull/")).and_then(|(_, rest)| digits(rest));
     let number = in_url.or_else(|| output.split('#').skip(1).find_map(digits))?;
-    Some(PullRequest { number, url: url.map(str::to_owned), action })
+    Some(PullRequest { number, url: url.map(str::to_owned), action: action.into() })
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Output of a command: for programs (the member names are a public contract), for the model and for the user.
 
+use std::borrow::Cow;
+
 use gimlet_proto::{ContentPart, ResultContent, View};
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +9,7 @@ use super::git_operation::GitOperation;
 use super::image;
 
 /// The structured output. Members that are not set are absent.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BashOutput {
     /// Printed output, both streams interleaved.
@@ -15,23 +17,23 @@ pub(crate) struct BashOutput {
     /// Only notices of the tool itself.
     pub(super) stderr: String,
     pub(super) interrupted: bool,
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub(super) is_image: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) background_task_id: Option<String>,
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub(super) backgrounded_by_user: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) timed_out_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) background_cwd_hint: Option<String>,
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub(super) background_ends_with_final_response: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) dangerously_disable_sandbox: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) return_code_interpretation: Option<&'static str>,
-    #[serde(skip_serializing_if = "is_false")]
+    pub(super) return_code_interpretation: Option<Cow<'static, str>>,
+    #[serde(default, skip_serializing_if = "is_false")]
     pub(super) no_output_expected: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) raw_output_path: Option<String>,
@@ -42,7 +44,7 @@ pub(crate) struct BashOutput {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stale_read_file_state_hint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) gh_rate_limit_hint: Option<&'static str>,
+    pub(super) gh_rate_limit_hint: Option<Cow<'static, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) git_operation: Option<GitOperation>,
     #[serde(skip)]
@@ -85,7 +87,7 @@ impl BashOutput {
             return ResultContent::Parts(parts);
         }
         let code = self.exit_code.unwrap_or_default();
-        let answer = self.return_code_interpretation.map(|answer| format!("({answer}; exit code {code})"));
+        let answer = self.return_code_interpretation.as_ref().map(|answer| format!("({answer}; exit code {code})"));
         let parts = [
             Some(self.stdout.as_str()),
             answer.as_deref(),
@@ -93,7 +95,7 @@ impl BashOutput {
             self.background_cwd_hint.as_deref(),
             Some(self.stderr.as_str()),
             self.stale_read_file_state_hint.as_deref(),
-            self.gh_rate_limit_hint,
+            self.gh_rate_limit_hint.as_deref(),
         ];
         let said: Vec<&str> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
         said.join("\n").into()

@@ -7,19 +7,15 @@ use std::sync::Arc;
 use gimlet_core::files::{ContentHash, FileStamp, hash_while};
 use gimlet_core::tool::{PathContext, ToolContext, ToolError};
 use gimlet_core::{DurableBarrier, SessionServices, SessionState};
-use gimlet_proto::DiffHunk;
+use gimlet_proto::{DiffHunk, Env};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::closest_match;
-use super::edit_match::{self, EditMatch, EditRequest, MatchKind, NoMatch};
+use super::text_replacer::TextReplacer;
 use crate::diff;
 use crate::text_file::open::{LoadedFile, load_for_change};
 use crate::text_file::read_state::{self, FileKnowledge, ReadState};
-use crate::text_file::{TextEncoding, TextFile, TextSplice, file_path, normalised, replace, write_lock};
-
-/// Lines named when a text is found too often.
-const MOST_NAMED: usize = 10;
+use crate::text_file::{TextEncoding, TextFile, file_path, replace, write_lock};
 
 /// One text for another.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -115,6 +111,11 @@ impl CompletedEdit {
     }
 }
 
+/// Returns true if a text that does not match exactly may be found by the lenient ladder.
+pub(super) fn is_lenient(env: &Env) -> bool {
+    env.flag("GIMLET_EDIT_LENIENT")
+}
+
 /// Makes the replacements, of which there is at least one.
 pub(crate) async fn apply_replacements(
     file: &str,
@@ -131,7 +132,7 @@ pub(crate) async fn apply_replacements(
         memory: FileKnowledge::for_file(&target, cx),
         services: cx.services.clone(),
         recorded: cx.durable_barrier(),
-        lenient: cx.services.env().flag("GIMLET_EDIT_LENIENT"),
+        replacer: TextReplacer { path: path.clone(), lenient: is_lenient(cx.services.env()) },
         reads_unasked: cx.may_read_unasked(&target),
         paths: cx.paths.clone(),
         path,
@@ -152,7 +153,7 @@ struct FileEditJob {
     memory: FileKnowledge,
     services: Arc<SessionServices>,
     recorded: DurableBarrier,
-    lenient: bool,
+    replacer: TextReplacer,
     /// True if the model may read the file without a question.
     reads_unasked: bool,
     paths: PathContext,
@@ -207,7 +208,8 @@ impl FileEditJob {
             self.replacements.split_first().ok_or_else(|| ToolError::input("There is nothing to edit."))?;
         let before =
             if first.old_string.is_empty() { ReadState::Whole } else { self.check_read_state(&hash, file.text())? };
-        let (raw, done) = self.replaced(&file, first, before).map_err(|error| self.error_for_replacement(0, error))?;
+        let (raw, done) =
+            self.replacer.replaced(&file, first, before).map_err(|error| self.error_for_replacement(0, error))?;
         let mut applied = vec![done];
         let raw = self.apply(rest, raw, file.encoding(), before, &mut applied)?;
         let bytes = file.encoding().encode(&raw);
@@ -244,6 +246,7 @@ impl FileEditJob {
         for wanted in rest {
             let file = TextFile::new(encoding, raw.as_str().into());
             let (next, done) = self
+                .replacer
                 .replaced(&file, wanted, before)
                 .map_err(|error| self.error_for_replacement(applied.len(), error))?;
             raw = next;
@@ -280,83 +283,4 @@ impl FileEditJob {
         }
         Ok(before)
     }
-
-    /// Returns the text as on disk after one replacement.
-    fn replaced(
-        &self,
-        file: &TextFile<'_>,
-        wanted: &TextReplacement,
-        before: ReadState,
-    ) -> Result<(String, ReplacementOutcome), ToolError> {
-        if wanted.old_string.is_empty() {
-            return Ok((file.spliced(&[self.fill(file, wanted)?]), ReplacementOutcome::Filled));
-        }
-        let found = self.find(file.text(), wanted, before)?;
-        let first_line = found.splices.first().map_or(1, |splice| edit_match::line_of(file.text(), splice.range.start));
-        let applied = ReplacementOutcome::Replaced { first_line, count: found.splices.len(), note: found.how.note() };
-        Ok((file.spliced(&found.splices), applied))
-    }
-
-    /// Fills a file that has nothing but whitespace.
-    fn fill(&self, file: &TextFile<'_>, wanted: &TextReplacement) -> Result<TextSplice, ToolError> {
-        if !file.text().trim().is_empty() {
-            return Err(ToolError::input(format!(
-                "{} is not empty, and an empty `old_string` is only for new or empty files. Name the text to replace, \
-                 or use Write to replace the whole file.",
-                self.path.display()
-            )));
-        }
-        Ok(TextSplice { range: 0..file.text().len(), with: normalised(&wanted.new_string).into_owned() })
-    }
-
-    /// Finds the place, judged together with what the model knows of the file.
-    fn find(&self, text: &str, wanted: &TextReplacement, before: ReadState) -> Result<EditMatch, ToolError> {
-        let (old, new) = (normalised(&wanted.old_string), normalised(&wanted.new_string));
-        let lenient = self.lenient && before != ReadState::Stale;
-        let wanted = EditRequest { old: &old, new: &new, replace_all: wanted.replace_all, lenient };
-        let found = edit_match::find(text, wanted);
-        if before == ReadState::Stale && !is_certain(&found) {
-            return Err(ToolError::failed(format!(
-                "{} changed since you read it, and the edit does not fit its present content beyond doubt. Read it \
-                 again, then edit.",
-                self.path.display()
-            )));
-        }
-        found.map_err(|problem| self.explain(text, wanted, problem))
-    }
-
-    fn explain(&self, text: &str, wanted: EditRequest<'_>, problem: NoMatch) -> ToolError {
-        let path = self.path.display();
-        match problem {
-            NoMatch::Ambiguous { lines, how } => {
-                let named: Vec<String> = lines.iter().take(MOST_NAMED).map(usize::to_string).collect();
-                let more = if lines.len() > MOST_NAMED { " and more" } else { "" };
-                let alike =
-                    if how == MatchKind::Typography { " but for the form of quotes, dashes or spaces" } else { "" };
-                ToolError::failed(format!(
-                    "`old_string` is found {} times in {path}{alike}, on lines {}{more}. Add lines around it until it is \
-                     unique, or set `replace_all`.",
-                    lines.len(),
-                    named.join(", ")
-                ))
-            }
-            NoMatch::Missing => {
-                let mut message = format!("`old_string` was not found in {path}; nothing was changed.");
-                if !wanted.new.trim().is_empty() && text.contains(wanted.new) {
-                    message.push_str(" `new_string` is there already: the edit may have been made before.");
-                }
-                if let Some(closest) = closest_match::describe(text, wanted.old) {
-                    message.push(' ');
-                    message.push_str(&closest);
-                }
-                ToolError::failed(message)
-            }
-        }
-    }
-}
-
-/// Returns true for an exact match at a single place: nothing else is safe on a file that changed since the model read
-/// it.
-fn is_certain(found: &Result<EditMatch, NoMatch>) -> bool {
-    found.as_ref().is_ok_and(|found| found.how == MatchKind::Exact && found.splices.len() == 1)
 }

@@ -17,7 +17,7 @@ const PERFORCE: &str = "CLAUDE_CODE_PERFORCE_MODE";
 const OWNER_WRITES: u32 = 0o200;
 
 /// The largest file that is loaded whole for a change.
-const MOST_BYTES: u64 = 1 << 30;
+pub(crate) const MOST_BYTES: u64 = 1 << 30;
 
 /// Reason why a file could not be opened. The model reads the texts.
 #[derive(Debug, thiserror::Error)]
@@ -99,18 +99,18 @@ pub(crate) struct LoadedFile {
     pub(crate) metadata: Metadata,
 }
 
-/// Loads a regular file for a change.
-pub(crate) fn load(path: &Path) -> Result<LoadedFile, OpenError> {
+/// Loads a regular file of at most this many bytes.
+pub(crate) fn load(path: &Path, most: u64) -> Result<LoadedFile, OpenError> {
     let (file, metadata) = open_regular(path)?;
     let too_large = |size| OpenError::TooLarge { path: path.to_owned(), size };
-    if metadata.len() > MOST_BYTES {
+    if metadata.len() > most {
         return Err(too_large(metadata.len()));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
     // The file may grow while it is read; the limit still applies.
-    let read = file.take(MOST_BYTES + 1).read_to_end(&mut bytes);
+    let read = file.take(most + 1).read_to_end(&mut bytes);
     read.map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
-    if bytes.len() as u64 > MOST_BYTES {
+    if bytes.len() as u64 > most {
         return Err(too_large(bytes.len() as u64));
     }
     Ok(LoadedFile { bytes, metadata })
@@ -129,7 +129,12 @@ pub(crate) fn load_for_change(path: &Path, env: &Env) -> Result<Option<LoadedFil
 
 /// Loads a regular file, or `None` when there is nothing at the path.
 pub(crate) fn load_if_there(path: &Path) -> Result<Option<LoadedFile>, OpenError> {
-    match load(path) {
+    load_up_to(path, MOST_BYTES)
+}
+
+/// Loads a regular file of at most this many bytes, or `None` when there is nothing at the path.
+pub(crate) fn load_up_to(path: &Path, most: u64) -> Result<Option<LoadedFile>, OpenError> {
+    match load(path, most) {
         Ok(loaded) => Ok(Some(loaded)),
         Err(OpenError::Missing(_)) => Ok(None),
         Err(error) => Err(error),

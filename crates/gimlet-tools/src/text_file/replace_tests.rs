@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use gimlet_core::DurableSignal;
 
-use super::super::open::load;
+use super::super::open::{MOST_BYTES, load};
 use super::*;
 
 struct ReplaceFolder(tempfile::TempDir);
@@ -25,7 +25,7 @@ impl ReplaceFolder {
         let path = self.path("in").join(name);
         fs::write(&path, content).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-        let loaded = load(&path).unwrap();
+        let loaded = load(&path, MOST_BYTES).unwrap();
         (path, loaded)
     }
 
@@ -75,7 +75,7 @@ fn hard_links_stay_linked_and_the_backup_goes_when_the_write_is_done() {
     let (path, _) = folder.file("f", "old content", 0o644);
     let other = folder.path("in").join("other");
     fs::hard_link(&path, &other).unwrap();
-    let old = load(&path).unwrap();
+    let old = load(&path, MOST_BYTES).unwrap();
     folder.replace(&path, &old, "new").unwrap();
     assert_eq!(fs::read_to_string(&other).unwrap(), "new");
     assert_eq!(path.metadata().unwrap().nlink(), 2);
@@ -209,7 +209,8 @@ async fn nothing_is_replaced_before_it_is_recorded_that_somebody_wants_it() {
         if is_linked {
             fs::hard_link(&path, folder.path("in").join("b")).unwrap();
         }
-        let (loaded, backups, new) = (load(&path).unwrap(), folder.path("backups"), folder.path("in").join("new"));
+        let (loaded, backups, new) =
+            (load(&path, MOST_BYTES).unwrap(), folder.path("backups"), folder.path("in").join("new"));
         let (recording, recorded) = DurableSignal::pair();
         let (target, created) = (path.clone(), new.clone());
         let work = tokio::task::spawn_blocking(move || {

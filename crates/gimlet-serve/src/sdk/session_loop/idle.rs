@@ -97,7 +97,8 @@ impl SdkSession {
             None if !self.agents.is_empty() => self.start_exit_deadline(),
             None => {
                 // A session that waits for the user is not idle.
-                let rested = if self.eliciting { None } else { self.states.report_idle(&self.session.id) };
+                let rested =
+                    if self.elicitations.is_empty() { self.states.report_idle(&self.session.id) } else { None };
                 if let Some(line) = rested {
                     self.write_line(line).await;
                 }

@@ -1,12 +1,13 @@
 //! Lines from the host: prompts, requests, answers, and the end of input.
 
-use gimlet_proto::{DriverError, Op, OpReply};
+use gimlet_proto::{AskAnswer, DriverError, Op, OpReply};
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
 use super::{FinishedWork, SdkSession, SessionPhase, deny_ask};
 use crate::sdk::control_frames::{self, ControlAnswer};
 use crate::sdk::control_requests::{self, RoutedAnswer};
+use crate::sdk::elicitation_request;
 use crate::sdk::host_lines::{HostLine, HostLineError};
 use crate::sdk::host_prompt::{self, HostPrompt};
 use crate::sdk::initialize::{self, InitializeRequest};
@@ -28,8 +29,11 @@ impl SdkSession {
                 self.close_session();
             }
             None => {
+                let was_eliciting = !self.elicitations.is_empty();
                 self.handle_input_end();
-                self.update_eliciting().await;
+                if was_eliciting {
+                    self.write_state().await;
+                }
                 self.check_idle();
             }
         }
@@ -41,6 +45,10 @@ impl SdkSession {
         self.host.close();
         self.wire.mark_host_left();
         self.deny_open_asks();
+        for (_, ask) in self.elicitations.drain() {
+            let answer = AskAnswer::NotAsked(DriverError::Closed.to_string());
+            self.session.send(Op::Answer { ask, answer });
+        }
     }
 
     /// Denies the open permission questions, so that the host need not answer them.
@@ -92,10 +100,14 @@ impl SdkSession {
     }
 
     pub(super) async fn handle_answer(&mut self, ControlAnswer { id, outcome }: ControlAnswer) {
+        if let Some(ask) = self.elicitations.remove(&id) {
+            self.session.send(Op::Answer { ask, answer: elicitation_request::parse_answer(outcome) });
+            return self.write_state().await;
+        }
         let Some(question) = self.questions.remove(&id) else {
-            // Not a permission question: another pending request, or none if the answer crossed our withdrawal.
+            // Not a question: another pending request, or none if the answer crossed our withdrawal.
             self.host.deliver_answer(&id, outcome.map_err(DriverError::Failed));
-            return self.update_eliciting().await;
+            return;
         };
         // A host that reports a failure was asked; the failure counts as a denial.
         let answer = match outcome {

@@ -23,7 +23,7 @@ pub(crate) struct WordCountInput {
     min_length: Option<u32>,
 }
 
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WordCountOutput {
     file_path: String,
