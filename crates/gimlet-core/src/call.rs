@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_policy::HookDecision;
-use gimlet_proto::{AgentPath, EventBody, ModelFacts, Notice, NoticeLevel, ToolCallPhase, ToolCallView, ToolUseId};
+use gimlet_proto::{
+    AgentPath, Block, EventBody, ModelFacts, Notice, NoticeLevel, ToolCallPhase, ToolCallView, ToolUseId,
+};
 use gimlet_text::{MAX_JSON_DEPTH, is_too_deep};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -21,8 +23,8 @@ use crate::model_selection::LiveModelSelection;
 use crate::panics::{self, CaughtPanic, catch_panic_async};
 use crate::services::SessionServices;
 use crate::tool::{
-    AnyTool, CallFailure, CallSite, ErrorClass, InterruptBehavior, PathContext, PreparedCall, ToolContext, ToolError,
-    ToolOutcome, ToolRef, ToolSet, nearest_name,
+    AnyTool, CallFailure, CallSite, ErrorClass, InterruptBehavior, NewMessage, PathContext, PreparedCall, ToolContext,
+    ToolError, ToolOutcome, ToolRef, ToolSet, nearest_name,
 };
 use crate::write_barrier::DurableBarrier;
 
@@ -44,6 +46,8 @@ pub(crate) struct ToolCall {
     pub(crate) input: Arc<RawValue>,
     /// Text that the model wrote, if it was not a JSON object.
     pub(crate) bad_input: Option<String>,
+    /// Blocks of the reply up to and including the call; empty for a call that no reply made.
+    pub(crate) reply: Arc<[Block]>,
 }
 
 /// State that every call of a turn needs.
@@ -226,7 +230,7 @@ async fn run_unguarded(
     settled.input = settled.input.or(input);
     settled.repeat_allowed = repeat_allowed;
     // Context from hooks before the call belongs to every result, ahead of context from hooks after the call.
-    settled.new_messages.splice(0..0, contexts);
+    settled.new_messages.splice(0..0, contexts.into_iter().map(NewMessage::Text));
     settled
 }
 
@@ -346,7 +350,7 @@ fn build_tool_context(scope: &Arc<CallScope>, incoming: &ToolCall, name: &str, p
     );
     let cx = cx.with_denied_files(permit.denied_files()).with_sandbox(permit.sandbox());
     let cx = ToolContext { confinement: permit.confinement(), ..cx };
-    ToolContext { scope: Some(scope.clone()), amended: permit.is_input_edited(), ..cx }
+    ToolContext { scope: Some(scope.clone()), amended: permit.is_input_edited(), reply: incoming.reply.clone(), ..cx }
 }
 
 /// Builds the result of a call that did not panic.

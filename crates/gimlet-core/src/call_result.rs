@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gimlet_proto::{ContentPart, ResultContent, ToolUseId, TurnEnd, View};
+use gimlet_proto::{Block, ContentPart, Notice, ResultContent, ToolUseId, TurnEnd, View};
 use gimlet_store::{ResultFiles, inline_fallback, persisted_preview, preview_text};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::redact::Redactor;
-use crate::tool::{ErrorClass, ResultCap, StateChange, ToolError, ToolOutcome};
+use crate::tool::{ErrorClass, NewMessage, ResultCap, StateChange, ToolError, ToolOutcome};
 
 /// Number of characters above which an error goes to a file, regardless of the tool's result cap.
 const MAX_ERROR_TEXT: usize = 40_000;
@@ -42,7 +42,7 @@ pub(crate) struct CallResult {
     pub(crate) output: Arc<RawValue>,
     pub(crate) error: Option<ErrorClass>,
     pub(crate) view: Option<View>,
-    pub(crate) new_messages: Vec<String>,
+    pub(crate) new_messages: Vec<NewMessage>,
     pub(crate) changes: Vec<StateChange>,
     pub(crate) stop_turn: bool,
     /// End of the turn requested by a hook.
@@ -125,8 +125,13 @@ impl CallResult {
         if let Some(view) = &mut self.view {
             redactor.mask_view(view);
         }
-        for text in &mut self.new_messages {
-            *text = redactor.mask(text).into_owned();
+        for message in &mut self.new_messages {
+            match message {
+                NewMessage::Text(text) | NewMessage::Notice(Notice { text, .. }) => {
+                    *text = redactor.mask(text).into_owned();
+                }
+                NewMessage::Attachment(blocks) => blocks.iter_mut().for_each(|block| mask_block(redactor, block)),
+            }
         }
         if let Cow::Owned(masked) = redactor.mask(self.output.get())
             && let Ok(output) = RawValue::from_string(masked)
@@ -183,6 +188,15 @@ impl CallResult {
                 ResultContent::Parts(std::iter::once(ContentPart::Text { text: shown }).chain(images).collect())
             }
         };
+    }
+}
+
+/// Masks credentials in a block.
+fn mask_block(redactor: &Redactor, block: &mut Block) {
+    if let Cow::Owned(masked) = redactor.mask(block.json())
+        && let Ok(masked) = Block::from_json(&masked)
+    {
+        *block = masked;
     }
 }
 

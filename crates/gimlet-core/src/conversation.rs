@@ -149,7 +149,8 @@ impl Conversation {
         self.deferred = self.history().messages.last().and_then(|last| {
             let call = last.tool_uses().next()?;
             let (id, input) = (ToolUseId::new(call.id.as_ref()), Arc::from(call.input.to_owned()));
-            Some(ToolCall { id, name: call.name.into_owned(), input, bad_input: None })
+            let (name, reply) = (call.name.into_owned(), last.blocks.as_slice().into());
+            Some(ToolCall { id, name, input, bad_input: None, reply })
         });
     }
 }

@@ -177,7 +177,7 @@ async fn read_file(turn: &Turn, place: &MentionTarget, id: &ToolUseId, paths: &P
         input["limit"] = json!(last.saturating_sub(first).saturating_add(1));
     }
     let input = Arc::from(to_raw_value(&input).ok()?);
-    let incoming = ToolCall { id: id.clone(), name: READER.to_owned(), input, bad_input: None };
+    let incoming = ToolCall { id: id.clone(), name: READER.to_owned(), input, bad_input: None, reply: Arc::default() };
     let (tool, prepared) = call::prepare_call(&turn.scope, &incoming, InputAuthor::Answer, paths).ok()?;
     let grant = || turn.scope.gate.grant_without_ask(&turn.scope, id, Box::new(prepared));
     let permit = panics::run_call_step(&turn.scope, READER, "deciding on it", grant).ok()?.ok()?;

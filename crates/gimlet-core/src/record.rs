@@ -63,14 +63,12 @@ impl ConversationRecord {
 
     /// Appends a message from gimlet to the model.
     pub(crate) fn append_meta(&mut self, text: &str) {
-        let blocks = [Block::text(text)];
-        self.transcript.user(UserEntry {
-            blocks: &blocks,
-            plain: false,
-            kind: UserEntryKind::Meta,
-            uuid: None,
-            origin: None,
-        });
+        self.append_meta_blocks(&[Block::text(text)]);
+    }
+
+    /// Appends content from gimlet to the model.
+    pub(crate) fn append_meta_blocks(&mut self, blocks: &[Block]) {
+        self.transcript.user(UserEntry { blocks, plain: false, kind: UserEntryKind::Meta, uuid: None, origin: None });
     }
 
     pub(crate) fn begin_reply(&mut self) {

@@ -249,6 +249,7 @@ impl ReplyStreamReader<'_> {
             name: named,
             input: Arc::from(parts.input.to_owned()),
             bad_input: bad_input.or(too_deep),
+            reply: Arc::default(),
         });
         self.held = Some(HeldBlock { block, call, until: Instant::now() + HELD, wire: Vec::new() });
     }
@@ -259,7 +260,7 @@ impl ReplyStreamReader<'_> {
         let Some(held) = self.held.take() else { return };
         self.commit_block(held.block, conversation, end, false);
         if let Some(call) = held.call {
-            calls.add_call(call);
+            calls.add_call(ToolCall { reply: self.blocks.as_slice().into(), ..call });
         }
         for event in held.wire {
             self.turn.publish(EventBody::Wire(event));

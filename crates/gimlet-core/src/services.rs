@@ -268,6 +268,7 @@ impl SessionServices {
             sandbox: None,
             confinement: None,
             amended: false,
+            reply: Arc::default(),
             scope: None,
         }
     }

@@ -19,7 +19,7 @@ pub use call_views::{CallFailure, CallSummary, PreviewContext, RecordedResult};
 pub use external_tool::{ExternalTool, ExternalToolHandler, ExternalToolResult, ExternalToolSpec};
 pub use tool_context::{PathContext, PromptContext, ToolContext};
 pub use tool_input::{InputProblem, SchemaProblem, coerce_input, schema_problems};
-pub use tool_result::{ErrorClass, StateChange, ToolError, ToolOutcome, ToolResult};
+pub use tool_result::{ErrorClass, NewMessage, StateChange, ToolError, ToolOutcome, ToolResult};
 pub use tool_set::{ToolRef, ToolSet, nearest_name};
 pub use tool_source::{AbsentTools, ServerRequestFacts, ToolSource, ToolSourceNews};
 

@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use command_facts::{echoed_text, git_subcommand, subcommand_starts};
+pub(crate) use command_facts::{echoed_text, git_subcommand, is_destructive, subcommand_starts};
 pub(crate) use command_parts::{CommandPart, FileEdits, TreeCopy, WRITERS};
 pub(crate) use critical_removal::{find_critical_behind_symlinks, is_recursive};
 pub use environment_names::EnvironmentNames;
@@ -521,7 +521,7 @@ fn derive_facts(
     let (mut destructive, mut runs_git, mut writer, mut moves) = (false, false, false, false);
     for (words, _) in &reached {
         let known = command_facts::known_words(words);
-        destructive |= command_facts::is_destructive(&known);
+        destructive |= is_destructive(&known);
         runs_git |= known.first() == Some(&"git");
         writer |= command_facts::may_write_files(&known);
         if let [name @ ("cd" | "pushd" | "popd"), operands @ ..] = known.as_slice() {

@@ -13,7 +13,7 @@ use crate::rules::{
     Behavior, PermissionUpdate, RuleSet, RuleSource, RuleValue, SessionPermissions, UpdateDestination, is_interpreter,
     may_run_other_program, open_prefix_length, parse_host,
 };
-use crate::shell::{Word, base_name, reachable_commands};
+use crate::shell::{Word, base_name, is_destructive, reachable_commands};
 use crate::verdict::Decision;
 
 /// Limit of suggested rules; a user would not read more before accepting.
@@ -213,8 +213,10 @@ fn command_rule(words: &[&str]) -> Option<String> {
     if is_interpreter(base_name(words.first()?)) && words[1..].iter().all(|word| word.starts_with('-')) {
         return None;
     }
+    // What destroys data is offered only as it is, never with anything after it.
     if let Some((fixed, rest)) = open_prefix_length(words).map(|fixed| words.split_at(fixed))
         && !may_run_other_program(fixed, rest)
+        && !is_destructive(words)
     {
         return Some(format!("{} *", fixed.join(" ")));
     }

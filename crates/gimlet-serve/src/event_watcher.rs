@@ -113,6 +113,8 @@ impl<W: Write> EventWatcher<W> {
             | EventBody::CacheBreak(_)
             | EventBody::ReplyAnomalies(_)
             | EventBody::Hook(_)
+            | EventBody::CommandReply(_)
+            | EventBody::UnknownCommand { .. }
             | EventBody::ModeChanged(_)
             | EventBody::Closed => {}
         }

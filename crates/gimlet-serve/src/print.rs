@@ -184,6 +184,8 @@ async fn run_event_loop(
                     | EventBody::ReplyAnomalies(_)
                     | EventBody::Notice(_)
                     | EventBody::Hook(_)
+                    | EventBody::CommandReply(_)
+                    | EventBody::UnknownCommand { .. }
                     | EventBody::ModeChanged(_)
                     | EventBody::Closed => busy,
                 };
@@ -295,6 +297,8 @@ impl EventPrinter {
                 | EventBody::ReplyAnomalies(_)
                 | EventBody::Notice(_)
                 | EventBody::Hook(_)
+                | EventBody::CommandReply(_)
+                | EventBody::UnknownCommand { .. }
                 | EventBody::ModeChanged(_)
                 | EventBody::TurnEnded(_)
                 | EventBody::Closed => {
@@ -339,6 +343,8 @@ impl EventPrinter {
             | EventBody::ReplyAnomalies(_)
             | EventBody::Notice(_)
             | EventBody::Hook(_)
+            | EventBody::CommandReply(_)
+            | EventBody::UnknownCommand { .. }
             | EventBody::ModeChanged(_)
             | EventBody::Closed => {}
         }

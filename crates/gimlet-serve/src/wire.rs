@@ -190,6 +190,7 @@ impl WireEncoder {
             | EventBody::ReplyAnomalies(_)
             | EventBody::Notice(_)
             | EventBody::Hook(_)
+            | EventBody::UnknownCommand { .. }
             | EventBody::ModeChanged(_)
             | EventBody::CommandReply(_)
             | EventBody::TurnEnded(_)
@@ -247,6 +248,8 @@ impl WireEncoder {
             | EventBody::ReplyAnomalies(_)
             | EventBody::Notice(_)
             | EventBody::Hook(_)
+            | EventBody::CommandReply(_)
+            | EventBody::UnknownCommand { .. }
             | EventBody::ModeChanged(_)
             | EventBody::Closed => {}
         }
@@ -364,6 +367,8 @@ fn is_carried(event: &Event, lines: WireOptions) -> bool {
         | EventBody::ReplyAnomalies(_)
         | EventBody::Notice(_)
         | EventBody::Hook(_)
+        | EventBody::CommandReply(_)
+        | EventBody::UnknownCommand { .. }
         | EventBody::ModeChanged(_)
         | EventBody::TurnEnded(_)
         | EventBody::Closed => true,

@@ -16,7 +16,7 @@ use crate::call_result::{CallResult, cancelled_result, replace_blank_text};
 use crate::files::FileStamp;
 use crate::gate::{Clearance, Permit, Refusal, has_user_answer, prepare_edited_call};
 use crate::hooks::{CallFacts, CombinedHookOutput, HookEvent, HookPayload, HookPermission, HookSubject};
-use crate::tool::{ErrorClass, PreparedCall, ToolError, ToolRef};
+use crate::tool::{ErrorClass, NewMessage, PreparedCall, ToolError, ToolRef};
 
 /// A call that hooks let continue.
 pub(super) struct HookClearedCall {
@@ -59,7 +59,7 @@ pub(super) async fn run_pre_call_hooks(
     match apply_pre_call_hooks(scope, incoming, tool, prepared, fired, alone) {
         Ok((prepared, say)) => Ok(HookClearedCall { pass: Clearance::Undecided(prepared), say, contexts }),
         Err(mut settled) => {
-            settled.new_messages.splice(0..0, contexts);
+            settled.new_messages.splice(0..0, contexts.into_iter().map(NewMessage::Text));
             Err(settled)
         }
     }
@@ -191,9 +191,9 @@ impl PostCallFacts {
         if let Some(reason) = fired.blocked {
             let name = tool.name();
             let text = format!("A hook that looked at the result of {name} objects: {reason}");
-            settled.new_messages.push(enclose_in_tag("system-reminder", &text));
+            settled.new_messages.push(NewMessage::Text(enclose_in_tag("system-reminder", &text)));
         }
-        settled.new_messages.extend(fired.contexts);
+        settled.new_messages.extend(fired.contexts.into_iter().map(NewMessage::Text));
         fired.review_contexts.iter().for_each(|text| scope.gate.note_hook_context(text));
         if fired.stop.is_some() {
             settled.ends_turn = Some(TurnEnd::HookStopped);

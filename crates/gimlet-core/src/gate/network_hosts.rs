@@ -83,6 +83,7 @@ impl Gate {
             name: NAME.to_owned(),
             input: to_raw(&prepared.input),
             bad_input: None,
+            reply: Arc::default(),
         };
         let (verdict, (answer, lasts)) = loop {
             let changes = self.changes.subscribe();

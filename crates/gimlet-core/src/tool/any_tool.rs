@@ -44,6 +44,13 @@ pub struct PreparedCall {
     pub(crate) confinement_denial: Option<String>,
 }
 
+impl PreparedCall {
+    /// Renders what the call would do; `tool` is the one that prepared it. May block.
+    pub fn preview(&self, tool: &dyn AnyTool, cx: &PreviewContext) -> View {
+        tool.preview(&*self.typed, cx)
+    }
+}
+
 /// Parsed input of a prepared call.
 pub type TypedInput = dyn Any + Send + Sync;
 

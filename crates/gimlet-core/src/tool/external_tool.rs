@@ -12,7 +12,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use super::{
-    AgentAvailability, AnyTool, CallFailure, CallSummary, ErrorClass, InterruptBehavior, PathContext,
+    AgentAvailability, AnyTool, CallFailure, CallSummary, ErrorClass, InterruptBehavior, NewMessage, PathContext,
     PermissionVerdict, PreparedCall, PreviewContext, PromptContext, RecordedResult, ResultCap, ToolContext, ToolError,
     ToolOutcome, TypedInput,
 };
@@ -46,8 +46,8 @@ pub struct ExternalToolResult {
     /// Structured output for hooks and programs.
     pub output: Box<RawValue>,
     pub content: ResultContent,
-    /// Texts that enter the conversation right after this call's result.
-    pub new_messages: Vec<String>,
+    /// Messages that enter the conversation right after this call's result.
+    pub new_messages: Vec<NewMessage>,
 }
 
 /// Handler that runs the calls of an external tool.

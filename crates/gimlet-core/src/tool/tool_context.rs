@@ -7,7 +7,7 @@ use std::time::Instant;
 use gimlet_exec::Confinement;
 use gimlet_policy::DeniedFiles;
 use gimlet_policy::shell::{EnvironmentNames, ShellFacts};
-use gimlet_proto::{AgentPath, AgentSummary, Env, ToolUseId};
+use gimlet_proto::{AgentPath, AgentSummary, Block, Env, ToolUseId};
 use tokio_util::sync::CancellationToken;
 
 use crate::call::CallScope;
@@ -102,12 +102,20 @@ pub struct ToolContext {
     pub(crate) sandbox: Option<CallSandbox>,
     pub(crate) confinement: Option<Arc<Confinement>>,
     pub(crate) amended: bool,
+    /// Blocks of the reply up to and including the call.
+    pub(crate) reply: Arc<[Block]>,
     /// Scope of the call; `None` outside a session.
     pub(crate) scope: Option<Arc<CallScope>>,
     pub(crate) recorded: DurableBarrier,
 }
 
 impl ToolContext {
+    /// Returns the assistant message that made the call, up to and including the call: a call may start while the rest
+    /// of the reply still streams. Empty for a call that no reply made.
+    pub fn assistant_message(&self) -> &[Block] {
+        &self.reply
+    }
+
     /// Returns true if the call's conversation has a tool of this name.
     pub fn has_tool(&self, tool: &str) -> bool {
         self.scope.as_ref().is_some_and(|scope| scope.tools.offered().any(|offered| offered.name() == tool))

@@ -1,6 +1,6 @@
 //! Results and errors of a call.
 
-use gimlet_proto::{ResultContent, View};
+use gimlet_proto::{Block, Notice, ResultContent, View};
 use serde_json::value::RawValue;
 
 use crate::session::SessionState;
@@ -8,11 +8,22 @@ use crate::session::SessionState;
 /// Change of session state that later calls see. Applied by the scheduler, in the order of the calls.
 pub type StateChange = Box<dyn FnOnce(&mut SessionState) + Send>;
 
+/// Message that a call adds to the conversation.
+#[derive(Clone, Debug)]
+pub enum NewMessage {
+    /// Text for the model, in the user's role.
+    Text(String),
+    /// Content for the model, such as images and documents.
+    Attachment(Vec<Block>),
+    /// A notice for the user, which the model does not get.
+    Notice(Notice),
+}
+
 /// Typed result of a tool.
 pub struct ToolResult<O> {
     pub data: O,
-    /// Texts that enter the conversation right after this call's result.
-    pub new_messages: Vec<String>,
+    /// Messages that enter the conversation right after this call's result.
+    pub new_messages: Vec<NewMessage>,
     pub changes: Vec<StateChange>,
 }
 
@@ -24,6 +35,12 @@ impl<O> ToolResult<O> {
     /// Adds a change of session state.
     pub fn with_change(mut self, change: impl FnOnce(&mut SessionState) + Send + 'static) -> Self {
         self.changes.push(Box::new(change));
+        self
+    }
+
+    /// Adds a message that enters the conversation right after the result.
+    pub fn with_message(mut self, message: NewMessage) -> Self {
+        self.new_messages.push(message);
         self
     }
 }
@@ -174,6 +191,6 @@ pub struct ToolOutcome {
     pub output: Box<RawValue>,
     pub content: ResultContent,
     pub view: View,
-    pub new_messages: Vec<String>,
+    pub new_messages: Vec<NewMessage>,
     pub changes: Vec<StateChange>,
 }

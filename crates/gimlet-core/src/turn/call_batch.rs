@@ -12,7 +12,7 @@ use crate::conversation::{Conversation, PayloadBudget};
 use crate::hooks::{HookEvent, HookPayload};
 use crate::repeated_failures::{RepeatableCall, result_digest};
 use crate::schedule::{CallGroup, CallSchedule, FinishedCall};
-use crate::tool::StateChange;
+use crate::tool::{NewMessage, StateChange};
 
 /// Reason for not starting a call after the user's interrupt.
 pub(super) const INTERRUPTED: &str = "the user interrupted before this call began";
@@ -78,8 +78,8 @@ struct ResultBatch<'a> {
     room: PayloadBudget,
     /// Budget for text.
     budget: BatchBudget,
-    /// Results and the texts that follow them, by the call's position.
-    taken: BTreeMap<usize, (Block, Vec<String>)>,
+    /// Results and the messages that follow them, by the call's position.
+    taken: BTreeMap<usize, (Block, Vec<NewMessage>)>,
     /// Changes of the calls of the current group that have ended.
     changes: BTreeMap<usize, ResultChanges>,
     end: BatchEnd,
@@ -193,12 +193,20 @@ impl ResultBatch<'_> {
     }
 
     async fn finish(mut self, whole: turn_hooks::HookBatch<'_>) -> BatchEnd {
-        let (blocks, extra): (Vec<Block>, Vec<Vec<String>>) = std::mem::take(&mut self.taken).into_values().unzip();
+        let (blocks, extra): (Vec<Block>, Vec<Vec<NewMessage>>) = std::mem::take(&mut self.taken).into_values().unzip();
         self.conversation.history_mut().push_user(blocks);
         let (hook_texts, ends_after) = whole.finish().await;
-        for text in extra.into_iter().flatten().chain(hook_texts) {
-            self.conversation.record.append_meta(&text);
-            self.conversation.history_mut().push_user(vec![Block::text(&text)]);
+        for message in extra.into_iter().flatten().chain(hook_texts.into_iter().map(NewMessage::Text)) {
+            let blocks = match message {
+                NewMessage::Text(text) => vec![Block::text(&text)],
+                NewMessage::Attachment(blocks) => blocks,
+                NewMessage::Notice(notice) => {
+                    self.turn.publish(EventBody::Notice(notice));
+                    continue;
+                }
+            };
+            self.conversation.record.append_meta_blocks(&blocks);
+            self.conversation.history_mut().push_user(blocks);
         }
         BatchEnd { stop: self.end.stop, ends: self.end.ends.or(ends_after) }
     }

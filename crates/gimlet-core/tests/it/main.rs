@@ -4,6 +4,7 @@
 
 mod agent_messaging;
 mod call_scheduling;
+mod call_views;
 mod context_notes;
 mod external_tools;
 mod hook_program;

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use gimlet_core::tool::{PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
-use gimlet_proto::{AccessNeed, Approval, AskAnswer, Block, EventBody, Op, PermissionMode, ResultContent};
+use gimlet_proto::{
+    AccessNeed, Approval, AskAnswer, AskBody, Block, CallQuestion, EventBody, Op, PermissionMode, QuestionAnswers,
+    ResultContent, UserQuestion, UserReply,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -47,6 +50,16 @@ impl Tool for QuizTool {
         input["answer"] = json!(format!("none within {} ms", waited.as_millis()));
         Some(input)
     }
+    fn question(&self, input: &QuizInput) -> Option<CallQuestion> {
+        let (question, header) = (input.question.clone(), "Quiz".to_owned());
+        Some(CallQuestion::Questions(vec![UserQuestion { question, header, options: Vec::new(), multi_select: false }]))
+    }
+    fn input_with_reply(&self, input: &Value, reply: &UserReply) -> Option<Value> {
+        let UserReply::Answers(given) = reply else { return None };
+        let mut input = input.clone();
+        input["answer"] = json!(given.answers[0].1.join(" and "));
+        Some(input)
+    }
     fn requires_attended_session(&self) -> bool {
         true
     }
@@ -87,6 +100,32 @@ async fn it_is_asked_in_every_mode_once_and_the_answer_comes_back() {
             .await;
         assert_eq!(asked, [r#"{"question":"Which?"}"#], "in {mode}");
         assert_eq!(bench.results(1)[0].2, "that one", "in {mode}");
+        bench.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_front_end_reads_the_question_and_replies_without_knowing_the_tool() {
+    let fits = UserReply::Answers(QuestionAnswers {
+        answers: vec![("Which?".to_owned(), vec!["this".to_owned(), "that".to_owned()])],
+        ..QuestionAnswers::default()
+    });
+    let unfit = UserReply::Plan("1. no question".to_owned());
+    for (given, is_error, text) in [(fits, false, "this and that"), (unfit, true, "does not fit the question")] {
+        let mut bench = bench(PermissionMode::Default, true);
+        bench.say("go");
+        let mut asked = Vec::new();
+        bench
+            .turn(|event, handle| {
+                let EventBody::Ask(ask) = &event.body else { return };
+                let AskBody::Question { questions, .. } = &ask.body else { panic!("{:?}", ask.body) };
+                asked.extend(questions.iter().map(|asked| asked.question.clone()));
+                handle.send(Op::Answer { ask: ask.id, answer: AskAnswer::Replied(given.clone()) });
+            })
+            .await;
+        assert_eq!(asked, ["Which?"]);
+        let (_, failed, said) = &bench.results(1)[0];
+        assert!(*failed == is_error && said.contains(text), "{said}");
         bench.close().await;
     }
 }

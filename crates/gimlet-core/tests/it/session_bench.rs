@@ -10,8 +10,8 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use gimlet_core::files::FileStamp;
 use gimlet_core::tool::{
-    AgentAvailability, AnyTool, CallHint, ErrorClass, PathContext, PromptContext, Tool, ToolContext, ToolError,
-    ToolResult, ToolSet, ToolSource,
+    AgentAvailability, AnyTool, CallHint, ErrorClass, NewMessage, PathContext, PromptContext, Tool, ToolContext,
+    ToolError, ToolResult, ToolSet, ToolSource,
 };
 use gimlet_core::{
     AgentConfig, AgentLaunch, ConversationRecord, DriverConfig, FileConfig, HistoryConfig, LaunchOutcome, MainAgent,
@@ -22,8 +22,8 @@ use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
 use gimlet_proto::{
     AccessNeed, AgentSpec, AskAnswer, Block, BlockKind, Driver, DriverHook, Env, Event, EventBody, EventReader, Model,
-    ModelEvent, ModelFacts, ModelRequest, ModelStream, Op, PermissionMode, ReplyEnd, ReplyStart, ResultContent,
-    SessionHandle, SessionId, StopReason, SubmittedPrompt, ThinkingMode, TokenUsage, TurnReport,
+    ModelEvent, ModelFacts, ModelRequest, ModelStream, Notice, NoticeLevel, Op, PermissionMode, ReplyEnd, ReplyStart,
+    ResultContent, SessionHandle, SessionId, StopReason, SubmittedPrompt, ThinkingMode, TokenUsage, TurnReport,
 };
 use gimlet_store::{
     DecisionLedger, DecisionLine, EntryStamp, LoadOptions, ResultFiles, SessionCheckpoints, SessionFiles,
@@ -164,7 +164,7 @@ pub(crate) struct StepInput {
     /// How long to take.
     #[serde(default)]
     pub(crate) ms: u64,
-    /// `fail`, `moan`, `panic`, `hang`, `wait`, `big`, `large`, `wide`, `write`, `check`, `protected` or nothing.
+    /// `fail`, `moan`, `panic`, `hang`, `wait`, `big`, `large`, `wide`, `news`, `message`, `write`, `check`, `protected` or nothing.
     #[serde(default)]
     pub(crate) manner: String,
 }
@@ -195,6 +195,11 @@ async fn run_step(kind: &str, step: StepInput, cx: &ToolContext) -> Result<ToolR
         "big" => Ok(ToolResult::new("x".repeat(200_000))),
         "large" => Ok(ToolResult::new("y".repeat(49_000))),
         "wide" => Ok(ToolResult::new("\u{65e5}".repeat(49_000))),
+        "news" => Ok(ToolResult::new("with news".to_owned())
+            .with_message(NewMessage::Text("a text".into()))
+            .with_message(NewMessage::Notice(Notice { level: NoticeLevel::Info, text: "a notice".into() }))
+            .with_message(NewMessage::Attachment(vec![Block::text("one"), Block::text("two")]))),
+        "message" => Ok(ToolResult::new(cx.assistant_message().len().to_string())),
         "write" => Ok(write(cx)),
         "check" => Ok(ToolResult::new(is_fresh(cx).to_string())),
         _ => Ok(ToolResult::new(format!("{} done", step.name))),
@@ -242,6 +247,9 @@ macro_rules! test_tool {
             }
             fn anticipate(&self, sign: CallHint, services: &SessionServices) {
                 log_of(services.session_id().as_str()).signs.lock().unwrap().push(sign);
+            }
+            fn auto_classifier_input(&self, input: &StepInput) -> String {
+                format!("{} {}", input.name, input.manner)
             }
             fn parse_output(&self, json: &str) -> Option<String> {
                 serde_json::from_str(json).ok()

@@ -28,7 +28,7 @@ pub(crate) fn echoed_text(words: &[Word]) -> Option<String> {
 }
 
 /// Returns true if the effect is hard to undo.
-pub(super) fn is_destructive(words: &[&str]) -> bool {
+pub(crate) fn is_destructive(words: &[&str]) -> bool {
     let Some((name, arguments)) = words.split_first() else { return false };
     let has = |flags: &[&str]| arguments.iter().any(|argument| flags.contains(argument));
     match *name {

@@ -54,6 +54,7 @@ pub(super) fn format_note(body: &EventBody, verbose: bool) -> Option<String> {
         | EventBody::CacheBreak(_)
         | EventBody::ReplyAnomalies(_)
         | EventBody::Hook(_)
+        | EventBody::CommandReply(_)
         | EventBody::ModeChanged(_)
         | EventBody::TurnEnded(_)
         | EventBody::Closed => None,

@@ -322,6 +322,8 @@ impl SdkSession {
             | EventBody::ReplyAnomalies(_)
             | EventBody::Notice(_)
             | EventBody::Hook(_)
+            | EventBody::CommandReply(_)
+            | EventBody::UnknownCommand { .. }
             | EventBody::ModeChanged(_)
             | EventBody::Closed => {}
         }

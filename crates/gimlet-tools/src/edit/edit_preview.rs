@@ -81,3 +81,7 @@ fn load(file: &str, cx: &PreviewContext) -> Result<Option<LoadedFile>, String> {
 fn decode(old: &LoadedFile) -> Result<TextFile<'_>, String> {
     TextFile::decode(&old.bytes).map_err(|error| format!("the file is not text that can be edited: {error}"))
 }
+
+#[cfg(test)]
+#[path = "preview_tests.rs"]
+mod preview_tests;
