@@ -292,6 +292,16 @@ mod tests {
     }
 
     #[test]
+    fn a_front_end_gets_the_plan_as_data_and_may_change_it() {
+        let given = json!({"plan": "1. do it", "planFilePath": "/p.md"});
+        let input: ExitPlanModeInput = serde_json::from_value(given.clone()).unwrap();
+        let shown = CallQuestion::Plan { plan: "1. do it".into(), file: Some("/p.md".into()) };
+        assert_eq!(ExitPlanMode.question(&input), Some(shown));
+        let changed = ExitPlanMode.input_with_reply(&given, &UserReply::Plan("2. do that".into())).unwrap();
+        assert_eq!(changed, json!({"plan": "2. do that", "planFilePath": "/p.md"}));
+    }
+
+    #[test]
     fn it_makes_sense_only_while_planning() {
         let at = |mode, is_subagent| ExitPlanMode.misplaced_reason(CallSite { mode, is_subagent });
         assert_eq!(at(PermissionMode::Plan, false), None);

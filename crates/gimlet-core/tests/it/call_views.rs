@@ -112,7 +112,11 @@ fn outline(items: &[HistoryItem]) -> Vec<String> {
             other => format!("{other:?}"),
         }
     };
-    items.iter().map(line).collect()
+    // What the model is told about its surroundings is there as well, apart from what the user wrote.
+    let (injected, shown): (Vec<_>, Vec<_>) =
+        items.iter().partition(|item| matches!(item.body, HistoryBody::Injected(_)));
+    assert!(!injected.is_empty());
+    shown.into_iter().map(line).collect()
 }
 
 #[tokio::test]

@@ -293,6 +293,13 @@ fn an_offered_rule_does_not_reach_over_options_that_run_programs() {
 }
 
 #[test]
+fn what_destroys_data_is_offered_only_as_it_is() {
+    assert_eq!(suggest_for_run("git push origin main"), ["Bash(git push *)"]);
+    assert_eq!(suggest_for_run("git push --force origin main"), ["Bash(git push --force origin main)"]);
+    assert!(suggest_for_run("rm -rf build && git push -f").iter().all(|rule| !rule.ends_with(" *)")));
+}
+
+#[test]
 fn an_offered_rule_covers_what_people_write_behind_it() {
     for (offered, later) in [
         ("git fetch origin", "git fetch --prune --tags upstream"),

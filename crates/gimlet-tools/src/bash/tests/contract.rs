@@ -1,7 +1,7 @@
 //! Tests of the tool's contract with the runtime and the model before anything runs.
 
-use gimlet_core::tool::{AnyTool, PromptContext, Tool};
-use gimlet_proto::{AccessNeed, Env};
+use gimlet_core::tool::{AnyTool, PromptContext, RecordedResult, Tool};
+use gimlet_proto::{AccessNeed, Env, View};
 use serde_json::{Value, json};
 
 use crate::bash::Bash;
@@ -23,6 +23,42 @@ fn prompt_length(tool: &dyn AnyTool) -> usize {
 #[test]
 fn descriptions_are_short() {
     assert!(prompt_length(&Bash) <= 1_300 && prompt_length(&TaskOutput) <= 300 && prompt_length(&TaskStop) <= 200);
+}
+
+#[test]
+fn past_commands_are_shown_from_their_records_also_failed_and_foreign_ones() {
+    let paths = crate::harness::ToolBench::new().services().paths();
+    let raw = |json: Value| serde_json::value::to_raw_value(&json).unwrap();
+    let input = raw(json!({"command": "make check"}));
+    let shown = |is_error: bool, text: &str, output: Value| {
+        let output = raw(output);
+        let result = RecordedResult { is_error, text, output: Some(&output) };
+        let shown = AnyTool::summarize_past_call(&Bash, &input, Some(&result), &paths).unwrap();
+        assert_eq!((shown.name.as_str(), shown.summary.as_str()), ("Bash", "make check"));
+        shown.view.unwrap()
+    };
+    let terminal = |output: &str, exit_code: Option<i32>| View::Terminal {
+        command: "make check".into(),
+        output: output.into(),
+        exit_code,
+    };
+    let own = json!({"stdout": "fine", "stderr": "", "interrupted": false, "returnCodeInterpretation": "no match"});
+    assert_eq!(shown(false, "fine", own), terminal("fine", None));
+    let foreign = json!({"stdout": "a", "stderr": "b", "interrupted": false, "isImage": false, "sandbox": {"x": 1}});
+    assert_eq!(shown(false, "a\nb", foreign), terminal("a\nb", None));
+    let failed = json!({"errorClass": "exec_failed", "error": "…"});
+    assert_eq!(shown(true, "Exit code 2\nwrong", failed), terminal("wrong", Some(2)));
+    let refused = json!({"errorClass": "permission_denied", "error": "no"});
+    assert_eq!(shown(true, "no", refused), View::Text("no".into()));
+    assert_eq!(shown(false, "some text", json!("some text")), View::Text("some text".into()));
+}
+
+#[test]
+fn the_reviewer_is_told_that_a_command_would_leave_the_sandbox() {
+    let paths = crate::harness::ToolBench::new().services().paths();
+    let input = json!({"command": "make", "dangerouslyDisableSandbox": true});
+    let typed = serde_json::from_value(Bash.prepare(input, &paths).unwrap().input).unwrap();
+    assert_eq!(Bash.auto_classifier_input(&typed), "make\n(to run outside the sandbox)");
 }
 
 #[test]
