@@ -505,7 +505,9 @@ impl Gate {
 
     /// Records a permitted call for the reviewer.
     fn show_to_reviewer(&self, scope: &CallScope, prepared: &PreparedCall) {
-        if let Some(classifier) = self.classifier.as_ref().filter(|_| !prepared.read_only) {
+        if let Some(classifier) = &self.classifier
+            && !prepared.read_only
+        {
             let action = action_for_review(scope, prepared).unwrap_or_else(|| prepared.description.clone());
             classifier.note_action(&prepared.tool, &action);
         }

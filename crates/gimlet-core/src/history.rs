@@ -80,7 +80,7 @@ impl HistoryBuilder<'_> {
         let (results, others): (Vec<Block>, Vec<Block>) =
             item.blocks.iter().cloned().partition(|block| block.kind() == BlockKind::ToolResult);
         // An output belongs to a single result; where an entry has several, it is not known to which.
-        let output = item.output.as_deref().filter(|_| results.len() == 1);
+        let output = if results.len() == 1 { item.output.as_deref() } else { None };
         for block in &results {
             self.add_result(&item, block, output);
         }

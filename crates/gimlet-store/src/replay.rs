@@ -147,7 +147,7 @@ fn message_item(line: &[u8], link: ChainLink, kind: EntryKind) -> Option<Transcr
         at: entry_time(line),
         model: live.model,
         blocks: live.blocks,
-        output: find_tool_output(line).filter(|_| live.has_output).and_then(|json| serde_json::from_slice(json).ok()),
+        output: find_tool_output(line).and_then(|json| serde_json::from_slice(json).ok()),
     })
 }
 

@@ -364,16 +364,18 @@ mod tests {
     #[tokio::test]
     async fn a_front_end_gets_the_questions_as_data_and_its_reply_becomes_the_input() {
         let input: AskUserQuestionInput = serde_json::from_value(json!({ "questions": questions() })).unwrap();
-        let Some(CallQuestion::Questions(asked)) = AskUserQuestion.question(&input) else { panic!("questions") };
+        let Some(CallQuestion::Questions(asked)) = Tool::question(&AskUserQuestion, &input) else {
+            panic!("questions")
+        };
         assert_eq!((asked[0].header.as_str(), asked[0].options[1].label.as_str()), ("Store", "Postgres"));
         assert!(asked[1].multi_select);
         let answers = vec![("Which targets?".to_owned(), vec!["Linux".to_owned(), "macOS".to_owned()])];
         let notes = vec![("Which targets?".to_owned(), "both".to_owned())];
         let reply = UserReply::Answers(QuestionAnswers { answers, notes, response: None });
-        let input = AskUserQuestion.input_with_reply(&json!({ "questions": questions() }), &reply).unwrap();
+        let input = Tool::input_with_reply(&AskUserQuestion, &json!({ "questions": questions() }), &reply).unwrap();
         let (text, _) = told(input).await;
         assert!(text.contains("Which targets? -> Linux, macOS (note: both)"), "{text}");
-        assert!(AskUserQuestion.input_with_reply(&json!({}), &UserReply::Plan(String::new())).is_none());
+        assert!(Tool::input_with_reply(&AskUserQuestion, &json!({}), &UserReply::Plan(String::new())).is_none());
     }
 
     async fn told(rest: Value) -> (String, Value) {

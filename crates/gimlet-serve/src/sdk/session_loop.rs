@@ -412,7 +412,7 @@ impl SdkSession {
     /// Passes a server's question on to the host.
     async fn forward_elicitation(&mut self, ask: AskId, question: &ElicitationAsk) {
         let id = control_frames::new_id();
-        let line = elicitation_request::build_request(&id, question).filter(|_| !self.input_ended);
+        let line = if self.input_ended { None } else { elicitation_request::build_request(&id, question) };
         let Some(line) = line else {
             let answer = AskAnswer::NotAsked(DriverError::Closed.to_string());
             return self.session.send(Op::Answer { ask, answer });
