@@ -10,6 +10,7 @@ use gimlet_proto::{
     SessionQuery, ToolCallPhase, View,
 };
 use serde_json::{Map, Value, json};
+use tokio::task::JoinSet;
 
 use crate::session_bench::{BenchSetup, SessionBench, answer_all, call, reply};
 
@@ -194,7 +195,8 @@ async fn a_servers_question_is_one_of_the_sessions_and_outlives_an_interrupt() {
     let setup = BenchSetup { attended: true, guests: Some(source.clone()), ..BenchSetup::default() };
     let mut bench = SessionBench::new(setup, Vec::new());
     let asker = source.0.lock().unwrap().clone().unwrap();
-    let answer = tokio::spawn(async move { asker.elicit(question()).await });
+    let mut asking = JoinSet::new();
+    asking.spawn(async move { asker.elicit(question()).await });
     let ask = loop {
         if let EventBody::Ask(ask) = bench.events.next().await.unwrap().body {
             break ask;
@@ -206,7 +208,7 @@ async fn a_servers_question_is_one_of_the_sessions_and_outlives_an_interrupt() {
     let content = Map::from_iter([("name".to_owned(), json!("Ada"))]);
     let given = AskAnswer::Elicited { action: ElicitationAction::Accept, content: Some(content.clone()) };
     bench.handle.send(Op::Answer { ask: ask.id, answer: given });
-    assert_eq!(answer.await.unwrap(), Some((ElicitationAction::Accept, Some(content))));
+    assert_eq!(asking.join_next().await.unwrap().unwrap(), Some((ElicitationAction::Accept, Some(content))));
     bench.close().await;
 }
 
@@ -217,7 +219,8 @@ async fn a_servers_question_is_closed_when_the_server_withdraws_it_and_when_the_
     let mut bench = SessionBench::new(setup, Vec::new());
     let asker = source.0.lock().unwrap().clone().unwrap();
     let (one, other) = (asker.clone(), asker);
-    let first = tokio::spawn(async move { one.elicit(question()).await });
+    let mut asking = JoinSet::new();
+    let first = asking.spawn(async move { one.elicit(question()).await });
     let mut seen = Vec::new();
     while let Some(event) = bench.events.next().await {
         match event.body {
@@ -233,7 +236,7 @@ async fn a_servers_question_is_closed_when_the_server_withdraws_it_and_when_the_
                 seen.push(format!("closed {id:?}"));
                 if seen.len() == 2 {
                     let other = other.clone();
-                    tokio::spawn(async move { other.elicit(question()).await });
+                    asking.spawn(async move { other.elicit(question()).await });
                 }
             }
             _ => {}
