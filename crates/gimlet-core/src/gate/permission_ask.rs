@@ -68,7 +68,7 @@ impl Gate {
             Ok(Err(error)) => View::Text(format!("no preview: {error}")),
             Err(_) => View::Text(format!("no preview: making it took longer than {} s", PATIENCE.as_secs())),
         };
-        scope.services.redactor.mask_view(&mut view);
+        scope.services.redactor().mask_view(&mut view);
         view
     }
 

@@ -162,7 +162,7 @@ fn refused_view(scope: &CallScope, incoming: &ToolCall, message: &str, settled: 
         .find(&incoming.name)
         .and_then(|tool| tool.summarize_past_call(&incoming.input, Some(&result), &scope.services.paths()));
     let mut view = shown.and_then(|shown| shown.view).unwrap_or_else(|| View::Text(message.to_owned()));
-    scope.services.redactor.mask_view(&mut view);
+    scope.services.redactor().mask_view(&mut view);
     view
 }
 
