@@ -4,7 +4,6 @@
 
 mod agent_messaging;
 mod call_scheduling;
-mod call_views;
 mod context_notes;
 mod external_tools;
 mod hook_program;
@@ -17,6 +16,7 @@ mod panic_recovery;
 mod permission_prompts;
 mod planning_tools;
 mod question_tools;
+mod reader_views;
 mod rejected_content;
 mod repeating;
 mod rewind;
