@@ -388,7 +388,7 @@ impl Gate {
             }
             Clearance::Undecided(prepared) => match self.grant_without_ask(scope, call, prepared) {
                 Ok(permit) => {
-                    self.show_to_reviewer(scope, &permit.call);
+                    self.show_to_reviewer(&permit.call);
                     (Clearance::Granted(Box::new(permit)), true)
                 }
                 Err(prepared) => (Clearance::Undecided(prepared), false),
@@ -496,7 +496,7 @@ impl Gate {
             if let Some(refusal) = end {
                 return Err(refusal);
             }
-            self.show_to_reviewer(scope, &prepared);
+            self.show_to_reviewer(&prepared);
             return Ok(Permit { call: *prepared, found: GateFindings { amended, ..found }, since });
         }
         let message = "the input was changed too often without a decision".to_owned();
@@ -504,12 +504,11 @@ impl Gate {
     }
 
     /// Records a permitted call for the reviewer.
-    fn show_to_reviewer(&self, scope: &CallScope, prepared: &PreparedCall) {
+    fn show_to_reviewer(&self, prepared: &PreparedCall) {
         if let Some(classifier) = &self.classifier
             && !prepared.read_only
         {
-            let action = action_for_review(scope, prepared).unwrap_or_else(|| prepared.description.clone());
-            classifier.note_action(&prepared.tool, &action);
+            classifier.note_action(prepared);
         }
     }
 

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lock;
 use crate::call::truncate_to_bytes;
+use crate::tool::PreparedCall;
 
 /// Timeout of the reviewer, after which the user is asked instead.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -195,8 +196,9 @@ impl AutoModeClassifier {
     }
 
     /// Records an action that was allowed and may change something.
-    pub(super) fn note_action(&self, tool: &str, action: &str) {
-        self.push_entry(format!("agent: {tool} {}", truncate_to_bytes(&quote(action), ENTRY_BYTES)));
+    pub(super) fn note_action(&self, prepared: &PreparedCall) {
+        let input = prepared.input.to_string();
+        self.push_entry(format!("agent: {} {}", prepared.tool, truncate_to_bytes(&input, ENTRY_BYTES)));
     }
 
     /// Records context from a hook.
