@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use gimlet_config::SettingSources;
-use gimlet_proto::{PermissionMode, ThinkingDisplay};
+use gimlet_proto::{PermissionMode, SessionChanges, ThinkingDisplay};
+use serde_json::{Map, Value};
 
 /// What a caller asks of a new session.
 #[derive(Clone, Debug, Default)]
@@ -197,5 +198,44 @@ impl LaunchRequest {
     /// Returns true if the session has no terminal UI.
     pub fn is_headless(&self) -> bool {
         self.front_end.kind != FrontEndKind::Terminal
+    }
+
+    /// Returns the request with a driving program's changes, which take precedence.
+    pub fn with_changes(mut self, changes: SessionChanges) -> Self {
+        let prompt = &mut self.system_prompt;
+        if let Some(text) = changes.system_prompt {
+            (prompt.replace, prompt.replace_file) = (Some(text), None);
+        }
+        if let Some(text) = changes.append_system_prompt {
+            (prompt.append, prompt.append_file) = (Some(text), None);
+        }
+        prompt.keeps_snapshot = changes.keeps_system_prompt.or(prompt.keeps_snapshot);
+        prompt.plan_instructions = changes.plan_instructions.or(prompt.plan_instructions.take());
+        self.tools.aliases = changes.tool_aliases.unwrap_or(self.tools.aliases);
+        self.session.default_title = changes.title.or(self.session.default_title);
+        if let Some(text) = changes.output_schema {
+            self.output.schema = Some(RequestedJson { text, origin: RequestOrigin::Host });
+        }
+        self.agents.kinds = match (self.agents.kinds, changes.agents) {
+            (Some(given), Some(wished)) => {
+                Some(RequestedJson { text: merge_json_objects(&given.text, &wished), origin: given.origin })
+            }
+            (None, Some(text)) => Some(RequestedJson { text, origin: RequestOrigin::Host }),
+            (given, None) => given,
+        };
+        self
+    }
+}
+
+/// Merges two JSON objects; the second takes precedence. Invalid input is left for the reader to report.
+fn merge_json_objects(first: &str, second: &str) -> String {
+    let object = |text| serde_json::from_str::<Map<String, Value>>(text).ok();
+    match (object(first), object(second)) {
+        (Some(mut all), Some(more)) => {
+            all.extend(more);
+            Value::Object(all).to_string()
+        }
+        (None, _) => first.to_owned(),
+        (_, None) => second.to_owned(),
     }
 }

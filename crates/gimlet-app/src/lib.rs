@@ -8,6 +8,8 @@ mod launch_error;
 mod launch_request;
 mod process_env;
 mod sandbox_process;
+mod session_catalogue;
+mod session_host;
 pub mod session_lookup;
 pub mod settings_mapping;
 pub mod start;
@@ -20,3 +22,4 @@ pub use launch_request::{
 };
 pub use process_env::ProcessEnv;
 pub use sandbox_process::{bubblewrap_from_env, invalid_backend_choice, new_exec, start_proxy};
+pub use session_host::{HostedSessions, SessionHost};

@@ -1,5 +1,6 @@
 //! Opening a session from flags and environment.
 
+mod folder_trust;
 mod initial_mode;
 mod key_helper;
 mod launch_stages;
@@ -38,9 +39,9 @@ use gimlet_core::{
 };
 use gimlet_exec::Exec;
 use gimlet_mcp::McpServers;
-use gimlet_model::{AnthropicConfig, AnthropicProvider, ModelSummary};
+use gimlet_model::{AnthropicConfig, AnthropicProvider};
 use gimlet_policy::choose_resumed_mode;
-use gimlet_proto::{AgentSummary, Driver, DriverHook, Env, SessionHandle, SessionId};
+use gimlet_proto::{Driver, DriverHook, Env, SessionFacts, SessionHandle, SessionId};
 use gimlet_store::{MirrorFactory, SessionCheckpoints, StoreLocations};
 
 use crate::launch_error::LaunchError;
@@ -84,19 +85,6 @@ pub struct StartedSession<F> {
     pub agent_when_cleared: Option<String>,
     /// True if the mode that bypasses permissions can be chosen in it.
     pub bypass_reachable: bool,
-}
-
-/// Facts known once the session is open.
-pub struct SessionFacts {
-    /// Output style named in settings.
-    pub output_style: String,
-    pub betas: Vec<String>,
-    pub models: Vec<ModelSummary>,
-    pub agents: Vec<AgentSummary>,
-    /// Part of the requested sandbox that is not available.
-    pub sandbox_missing: Option<String>,
-    /// Flags that name plugins, which are ignored.
-    pub plugin_flags: Vec<String>,
 }
 
 /// Differences between print mode and other uses.

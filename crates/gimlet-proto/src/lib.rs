@@ -16,6 +16,7 @@ mod event;
 mod event_hub;
 mod history;
 mod hook_event;
+mod host;
 mod ids;
 mod message;
 mod model;
@@ -54,6 +55,10 @@ pub use event::{
 pub use event_hub::{EventHub, EventReader};
 pub use history::{HistoryBody, HistoryCall, HistoryItem, HistoryResult};
 pub use hook_event::{HOOK_EVENTS, HookEvent, HookEventRow};
+pub use host::{
+    FolderTrust, Host, ModelInfo, OpenedSession, SavedSetting, SessionChanges, SessionFacts, SessionInfo, SessionMatch,
+    SessionReplacement, SessionScope, SessionSearch, SettingsLayerView, SettingsProblemView, SettingsView,
+};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};
 pub use message::{Message, Role};
 pub use model::{

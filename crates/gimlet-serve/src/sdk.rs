@@ -21,19 +21,17 @@ mod truncate;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gimlet_proto::SessionHandle;
+use gimlet_proto::{Host, SessionFacts, SessionHandle};
 use tokio::sync::mpsc;
 
 use crate::line_output::{LineOutput, OutputEnd};
 use crate::print::DRAIN;
 use crate::wire::InitFacts;
 
-pub use control_requests::{ReopenReason, ReopenedSession, SavedSetting, SessionBackend};
 pub use host_driver::{HostDriver, HostRequests};
 pub use host_lines::{HostLine, HostLineError, HostLines};
-pub use initialize::{AgentCard, InitializeRequest, InitializeResponse, ModelCard};
+pub use initialize::InitializeRequest;
 pub use mirror::{MirrorFeed, TranscriptMirror, mirror_channel};
-pub use prompt_lifecycle::CAPABILITY as LIFECYCLE_CAPABILITY;
 pub use session_state::StateAudience;
 
 /// Inputs of the protocol.
@@ -45,9 +43,11 @@ pub struct SdkJob {
     pub lines: HostLines,
     pub host: HostDriver,
     pub requests: HostRequests,
-    pub backend: Arc<dyn SessionBackend>,
-    pub initialize_response: InitializeResponse,
-    pub init_facts: InitFacts,
+    pub backend: Arc<dyn Host>,
+    /// Facts about the first session.
+    pub facts: SessionFacts,
+    /// Returns the current time in the format of transcripts.
+    pub clock: fn() -> String,
     pub partial: bool,
     pub replay_prompts: bool,
     pub hook_events: bool,
@@ -85,6 +85,22 @@ pub enum SdkEnd {
     Interrupted,
     /// The reader of the output has gone away.
     OutputClosed,
+}
+
+/// Returns the facts about a session for the first line of each turn.
+fn init_facts(facts: &SessionFacts) -> InitFacts {
+    InitFacts {
+        output_style: facts.output_style.clone(),
+        betas: facts.betas.clone(),
+        capabilities: vec![
+            "interrupt_receipt_v1",
+            "interrupt_cancel_queued_v1",
+            prompt_lifecycle::CAPABILITY,
+            "mcp_read_resource_v1",
+        ],
+        sandbox_missing: facts.sandbox_missing.clone(),
+        plugin_flags: facts.plugin_flags.clone(),
+    }
 }
 
 /// Returns the error answer to an initialize request for which no session can be opened.

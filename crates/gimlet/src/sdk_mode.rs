@@ -1,7 +1,5 @@
-//! Sessions that a program drives over standard input and output: opening them with its options, and services that only
-//! the binary can provide.
-
-mod session_host;
+//! Sessions that a program drives over standard input and output: flags, signals, and opening the first one with the
+//! program's options.
 
 use std::io::BufRead;
 use std::process::ExitCode;
@@ -9,19 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_app::{
-    LaunchRequest, ProcessEnv, RequestOrigin, RequestedJson,
-    start::{self, LaunchOptions, SessionFacts},
+    HostedSessions, LaunchRequest, ProcessEnv, SessionHost,
+    start::{self, LaunchOptions},
 };
-use gimlet_model::ModelSummary;
-use gimlet_proto::{AgentSummary, Driver, Env};
+use gimlet_proto::{Driver, DriverHook, Env};
+use gimlet_serve::LineOutput;
 use gimlet_serve::sdk::{
-    self, AgentCard, HostDriver, HostLine, HostLineError, HostLines, InitializeRequest, InitializeResponse, ModelCard,
-    PermissionResponder, SdkEnd, SdkJob, StateAudience, TranscriptMirror,
+    self, HostDriver, HostLine, HostLineError, HostLines, InitializeRequest, PermissionResponder, SdkEnd, SdkJob,
+    StateAudience, TranscriptMirror,
 };
-use gimlet_serve::{InitFacts, LineOutput};
 use gimlet_store::MirrorFactory;
 use gimlet_text::truncate_to_line;
-use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -30,7 +26,6 @@ use crate::print_mode;
 use crate::report::Report;
 use crate::session_commands::application_commands;
 use crate::signals::{INTERRUPTED, SignalListener, StopRequest};
-use session_host::{HostedSessions, SessionHost};
 
 /// Time that subagents may continue after the host's last line.
 const AGENT_PATIENCE_MS: u64 = 600_000;
@@ -102,10 +97,12 @@ pub(crate) async fn run(run: &RunArgs, plain: &LaunchRequest, around: &ProcessEn
         ..LaunchOptions::default()
     };
     let out = LineOutput::new(std::io::stdout()).map_err(print_mode::thread_error)?;
-    let request = apply_initialize(plain, wishes.clone().unwrap_or_default());
+    let changes = wishes.as_ref().map(InitializeRequest::session_changes).unwrap_or_default();
+    let request = plain.clone().with_changes(changes);
     let forwards_text = wishes.as_ref().and_then(|wishes| wishes.forward_subagent_text).unwrap_or(false);
     // A program that relies on its hooks must not continue without them.
-    if let Err(problem) = wishes.as_ref().map_or(Ok(()), session_host::check_hooks) {
+    let check = |hooks: &[DriverHook]| gimlet_core::check_driver_hooks(hooks).map_err(|error| error.to_string());
+    if let Err(problem) = wishes.as_ref().map_or(Ok(()), |wishes| wishes.check_hooks(check)) {
         return Err(refuse_start(&first, Report::new(problem), out).await);
     }
     let started = tokio::select! {
@@ -123,7 +120,7 @@ pub(crate) async fn run(run: &RunArgs, plain: &LaunchRequest, around: &ProcessEn
     let (troupe, mut arrivals) = HostedSessions::new();
     notes.queue_remarks(&troupe.take_new_remarks(&started.warnings)).await;
     let log = print_mode::debug_log_writer(run, &request, around, &started.handle)?;
-    let (welcome, face) = (initialize_response(&started.facts), init_facts(&started.facts));
+    let facts = started.facts.clone();
     let handle = troupe.add_session(started);
     let job = SdkJob {
         first,
@@ -132,8 +129,8 @@ pub(crate) async fn run(run: &RunArgs, plain: &LaunchRequest, around: &ProcessEn
         host,
         requests,
         backend: Arc::new(SessionHost::new(request, around.clone(), manner, troupe.clone())),
-        initialize_response: welcome,
-        init_facts: face,
+        facts,
+        clock: gimlet_store::current_timestamp,
         partial: run.include_partial_messages,
         replay_prompts: run.replay_user_messages,
         hook_events: run.include_hook_events,
@@ -262,85 +259,6 @@ fn permission_responder(run: &RunArgs) -> PermissionResponder {
         None => PermissionResponder::Unattended,
         Some("stdio") => PermissionResponder::Host,
         Some(tool) => PermissionResponder::Tool(tool.to_owned()),
-    }
-}
-
-/// Returns the request with the host's options applied; the host takes precedence.
-fn apply_initialize(request: &LaunchRequest, wishes: InitializeRequest) -> LaunchRequest {
-    let mut request = request.clone();
-    let prompt = &mut request.system_prompt;
-    if let Some(text) = wishes.system_prompt {
-        (prompt.replace, prompt.replace_file) = (Some(text), None);
-    }
-    if let Some(text) = wishes.append_system_prompt {
-        (prompt.append, prompt.append_file) = (Some(text), None);
-    }
-    prompt.keeps_snapshot = wishes.system_prompt_snapshot.or(prompt.keeps_snapshot);
-    prompt.plan_instructions = wishes.plan_mode_instructions.or(prompt.plan_instructions.take());
-    request.tools.aliases = wishes.tool_aliases.unwrap_or(request.tools.aliases);
-    request.session.default_title = wishes.title.or(request.session.default_title);
-    if let Some(schema) = wishes.json_schema {
-        request.output.schema = Some(RequestedJson { text: schema.get().to_owned(), origin: RequestOrigin::Host });
-    }
-    request.agents.kinds = match (request.agents.kinds, wishes.agents) {
-        (Some(given), Some(wished)) => {
-            Some(RequestedJson { text: merge_json_objects(&given.text, wished.get()), origin: given.origin })
-        }
-        (None, Some(wished)) => Some(RequestedJson { text: wished.get().to_owned(), origin: RequestOrigin::Host }),
-        (given, None) => given,
-    };
-    request
-}
-
-/// Merges two JSON objects; the second takes precedence. Invalid input is left for the reader to report.
-fn merge_json_objects(first: &str, second: &str) -> String {
-    let object = |text| serde_json::from_str::<Map<String, Value>>(text).ok();
-    match (object(first), object(second)) {
-        (Some(mut all), Some(more)) => {
-            all.extend(more);
-            Value::Object(all).to_string()
-        }
-        (None, _) => first.to_owned(),
-        (_, None) => second.to_owned(),
-    }
-}
-
-fn initialize_response(facts: &SessionFacts) -> InitializeResponse {
-    InitializeResponse {
-        agents: facts.agents.iter().map(agent_card).collect(),
-        output_style: facts.output_style.clone(),
-        models: facts.models.iter().map(model_card).collect(),
-    }
-}
-
-fn agent_card(offer: &AgentSummary) -> AgentCard {
-    AgentCard { name: offer.name.clone(), description: offer.description.clone(), model: offer.model.clone() }
-}
-
-fn model_card(offer: &ModelSummary) -> ModelCard {
-    ModelCard {
-        value: offer.alias.to_owned(),
-        display_name: offer.id.clone(),
-        description: format!("The model that '{}' stands for", offer.alias),
-        resolved_model: offer.id.clone(),
-        supports_effort: !offer.efforts.is_empty(),
-        supported_effort_levels: offer.efforts.iter().map(|level| (*level).to_owned()).collect(),
-        supports_adaptive_thinking: offer.adaptive,
-    }
-}
-
-fn init_facts(facts: &SessionFacts) -> InitFacts {
-    InitFacts {
-        output_style: facts.output_style.clone(),
-        betas: facts.betas.clone(),
-        capabilities: vec![
-            "interrupt_receipt_v1",
-            "interrupt_cancel_queued_v1",
-            sdk::LIFECYCLE_CAPABILITY,
-            "mcp_read_resource_v1",
-        ],
-        sandbox_missing: facts.sandbox_missing.clone(),
-        plugin_flags: facts.plugin_flags.clone(),
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use gimlet_config::SettingsProblem;
 use gimlet_core::{EffectivePermissions, ProcessAccess, PromptSegment, SessionConfinement, SystemPrompt};
 use gimlet_exec::Exec;
-use gimlet_model::AnthropicConfig;
-use gimlet_proto::{CredentialSource, Env, SessionId};
+use gimlet_model::{AnthropicConfig, ModelSummary};
+use gimlet_proto::{CredentialSource, Env, ModelInfo, SessionFacts, SessionId};
 use tokio::task::JoinHandle;
 
 use super::initial_mode::{self, InitialMode};
@@ -18,7 +18,7 @@ use super::model_choice::{self, SessionModels};
 use super::sandbox_setup::{self, SandboxOptions, SandboxSetup};
 use super::session_history::{ResumeSource, SessionHistory, SessionOpening};
 use super::session_tools::SessionTools;
-use super::{LaunchOptions, SessionFacts, SessionSettings, mcp_servers, provider, session_processes};
+use super::{LaunchOptions, SessionSettings, mcp_servers, provider, session_processes};
 use crate::launch_error::LaunchError;
 use crate::launch_request::LaunchRequest;
 use crate::process_env::ProcessEnv;
@@ -153,10 +153,19 @@ pub(super) fn session_facts(
     SessionFacts {
         output_style: configured.output_style(),
         betas: provider.requested_betas().to_vec(),
-        models: provider.model_summaries(),
+        models: provider.model_summaries().iter().map(model_info).collect(),
         agents: toolbox.agent_roster(&configured.env).offered_kinds(&now.rules),
         sandbox_missing: walls.missing.clone(),
         plugin_flags: mcp_servers::plugin_flags(&role.request).map(str::to_owned).collect(),
+    }
+}
+
+fn model_info(offer: &ModelSummary) -> ModelInfo {
+    ModelInfo {
+        alias: offer.alias.to_owned(),
+        id: offer.id.clone(),
+        efforts: offer.efforts.iter().map(|level| (*level).to_owned()).collect(),
+        adaptive: offer.adaptive,
     }
 }
 

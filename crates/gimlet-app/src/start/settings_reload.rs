@@ -10,9 +10,10 @@ use gimlet_config::{
 };
 use gimlet_core::{ChangedSettings, EffectivePermissions, SandboxUpdate, SettingsOrigin, SettingsSource};
 use gimlet_policy::{Behavior, PermissionUpdate, RuleScope, RuleSet, RuleSource, UpdateDestination};
-use gimlet_proto::{TrustItem, TrustQuestion};
+use gimlet_proto::TrustQuestion;
 use serde_json::Value;
 
+use super::folder_trust;
 use super::sandbox_setup::SandboxBuilder;
 use super::session_settings::SessionSettings;
 
@@ -250,14 +251,8 @@ impl SettingsSource for SettingsReloader {
         if changes.is_empty() {
             return None;
         }
-        let item = |change: gimlet_config::ItemChange| TrustItem {
-            title: change.item.title(),
-            file: change.item.file.clone(),
-            line: change.item.line,
-            shown: change.shown,
-            is_new: change.is_new,
-        };
-        Some(TrustQuestion { folder: self.store.root().to_owned(), items: changes.into_iter().map(item).collect() })
+        let items = changes.into_iter().map(folder_trust::trust_item).collect();
+        Some(TrustQuestion { folder: self.store.root().to_owned(), items })
     }
 
     fn accept_trust(&mut self) -> EffectivePermissions {

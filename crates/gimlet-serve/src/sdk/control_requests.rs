@@ -5,90 +5,22 @@ mod queries;
 mod server_requests;
 mod usage_tally;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use gimlet_proto::{
-    BoxFuture, CommandInfo, EntryId, InterruptOutcome, ModelUsage, Op, OpReply, PermissionMode, RewindOutcome,
-    ServerRegistry, SessionHandle, SessionId, ThinkingDisplay, ThinkingMode, ToolUseId, check_model_name,
+    BoxFuture, CommandInfo, EntryId, Host, InterruptOutcome, ModelUsage, Op, OpReply, PermissionMode, RewindOutcome,
+    SavedSetting, SessionHandle, SettingsProblemView, SettingsView, ThinkingDisplay, ThinkingMode, ToolUseId,
+    check_model_name,
 };
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use super::host_lines::{HostLine, parse_lossy};
-use super::initialize::{self, InitializeRequest, InitializeResponse};
-use crate::wire::{self, InitFacts};
+use super::initialize::{self, InitializeResponse};
+use crate::wire;
 
 pub(super) use usage_tally::SessionUsageTally;
-
-/// Services that a session's front end needs and only the binary can provide.
-pub trait SessionBackend: Send + Sync {
-    /// Opens a new session in place of one that ended.
-    fn reopen(&self, why: ReopenReason) -> BoxFuture<'static, Result<ReopenedSession, String>>;
-
-    /// Checks that a session can be opened as an initialize request asks; returns the problem otherwise.
-    fn check_initialize(&self, wishes: &InitializeRequest) -> Result<(), String>;
-    /// Checks that the hooks of an initialize request can be called as declared.
-    fn check_hooks(&self, wishes: &InitializeRequest) -> Result<(), String>;
-
-    /// Returns the tool servers of the running session.
-    fn servers(&self) -> Option<Arc<dyn ServerRegistry>>;
-
-    /// Returns the effective settings and those of each source.
-    fn settings(&self) -> Result<Value, String>;
-
-    /// Applies keys over the settings of the command line; `null` removes one. All or nothing.
-    fn change_settings(&self, change: Map<String, Value>) -> Result<(), String>;
-
-    /// Returns the output style named by the settings, as far as they can be read.
-    fn output_style(&self) -> Option<String>;
-
-    /// Writes a setting to one of the user's files, for later sessions.
-    fn save_setting(&self, setting: SavedSetting) -> Result<(), String>;
-
-    /// Returns files below a folder whose path matches a partially typed query, best match first.
-    fn suggest_files(&self, below: PathBuf, query: String) -> BoxFuture<'static, Vec<PathBuf>>;
-
-    /// Sets the title of a session.
-    fn rename_session(&self, session: &SessionId, title: &str) -> Result<(), String>;
-
-    /// Sets the title of a session unless it was resumed with one of its own.
-    fn set_default_title(&self, session: &SessionId, title: &str) -> Result<(), String>;
-
-    /// Returns the events that hooks can subscribe to, each with true if a matcher applies to it.
-    fn hook_events(&self) -> Vec<(&'static str, bool)>;
-
-    /// Returns the current time in the format of transcripts.
-    fn timestamp(&self) -> String;
-}
-
-/// Reason for replacing a session with another.
-pub enum ReopenReason {
-    /// The conversation is to be empty; the mode stays.
-    Cleared { mode: PermissionMode },
-    /// No prompt was sent yet, and the host wants a different session. The mode stays, too; one that was not chosen
-    /// explicitly gives way to that of an agent.
-    Reinitialized { wishes: Box<InitializeRequest>, mode: PermissionMode, mode_chosen: bool },
-}
-
-/// Session that replaces another, and the facts about it for the host.
-pub struct ReopenedSession {
-    pub session: SessionHandle,
-    pub initialize_response: InitializeResponse,
-    pub init_facts: InitFacts,
-    /// Warnings from before the session, for the user.
-    pub warnings: Vec<String>,
-}
-
-/// Settings that hosts may write. Each of these files can also hold rules and hooks, so the list is short.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SavedSetting {
-    /// Written to the user's own file of this project.
-    OutputStyle(String),
-    /// Written to the user's file.
-    EffortLevel(String),
-}
 
 /// Answer to a request, or the future of one.
 pub(super) enum RoutedAnswer {
@@ -108,7 +40,7 @@ pub(super) fn route_request(
     subtype: &str,
     request: &HostLine,
     session: &SessionHandle,
-    backstage: &Arc<dyn SessionBackend>,
+    backstage: &Arc<dyn Host>,
 ) -> RoutedAnswer {
     match subtype {
         "set_permission_mode" => match request.text("mode").as_deref().map(str::parse::<PermissionMode>) {
@@ -158,7 +90,7 @@ pub(super) fn route_request(
                 |usage| context_usage::render_context_usage(&usage, server_of),
             )
         }
-        "get_settings" => RoutedAnswer::Now(backstage.settings()),
+        "get_settings" => RoutedAnswer::Now(backstage.settings().map(|settings| render_settings(&settings))),
         "update_settings" => match parse_saved_settings(request) {
             Ok(settings) => {
                 let saved = settings.into_iter().try_for_each(|setting| backstage.save_setting(setting));
@@ -211,7 +143,7 @@ pub(super) fn answer_reload(
     request: &HostLine,
     welcome: &InitializeResponse,
     commands: &[CommandInfo],
-    backstage: &Arc<dyn SessionBackend>,
+    backstage: &Arc<dyn Host>,
 ) -> Result<Value, String> {
     let wanted = |value: &RawValue| !matches!(value.get(), "null" | "false" | "[]");
     match subtype {
@@ -330,17 +262,27 @@ fn parse_display(name: &str) -> Result<ThinkingDisplay, String> {
     }
 }
 
+fn render_settings(view: &SettingsView) -> Value {
+    let layers = view.layers.iter().map(|layer| json!({"source": layer.source, "settings": layer.settings}));
+    json!({
+        "effective": view.effective,
+        "sources": layers.collect::<Vec<_>>(),
+        "errors": render_problems(&view.problems),
+    })
+}
+
+fn render_problems(problems: &[SettingsProblemView]) -> Value {
+    let problem = |problem: &SettingsProblemView| json!({"file": problem.file.to_string_lossy(), "path": problem.key, "message": problem.message});
+    problems.iter().map(problem).collect()
+}
+
 fn render_cost(by_model: &[ModelUsage]) -> Value {
     json!({"total_cost_usd": wire::total_cost(by_model), "modelUsage": wire::render_model_usage(by_model)})
 }
 
 /// Applies settings over those of the command line, and repeats the choices that the session made from them at its
 /// start.
-pub(super) fn apply_settings(
-    request: &HostLine,
-    session: &SessionHandle,
-    backstage: &Arc<dyn SessionBackend>,
-) -> RoutedAnswer {
+pub(super) fn apply_settings(request: &HostLine, session: &SessionHandle, backstage: &Arc<dyn Host>) -> RoutedAnswer {
     let Some(change) = request.get::<Map<String, Value>>("settings") else {
         return missing_member("apply_flag_settings", "settings");
     };

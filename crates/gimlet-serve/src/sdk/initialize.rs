@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gimlet_proto::{CommandInfo, CommandKind, DriverHook};
+use gimlet_proto::{AgentSummary, CommandInfo, CommandKind, DriverHook, ModelInfo, SessionChanges, SessionFacts};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -92,6 +92,28 @@ impl InitializeRequest {
             system_prompt_snapshot: request.get("systemPromptSnapshot"),
             per_task_stop: request.get("perTaskStopAffordance"),
             has_plugins: request.get::<Vec<Value>>("plugins").is_some_and(|plugins| !plugins.is_empty()),
+        }
+    }
+
+    /// Checks the hooks; an error for those that cannot be parsed, or that `check` refuses.
+    pub fn check_hooks(&self, check: impl FnOnce(&[DriverHook]) -> Result<(), String>) -> Result<(), String> {
+        match &self.hooks_problem {
+            Some(problem) => Err(problem.clone()),
+            None => check(self.hooks.as_deref().unwrap_or_default()),
+        }
+    }
+
+    /// Returns what the request changes of the session.
+    pub fn session_changes(&self) -> SessionChanges {
+        SessionChanges {
+            system_prompt: self.system_prompt.clone(),
+            append_system_prompt: self.append_system_prompt.clone(),
+            keeps_system_prompt: self.system_prompt_snapshot,
+            plan_instructions: self.plan_mode_instructions.clone(),
+            tool_aliases: self.tool_aliases.clone(),
+            title: self.title.clone(),
+            output_schema: self.json_schema.as_ref().map(|schema| schema.get().to_owned()),
+            agents: self.agents.as_ref().map(|agents| agents.get().to_owned()),
         }
     }
 
@@ -202,7 +224,7 @@ fn parse_hooks(hooks: &Value) -> Result<Vec<DriverHook>, String> {
 /// Model that the host may choose.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ModelCard {
+pub(super) struct ModelCard {
     /// Value to request: an alias or an id.
     pub value: String,
     pub display_name: String,
@@ -215,22 +237,46 @@ pub struct ModelCard {
 
 /// Subagent that the model may call.
 #[derive(Clone, Debug, Serialize)]
-pub struct AgentCard {
+pub(super) struct AgentCard {
     pub name: String,
     pub description: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
 
+fn agent_card(offer: &AgentSummary) -> AgentCard {
+    AgentCard { name: offer.name.clone(), description: offer.description.clone(), model: offer.model.clone() }
+}
+
+fn model_card(offer: &ModelInfo) -> ModelCard {
+    ModelCard {
+        value: offer.alias.clone(),
+        display_name: offer.id.clone(),
+        description: format!("The model that '{}' stands for", offer.alias),
+        resolved_model: offer.id.clone(),
+        supports_effort: !offer.efforts.is_empty(),
+        supported_effort_levels: offer.efforts.clone(),
+        supports_adaptive_thinking: offer.adaptive,
+    }
+}
+
 /// Facts about the session in the response to the host.
 #[derive(Clone, Debug, Default)]
-pub struct InitializeResponse {
+pub(super) struct InitializeResponse {
     pub agents: Vec<AgentCard>,
     pub output_style: String,
     pub models: Vec<ModelCard>,
 }
 
 impl InitializeResponse {
+    pub(super) fn from_facts(facts: &SessionFacts) -> Self {
+        Self {
+            agents: facts.agents.iter().map(agent_card).collect(),
+            output_style: facts.output_style.clone(),
+            models: facts.models.iter().map(model_card).collect(),
+        }
+    }
+
     pub(super) const OUTPUT_STYLES: [&'static str; 1] = ["default"];
 
     /// Renders the answer to `initialize`.

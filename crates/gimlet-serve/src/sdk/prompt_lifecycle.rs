@@ -7,7 +7,7 @@ use gimlet_proto::{EntryId, PromptOutcome, SessionId};
 use serde_json::json;
 
 /// Capability that announces these lines to hosts.
-pub const CAPABILITY: &str = "msg_lifecycle_v1";
+pub(super) const CAPABILITY: &str = "msg_lifecycle_v1";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PromptState {

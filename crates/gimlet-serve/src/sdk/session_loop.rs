@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use gimlet_proto::{
     AskAnswer, AskBody, AskId, AskView, BoxFuture, DriverError, DriverHook, ElicitationAsk, EntryId, Event, EventBody,
-    EventReader, ExitSignal, Op, OpReply, PermissionMode, PromptOutcome, ServerRequest, SessionHandle,
-    SessionOverrides, SessionQuery, TaskState, TaskView,
+    EventReader, ExitSignal, Host, Op, OpReply, OpenedSession, PermissionMode, PromptOutcome, ServerRequest,
+    SessionHandle, SessionOverrides, SessionQuery, TaskState, TaskView,
 };
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
-use super::control_requests::{self, ReopenedSession, SessionBackend, SessionUsageTally};
+use super::control_requests::{self, SessionUsageTally};
 use super::host_lines::HostLine;
 use super::host_prompt::{HostPrompt, LocalPrompt};
 use super::initialize::{InitializeRequest, InitializeResponse};
@@ -58,7 +58,7 @@ enum SessionPhase {
     Live,
     /// Ending, to make room for a new one.
     Closing(SessionSwitch),
-    Opening(SessionSwitch, BoxFuture<'static, Result<ReopenedSession, String>>),
+    Opening(SessionSwitch, BoxFuture<'static, Result<OpenedSession, String>>),
     /// There is no session any more and there will be none; a switch that was requested failed.
     Over(Option<SessionSwitch>),
 }
@@ -81,7 +81,9 @@ struct SdkSession {
     states: StateReporter,
     host: HostDriver,
     requests: HostRequests,
-    backend: Arc<dyn SessionBackend>,
+    backend: Arc<dyn Host>,
+    /// Returns the current time in the format of transcripts.
+    clock: fn() -> String,
     initialize_response: InitializeResponse,
     responder: PermissionResponder,
     replay_prompts: bool,
@@ -156,13 +158,14 @@ pub(super) async fn run_session_loop(session: SessionHandle, job: SdkJob) -> Loo
         leaving: session.exit_signal(),
         session,
         phase: SessionPhase::Live,
-        wire: WireEncoder::new(wanted, WireConsumer::TracksAgents, job.init_facts),
+        wire: WireEncoder::new(wanted, WireConsumer::TracksAgents, super::init_facts(&job.facts)),
         out: job.out,
         states: StateReporter::new(job.state_audience),
         host: job.host,
         requests: job.requests,
         backend: job.backend,
-        initialize_response: job.initialize_response,
+        clock: job.clock,
+        initialize_response: InitializeResponse::from_facts(&job.facts),
         responder: job.responder,
         replay_prompts: job.replay_prompts,
         mirror: job.mirror,
@@ -251,7 +254,7 @@ pub(super) async fn run_session_loop(session: SessionHandle, job: SdkJob) -> Loo
     LoopEnd { end, out: link.out, notes, remark: link.remark }
 }
 
-async fn await_reopened(phase: &mut SessionPhase) -> Result<ReopenedSession, String> {
+async fn await_reopened(phase: &mut SessionPhase) -> Result<OpenedSession, String> {
     match phase {
         SessionPhase::Opening(_, opening) => opening.await,
         SessionPhase::Live | SessionPhase::Closing(_) | SessionPhase::Over(_) => std::future::pending().await,
@@ -469,7 +472,7 @@ impl SdkSession {
     fn handle_session_end(&mut self) {
         self.phase = match std::mem::replace(&mut self.phase, SessionPhase::Over(None)) {
             SessionPhase::Closing(change) if !self.closing => {
-                let opening = self.backend.reopen(self.reopen_reason(&change));
+                let opening = self.backend.replace_session(self.replacement(&change));
                 SessionPhase::Opening(change, opening)
             }
             SessionPhase::Closing(change) | SessionPhase::Opening(change, _) => SessionPhase::Over(Some(change)),

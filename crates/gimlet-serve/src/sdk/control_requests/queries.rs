@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use gimlet_proto::{
-    FilePrefix, HookListing, Op, OpReply, PermissionRuleView, PermissionsView, SessionHandle, SessionQuery,
-    TaskOutputTail,
+    FilePrefix, HookEvent, HookListing, Host, Op, OpReply, PermissionRuleView, PermissionsView, SessionHandle,
+    SessionQuery, SettingsView, TaskOutputTail,
 };
 use serde_json::{Value, json};
 
-use super::{RoutedAnswer, SessionBackend, await_reply, missing_member, send_query};
+use super::{RoutedAnswer, await_reply, missing_member, render_problems, send_query};
 use crate::sdk::host_lines::HostLine;
 use crate::sdk::truncate;
 
@@ -31,7 +31,7 @@ pub(super) fn route_query(
     subtype: &str,
     request: &HostLine,
     session: &SessionHandle,
-    backstage: &Arc<dyn SessionBackend>,
+    backstage: &Arc<dyn Host>,
 ) -> RoutedAnswer {
     match subtype {
         "get_task_output" => match request.text("task_id") {
@@ -48,7 +48,7 @@ pub(super) fn route_query(
         "list_permission_rules" => {
             let settings = backstage.settings();
             let managed_only = is_setting_on(&settings, "allowManagedPermissionRulesOnly");
-            let errors = settings.map(|settings| settings["errors"].clone()).unwrap_or_else(|_| json!([]));
+            let errors = settings.map_or_else(|_| json!([]), |settings| render_problems(&settings.problems));
             send_query(
                 session,
                 |reply| Op::Query(SessionQuery::Permissions { reply }),
@@ -63,7 +63,7 @@ pub(super) fn route_query(
             let settings = backstage.settings();
             let off = is_setting_on(&settings, "disableAllHooks");
             let managed_only = is_setting_on(&settings, "allowManagedHooksOnly");
-            let catalog = backstage.hook_events();
+            let catalog: Vec<_> = HookEvent::firing().map(|event| (event.name(), event.has_subject())).collect();
             send_query(
                 session,
                 |reply| Op::Query(SessionQuery::Hooks { reply }),
@@ -75,8 +75,8 @@ pub(super) fn route_query(
 }
 
 /// Returns true if a switch is on in the effective settings.
-fn is_setting_on(settings: &Result<Value, String>, key: &str) -> bool {
-    settings.as_ref().is_ok_and(|settings| settings["effective"][key] == true)
+fn is_setting_on(settings: &Result<SettingsView, String>, key: &str) -> bool {
+    settings.as_ref().is_ok_and(|settings| settings.effective[key] == true)
 }
 
 fn render_task_output(tail: TaskOutputTail) -> Value {
@@ -144,7 +144,7 @@ fn trim_partial_character(bytes: &mut Vec<u8>) {
 
 /// Suggests files whose path matches, without those that rules deny: checked from the best match on, until there are
 /// enough.
-fn suggest_files(query: String, session: &SessionHandle, backstage: &Arc<dyn SessionBackend>) -> RoutedAnswer {
+fn suggest_files(query: String, session: &SessionHandle, backstage: &Arc<dyn Host>) -> RoutedAnswer {
     let below = session.snapshot().cwd.clone();
     let found = backstage.suggest_files(below.clone(), query);
     let session = session.clone();

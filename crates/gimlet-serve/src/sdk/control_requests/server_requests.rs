@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use gimlet_proto::{
-    Op, OpReply, ServerRegistry, ServerRequest, ServerSetChange, ServerTool, ServerView, SessionHandle, SessionQuery,
+    Host, Op, OpReply, ServerRegistry, ServerRequest, ServerSetChange, ServerTool, ServerView, SessionHandle,
+    SessionQuery,
 };
 use serde_json::{Map, Value, json};
 
-use super::{RoutedAnswer, SessionBackend, await_reply, missing_member};
+use super::{RoutedAnswer, await_reply, missing_member};
 use crate::sdk::host_lines::HostLine;
 use crate::sdk::truncate;
 
@@ -83,7 +84,7 @@ fn render_server(server: &ServerView) -> Value {
 }
 
 /// Delivers a message from a server inside the host. A message from a server that is not connected is dropped.
-pub(super) fn deliver_server_message(request: &HostLine, backstage: &Arc<dyn SessionBackend>) -> RoutedAnswer {
+pub(super) fn deliver_server_message(request: &HostLine, backstage: &Arc<dyn Host>) -> RoutedAnswer {
     let (Some(name), Some(message)) = (request.text("server_name"), request.raw("message")) else {
         return missing_member("mcp_message", "server_name and message");
     };

@@ -1,14 +1,16 @@
 //! Idle sessions and the actions that wait for idleness: turns without the model, a new conversation, the end.
 
-use gimlet_proto::{EntryId, Op, OpReply, SessionHandle, SessionId, SessionQuery, StartupFailure};
+use gimlet_proto::{
+    EntryId, Op, OpReply, OpenedSession, SessionHandle, SessionId, SessionQuery, SessionReplacement, StartupFailure,
+};
 use serde_json::{Value, json};
 use tokio::task::JoinError;
 use tokio::time::Instant;
 
 use super::{FinishedWork, SdkSession, SessionPhase, SessionSwitch};
-use crate::sdk::control_requests::{ReopenReason, ReopenedSession, SessionUsageTally};
+use crate::sdk::control_requests::SessionUsageTally;
 use crate::sdk::host_prompt::{HostPrompt, LocalCommand, LocalPrompt};
-use crate::sdk::initialize::InitializeRequest;
+use crate::sdk::initialize::{InitializeRequest, InitializeResponse};
 use crate::sdk::session_state::SdkSessionState;
 use crate::sdk::{control_frames, truncate};
 use crate::wire;
@@ -140,7 +142,7 @@ impl SdkSession {
             && self.replay_prompts
         {
             let line = json!({"type": "user", "message": message, "parent_tool_use_id": null,
-                "session_id": self.session.id, "uuid": said.uuid, "timestamp": self.backend.timestamp(),
+                "session_id": self.session.id, "uuid": said.uuid, "timestamp": (self.clock)(),
                 "isReplay": true});
             self.write_line(truncate::truncate_line(line.to_string())).await;
         }
@@ -186,13 +188,13 @@ impl SdkSession {
         self.overrides = Some(standing);
     }
 
-    /// Returns the reason for opening the next session.
-    pub(super) fn reopen_reason(&self, change: &SessionSwitch) -> ReopenReason {
+    /// Returns the session that is to follow.
+    pub(super) fn replacement(&self, change: &SessionSwitch) -> SessionReplacement {
         let mode = self.session.snapshot().mode;
         match change {
-            SessionSwitch::Clear(_) => ReopenReason::Cleared { mode },
-            SessionSwitch::Initialize { wishes, .. } => ReopenReason::Reinitialized {
-                wishes: wishes.clone(),
+            SessionSwitch::Clear(_) => SessionReplacement::Cleared { mode },
+            SessionSwitch::Initialize { wishes, .. } => SessionReplacement::Changed {
+                changes: Box::new(wishes.session_changes()),
                 mode,
                 mode_chosen: mode != self.initial_model_and_mode.1,
             },
@@ -200,7 +202,7 @@ impl SdkSession {
     }
 
     /// Handles the new session, or the failure to open it.
-    pub(super) async fn handle_reopened(&mut self, opened: Result<ReopenedSession, String>) {
+    pub(super) async fn handle_reopened(&mut self, opened: Result<OpenedSession, String>) {
         let SessionPhase::Opening(change, _) = std::mem::replace(&mut self.phase, SessionPhase::Live) else { return };
         match opened {
             Ok(new) => {
@@ -225,12 +227,12 @@ impl SdkSession {
     }
 
     /// Switches to the new session with the choices made in the old one, and returns the old one.
-    fn switch_session(&mut self, new: ReopenedSession, change: &SessionSwitch) -> SessionHandle {
+    fn switch_session(&mut self, new: OpenedSession, change: &SessionSwitch) -> SessionHandle {
         // Subscribed before anything can happen in the new session.
         self.events = new.session.subscribe();
         self.leaving = new.session.exit_signal();
-        self.initialize_response = new.initialize_response;
-        self.wire.set_init_facts(new.init_facts);
+        self.initialize_response = InitializeResponse::from_facts(&new.facts);
+        self.wire.set_init_facts(crate::sdk::init_facts(&new.facts));
         let old = std::mem::replace(&mut self.session, new.session);
         let model = old.snapshot().model.clone();
         // A model that was not chosen explicitly gives way to the one of the initialize request.
@@ -253,7 +255,7 @@ impl SdkSession {
         self.usage = SessionUsageTally::new();
         self.write_line(conversation_reset_line(&old.id, &self.session.id, self.last_event.as_deref())).await;
         if self.replay_prompts {
-            let line = wire::command_echo_line(&self.session.id, "", &self.backend.timestamp());
+            let line = wire::command_echo_line(&self.session.id, "", &(self.clock)());
             self.write_line(line).await;
         }
         self.write_local_result(said, Ok("")).await;

@@ -208,9 +208,9 @@ impl SdkSession {
 
     /// Updates the reported output style to the one in the settings.
     fn refresh_output_style(&mut self) {
-        if let Some(style) = self.backend.output_style() {
-            self.wire.set_output_style(&style);
-            self.initialize_response.output_style = style;
+        if let Ok(settings) = self.backend.settings() {
+            self.wire.set_output_style(&settings.output_style);
+            self.initialize_response.output_style = settings.output_style;
         }
     }
 
@@ -236,7 +236,7 @@ impl SdkSession {
         if std::mem::take(&mut self.first_initialize_applied) {
             return self.write_initialize_response(id, &wishes).await;
         }
-        if let Err(problem) = self.backend.check_hooks(&wishes) {
+        if let Err(problem) = wishes.check_hooks(|hooks| self.backend.check_hooks(hooks)) {
             return self.write_line(truncate::truncate_answer(id, Err(problem))).await;
         }
         let reshapes = wishes.fixed_members(&self.opened_with, self.has_prompts);
@@ -248,7 +248,7 @@ impl SdkSession {
         } else if self.has_prompts {
             let problem = format!("initialize came after the first prompt, too late for: {}", reshapes.join(", "));
             self.write_line(truncate::truncate_answer(id, Err(problem))).await;
-        } else if let Err(problem) = self.backend.check_initialize(&wishes) {
+        } else if let Err(problem) = self.backend.check_changes(&wishes.session_changes()) {
             // Reported while there still is a session that can continue.
             self.write_line(truncate::truncate_answer(id, Err(problem))).await;
         } else {

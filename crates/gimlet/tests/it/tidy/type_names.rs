@@ -36,6 +36,7 @@ const ONE_WORD_TYPES: &[&str] = &[
     "Generation",
     "Glob",
     "Grep",
+    "Host",
     "Keeper",
     "Look",
     "Marketplace",

@@ -1,21 +1,27 @@
-//! Host services of a driven session: replacing the session, settings, titles.
+//! The host of a front end: replaces its session, lists and searches sessions, and reads and changes settings.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gimlet_app::{
-    LaunchRequest, ProcessEnv,
-    start::{self, LaunchOptions, PreviousMode, SessionCleanup, SessionSettings, SessionTitleTarget, StartedSession},
-};
 use gimlet_config::{JsonEdit, Scope};
-use gimlet_core::HookEvent;
 use gimlet_mcp::McpServers;
-use gimlet_proto::{BoxFuture, ServerRegistry, SessionHandle, SessionId};
-use gimlet_serve::sdk::{InitializeRequest, ReopenReason, ReopenedSession, SavedSetting, SessionBackend};
+use gimlet_proto::{
+    BoxFuture, DriverHook, FolderTrust, Host, ModelInfo, OpenedSession, SavedSetting, ServerRegistry, SessionChanges,
+    SessionHandle, SessionId, SessionInfo, SessionMatch, SessionReplacement, SessionScope, SessionSearch,
+    SettingsLayerView, SettingsProblemView, SettingsView,
+};
 use gimlet_store::{clean_title, read_summary};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
+
+use crate::launch_request::LaunchRequest;
+use crate::process_env::ProcessEnv;
+use crate::session_catalogue;
+use crate::settings_mapping;
+use crate::start::{
+    self, LaunchOptions, PreviousMode, SessionCleanup, SessionSettings, SessionTitleTarget, StartedSession,
+};
 
 /// Effort levels that a file can store; the highest is for single sessions.
 const EFFORTS: [&str; 4] = ["low", "medium", "high", "xhigh"];
@@ -26,7 +32,7 @@ type SessionFuture = BoxFuture<'static, ()>;
 
 /// Sessions of this run, one after the other, and what must be cleaned up after them.
 #[derive(Clone)]
-pub(super) struct HostedSessions {
+pub struct HostedSessions {
     new_sessions: mpsc::UnboundedSender<SessionFuture>,
     state: Arc<Mutex<HostState>>,
 }
@@ -38,6 +44,8 @@ struct HostState {
     /// Those of the session that runs.
     servers: Option<Arc<McpServers>>,
     title_target: Option<SessionTitleTarget>,
+    /// Models that it can choose by a short name.
+    models: Vec<ModelInfo>,
     /// The agent that it keeps when its conversation is cleared; an empty name for none.
     agent_when_cleared: Option<String>,
     bypass_reachable: bool,
@@ -47,20 +55,18 @@ struct HostState {
 
 impl HostedSessions {
     /// Creates the list; the receiver yields the session futures to run.
-    pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<SessionFuture>) {
+    pub fn new() -> (Self, mpsc::UnboundedReceiver<SessionFuture>) {
         let (arrivals, receiver) = mpsc::unbounded_channel();
         (Self { new_sessions: arrivals, state: Arc::default() }, receiver)
     }
 
     /// Adds a session; returns its handle.
-    pub(super) fn add_session(
-        &self,
-        started: StartedSession<impl Future<Output = ()> + Send + 'static>,
-    ) -> SessionHandle {
+    pub fn add_session(&self, started: StartedSession<impl Future<Output = ()> + Send + 'static>) -> SessionHandle {
         let mut props = self.lock_state();
         props.session = Some(started.handle.clone());
         props.cleanups.push(started.cleanup);
         props.servers = started.servers;
+        props.models = started.facts.models;
         props.title_target = Some(started.title_target);
         props.agent_when_cleared = started.agent_when_cleared;
         props.bypass_reachable = started.bypass_reachable;
@@ -70,20 +76,20 @@ impl HostedSessions {
     }
 
     /// Returns the remarks that were not shown for an earlier session.
-    pub(super) fn take_new_remarks(&self, remarks: &[String]) -> Vec<String> {
+    pub fn take_new_remarks(&self, remarks: &[String]) -> Vec<String> {
         let mut props = self.lock_state();
         remarks.iter().filter(|remark| props.shown_remarks.insert((*remark).clone())).cloned().collect()
     }
 
     /// Asks the running session to end at once, because gimlet exits.
-    pub(super) fn request_exit(&self) {
+    pub fn request_exit(&self) {
         if let Some(session) = &self.lock_state().session {
             session.request_exit();
         }
     }
 
     /// Ends everything that runs for any of them, and cleans up. Returns lines for the user.
-    pub(super) async fn shut_down(&self) -> Vec<String> {
+    pub async fn shut_down(&self) -> Vec<String> {
         let cleanups = std::mem::take(&mut self.lock_state().cleanups);
         let mut remarks = Vec::new();
         for cleanup in cleanups {
@@ -98,32 +104,31 @@ impl HostedSessions {
 }
 
 /// Host of a session, with the parameters it was opened with.
-pub(super) struct SessionHost {
+pub struct SessionHost {
     /// Includes the host's later changes.
-    request: Mutex<LaunchRequest>,
+    request: Arc<Mutex<LaunchRequest>>,
     around: ProcessEnv,
     options: LaunchOptions,
     sessions: HostedSessions,
 }
 
 impl SessionHost {
-    pub(super) fn new(
-        request: LaunchRequest,
-        around: ProcessEnv,
-        options: LaunchOptions,
-        sessions: HostedSessions,
-    ) -> Self {
-        Self { request: Mutex::new(request), around, options, sessions }
+    pub fn new(request: LaunchRequest, around: ProcessEnv, options: LaunchOptions, sessions: HostedSessions) -> Self {
+        Self { request: Arc::new(Mutex::new(request)), around, options, sessions }
     }
 
     fn launch_request(&self) -> LaunchRequest {
         self.request.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    fn store_request(&self, request: &LaunchRequest) {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner).clone_from(request);
+    }
+
     fn read_settings(&self) -> Result<SessionSettings, String> {
         let mut request = self.launch_request();
         request.settings.flag = self.options.flag_settings.text().or(request.settings.flag);
-        SessionSettings::read(&request, &self.around).map_err(|report| report.text())
+        SessionSettings::read(&request, &self.around).map_err(|error| error.text())
     }
 
     /// Returns the present settings of the command line.
@@ -142,6 +147,19 @@ impl SessionHost {
 }
 
 impl SessionHost {
+    /// Returns the request for an empty conversation.
+    fn cleared_request(&self) -> LaunchRequest {
+        let mut request = reset_conversation(self.launch_request());
+        // An agent restored with the conversation stays when that is cleared.
+        if request.agents.main.is_none() {
+            request.agents.main = self.sessions.lock_state().agent_when_cleared.clone();
+        }
+        if let Some(title) = self.current_title() {
+            (request.session.title, request.session.default_title) = (Some(title), None);
+        }
+        request
+    }
+
     /// Returns the title in the session's file, from any source.
     fn current_title(&self) -> Option<String> {
         let path = self.sessions.lock_state().title_target.as_ref()?.files.transcript();
@@ -172,93 +190,95 @@ fn reset_conversation(mut request: LaunchRequest) -> LaunchRequest {
     request
 }
 
-/// Checks that every hook that a program registers can be called.
-pub(super) fn check_hooks(wishes: &InitializeRequest) -> Result<(), String> {
-    if let Some(problem) = &wishes.hooks_problem {
-        return Err(problem.clone());
-    }
-    gimlet_core::check_driver_hooks(wishes.hooks.as_deref().unwrap_or_default()).map_err(|error| error.to_string())
-}
-
-/// Returns a settings problem in the form that programs expect.
-fn settings_error_json(problem: &gimlet_config::SettingsProblem) -> Value {
-    json!({"file": problem.file.to_string_lossy(), "path": problem.key, "message": problem.message})
-}
-
-impl SessionBackend for SessionHost {
-    fn reopen(&self, why: ReopenReason) -> BoxFuture<'static, Result<ReopenedSession, String>> {
-        let cleared = matches!(why, ReopenReason::Cleared { .. });
-        let (request, mode, mode_chosen) = match why {
-            ReopenReason::Cleared { mode } => {
-                let mut request = reset_conversation(self.launch_request());
-                // An agent restored with the conversation stays when that is cleared.
-                request.agents.main =
-                    request.agents.main.or_else(|| self.sessions.lock_state().agent_when_cleared.clone());
-                if let Some(title) = self.current_title() {
-                    (request.session.title, request.session.default_title) = (Some(title), None);
-                }
-                (request, mode, true)
-            }
-            ReopenReason::Reinitialized { wishes, mode, mode_chosen } => {
-                let request = super::apply_initialize(&self.launch_request(), *wishes);
-                self.request.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&request);
-                (self.keep_conversation(request), mode, mode_chosen)
-            }
-        };
-        let (around, troupe) = (self.around.clone(), self.sessions.clone());
+impl Host for SessionHost {
+    fn replace_session(&self, replacement: SessionReplacement) -> BoxFuture<'static, Result<OpenedSession, String>> {
+        let cleared = matches!(replacement, SessionReplacement::Cleared { .. });
         let (servers, bypass_reachable) = {
             let props = self.sessions.lock_state();
             (props.servers.clone(), props.bypass_reachable)
         };
-        let predecessor = Some(PreviousMode { mode, bypass_reachable, mode_chosen });
-        let manner = LaunchOptions { cleared, predecessor, servers, ..self.options.clone() };
-        manner.flag_settings.mark_new();
+        let previous = |mode, mode_chosen| Some(PreviousMode { mode, bypass_reachable, mode_chosen });
+        let (request, predecessor) = match replacement {
+            SessionReplacement::Cleared { mode } => (self.cleared_request(), previous(mode, true)),
+            SessionReplacement::Changed { changes, mode, mode_chosen } => {
+                let request = self.launch_request().with_changes(*changes);
+                self.store_request(&request);
+                (self.keep_conversation(request), previous(mode, mode_chosen))
+            }
+            SessionReplacement::Resumed { session } => {
+                let mut request = reset_conversation(self.launch_request());
+                (request.session.title, request.session.default_title) = (None, None);
+                request.session.resume = Some(session);
+                (request, None)
+            }
+        };
+        let options = LaunchOptions { cleared, predecessor, servers, ..self.options.clone() };
+        options.flag_settings.mark_new();
+        let is_other = options.predecessor.is_none();
+        let (around, sessions, stored) = (self.around.clone(), self.sessions.clone(), Arc::clone(&self.request));
         Box::pin(async move {
-            let started = start::start(&request, &around, &manner).await.map_err(|report| report.text())?;
-            let (welcome, face) = (super::initialize_response(&started.facts), super::init_facts(&started.facts));
-            let warnings = troupe.take_new_remarks(&started.warnings);
-            Ok(ReopenedSession {
-                session: troupe.add_session(started),
-                initialize_response: welcome,
-                init_facts: face,
-                warnings,
-            })
+            let started = start::start(&request, &around, &options).await.map_err(|error| error.text())?;
+            if is_other {
+                // What follows is about the session that runs now.
+                *stored.lock().unwrap_or_else(PoisonError::into_inner) = request;
+            }
+            let (facts, warnings) = (started.facts.clone(), sessions.take_new_remarks(&started.warnings));
+            Ok(OpenedSession { session: sessions.add_session(started), facts, warnings })
         })
     }
 
-    fn check_initialize(&self, wishes: &InitializeRequest) -> Result<(), String> {
-        if let Some(title) = &wishes.title {
+    fn check_changes(&self, changes: &SessionChanges) -> Result<(), String> {
+        if let Some(title) = &changes.title {
             clean_title(title).map_err(|error| format!("title: {error}"))?;
         }
-        let request = super::apply_initialize(&self.launch_request(), wishes.clone());
-        start::check_schema_and_agents(&request, &self.read_settings()?.env).map_err(|report| report.text())
+        let request = self.launch_request().with_changes(changes.clone());
+        start::check_schema_and_agents(&request, &self.read_settings()?.env).map_err(|error| error.text())
     }
 
-    fn check_hooks(&self, wishes: &InitializeRequest) -> Result<(), String> {
-        check_hooks(wishes)
+    fn check_hooks(&self, hooks: &[DriverHook]) -> Result<(), String> {
+        gimlet_core::check_driver_hooks(hooks).map_err(|error| error.to_string())
+    }
+
+    fn list_sessions(&self, scope: SessionScope) -> BoxFuture<'static, Result<Vec<SessionInfo>, String>> {
+        let around = self.around.clone();
+        on_blocking_thread(move || session_catalogue::list_sessions(&around, scope))
+    }
+
+    fn search_sessions(&self, search: SessionSearch) -> BoxFuture<'static, Result<Vec<SessionMatch>, String>> {
+        let around = self.around.clone();
+        on_blocking_thread(move || session_catalogue::search_sessions(&around, &search))
+    }
+
+    fn models(&self) -> Vec<ModelInfo> {
+        self.sessions.lock_state().models.clone()
     }
 
     fn servers(&self) -> Option<Arc<dyn ServerRegistry>> {
         self.sessions.lock_state().servers.clone().map(|servers| servers as Arc<dyn ServerRegistry>)
     }
 
-    fn settings(&self) -> Result<Value, String> {
+    fn settings(&self) -> Result<SettingsView, String> {
         let configured = self.read_settings()?;
-        let layer = |layer: &gimlet_config::SettingsLayer| json!({"source": layer.scope.as_str(), "settings": layer.to_value()});
+        let layer = |layer: &gimlet_config::SettingsLayer| SettingsLayerView {
+            source: layer.scope.as_str(),
+            settings: layer.to_value(),
+        };
+        let problem = |problem: &gimlet_config::SettingsProblem| SettingsProblemView {
+            file: problem.file.clone(),
+            key: problem.key.to_string(),
+            message: problem.message.clone(),
+        };
         let mut effective = configured.effective.merged.to_value();
         // The name of a style needs no trust, unlike a project's other settings.
         if let Some(style) = configured.named_output_style() {
             effective["outputStyle"] = json!(style);
         }
-        Ok(json!({
-            "effective": effective,
-            "sources": configured.loaded.layers.iter().map(layer).collect::<Vec<_>>(),
-            "errors": configured.urgent_problems().map(settings_error_json).collect::<Vec<_>>(),
-        }))
-    }
-
-    fn output_style(&self) -> Option<String> {
-        self.read_settings().ok().map(|configured| configured.output_style())
+        Ok(SettingsView {
+            effective,
+            layers: configured.loaded.layers.iter().map(layer).collect(),
+            problems: configured.urgent_problems().map(problem).collect(),
+            output_style: configured.output_style(),
+        })
     }
 
     fn change_settings(&self, change: Map<String, Value>) -> Result<(), String> {
@@ -273,7 +293,7 @@ impl SessionBackend for SessionHost {
         let text = Value::Object(layer).to_string();
         let mut request = self.launch_request();
         request.settings.flag = Some(text.clone());
-        let configured = SessionSettings::read(&request, &self.around).map_err(|report| report.text())?;
+        let configured = SessionSettings::read(&request, &self.around).map_err(|error| error.text())?;
         if let Some(problem) = configured.flag_problem() {
             return Err(problem);
         }
@@ -293,7 +313,7 @@ impl SessionBackend for SessionHost {
         if !is_read {
             return Err(format!("this session does not read {}, so nothing is written there", scope.label()));
         }
-        let locations = gimlet_app::settings_mapping::find_locations(&self.around);
+        let locations = settings_mapping::find_locations(&self.around);
         let written = gimlet_config::save_setting(&locations, scope, key, &JsonEdit::Set(Value::String(value)));
         written.map(drop).map_err(|error| error.to_string())
     }
@@ -332,11 +352,19 @@ impl SessionBackend for SessionHost {
         self.rename_session(session, title)
     }
 
-    fn hook_events(&self) -> Vec<(&'static str, bool)> {
-        HookEvent::firing().map(|event| (event.name(), event.has_subject())).collect()
+    fn trust(&self) -> Result<FolderTrust, String> {
+        Ok(self.read_settings()?.folder_trust())
     }
 
-    fn timestamp(&self) -> String {
-        gimlet_store::current_timestamp()
+    fn accept_trust(&self, shown: &FolderTrust) -> Result<(), String> {
+        self.read_settings()?.accept_folder_trust(shown)
     }
+}
+
+/// Runs work that reads files where blocking is harmless.
+fn on_blocking_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> BoxFuture<'static, Result<T, String>> {
+    let work = tokio::task::spawn_blocking(work);
+    Box::pin(async move { work.await.unwrap_or_else(|error| Err(error.to_string())) })
 }
