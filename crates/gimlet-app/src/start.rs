@@ -38,7 +38,7 @@ use gimlet_core::{
 };
 use gimlet_exec::Exec;
 use gimlet_mcp::McpServers;
-use gimlet_model::{AnthropicConfig, AnthropicProvider, ModelSummary};
+use gimlet_model::{ModelSummary, ProviderConfig};
 use gimlet_policy::choose_resumed_mode;
 use gimlet_proto::{AgentSummary, Driver, DriverHook, Env, SessionHandle, SessionId};
 use gimlet_store::{MirrorFactory, SessionCheckpoints, StoreLocations};
@@ -217,7 +217,7 @@ struct SessionParts {
     configured: SessionSettings,
     now: EffectivePermissions,
     role: MainAgentChoice,
-    provider: AnthropicConfig,
+    provider: ProviderConfig,
     start: InitialMode,
     toolbox: SessionTools,
     walls: SandboxSetup,
@@ -265,7 +265,7 @@ fn assemble(
         state: SessionState::new(around.cwd.clone(), now.directories),
         prompt: past.segment,
         model: ModelConfig {
-            provider: Arc::new(AnthropicProvider::new(provider)),
+            provider: provider.into_model(),
             model: chosen.model,
             managed: chosen.managed,
             thinking: provider::choose_thinking(request, &configured),
