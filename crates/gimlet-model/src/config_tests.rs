@@ -147,6 +147,16 @@ fn the_version_of_the_api_can_be_chosen() {
     assert_eq!(version(keyed().with("GIMLET_API_VERSION", "2026-10-21")), "2026-10-21");
 }
 
+#[test]
+fn an_unknown_provider_is_refused_at_the_vendors_own_address_and_elsewhere_part_of_the_id() {
+    let vendor = ProviderConfig::from_env(&keyed()).unwrap();
+    let error = vendor.model_for(Some("local/llama")).unwrap_err();
+    assert!(error.to_string().contains("the provider 'local'"), "{error}");
+    assert_eq!(vendor.model_for(Some("anthropic/sonnet")).as_deref(), Ok("sonnet"));
+    let local = ProviderConfig::from_env(&keyed().with("ANTHROPIC_BASE_URL", "http://127.0.0.1:8080")).unwrap();
+    assert_eq!(local.model_for(Some("local/llama")).as_deref(), Ok("local/llama"));
+}
+
 /// Returns the headers that the format adds to a request.
 fn planned_headers(config: &ProviderConfig) -> Vec<(String, String)> {
     let request = ModelRequest {

@@ -11,6 +11,9 @@ mod engine;
 mod error_body;
 mod failure;
 mod formats;
+#[cfg(test)]
+#[path = "../tests/guide/guide.rs"]
+mod guide;
 mod json;
 mod model_choices;
 mod model_directory;
