@@ -39,7 +39,7 @@ use gimlet_core::{
 };
 use gimlet_exec::Exec;
 use gimlet_mcp::McpServers;
-use gimlet_model::{AnthropicConfig, AnthropicProvider};
+use gimlet_model::ProviderConfig;
 use gimlet_policy::choose_resumed_mode;
 use gimlet_proto::{Driver, DriverHook, Env, SessionFacts, SessionHandle, SessionId};
 use gimlet_store::{MirrorFactory, SessionCheckpoints, StoreLocations};
@@ -205,7 +205,7 @@ struct SessionParts {
     configured: SessionSettings,
     now: EffectivePermissions,
     role: MainAgentChoice,
-    provider: AnthropicConfig,
+    provider: ProviderConfig,
     start: InitialMode,
     toolbox: SessionTools,
     walls: SandboxSetup,
@@ -253,7 +253,7 @@ fn assemble(
         state: SessionState::new(around.cwd.clone(), now.directories),
         prompt: past.segment,
         model: ModelConfig {
-            provider: Arc::new(AnthropicProvider::new(provider)),
+            provider: provider.into_model(),
             model: chosen.model,
             managed: chosen.managed,
             thinking: provider::choose_thinking(request, &configured),

@@ -2,14 +2,15 @@
 //!
 //! Ids that are not in the table still work, with conservative facts; the server's refusals correct wrong guesses.
 
+mod claude_models;
 mod overrides;
-mod table;
 
 use std::collections::BTreeMap;
 
 use gimlet_proto::{Env, ModelFacts, ModelPrice, model_for_phase};
 
-use self::overrides::CatalogueOverrides;
+pub(crate) use claude_models::CLAUDE;
+pub(crate) use overrides::CatalogueOverrides;
 
 /// Thinking mode of a model, and the way to switch thinking off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,39 +60,50 @@ pub(crate) struct ModelProfile {
     pub(crate) edits_unread: bool,
 }
 
-/// Alias of the default model.
-const DEFAULT_ALIAS: &str = "sonnet";
-const EVERY_EFFORT: &[&str] = &["low", "medium", "high", "xhigh", "max"];
+impl ModelProfile {
+    /// Profile of a model of which nothing is known.
+    pub(crate) const UNKNOWN: ModelProfile = ModelProfile {
+        id: "",
+        context_window: 200_000,
+        max_output_tokens: 32_000,
+        price: None,
+        thinks: ThinkingSupport::Unknown,
+        takes_budget: false,
+        hides_thinking: false,
+        efforts: &[],
+        finer_tokens: false,
+        min_cache_tokens: 4096,
+        forced_choice: true,
+        edits_unread: false,
+    };
+}
 
-/// Profile of the vendor's ids that are newer than the table: they most likely work like the newest ones.
-const UNKNOWN_CLAUDE: ModelProfile = ModelProfile {
-    id: "",
-    context_window: 200_000,
-    max_output_tokens: 32_000,
-    price: None,
-    thinks: ThinkingSupport::Adaptive { off: OffSwitch::Never },
-    takes_budget: false,
-    hides_thinking: true,
-    efforts: EVERY_EFFORT,
-    finer_tokens: true,
-    min_cache_tokens: 4096,
-    forced_choice: false,
-    edits_unread: false,
-};
+/// Models of a provider: its names for them, and what is known about each.
+#[derive(Debug)]
+pub(crate) struct ProviderModels {
+    /// Beginning of the vendor's own ids. Anything before it, such as a cloud's prefix, does not identify a model.
+    pub(crate) brand: &'static str,
+    /// Names that stand for ids.
+    pub(crate) aliases: &'static [(&'static str, &'static str)],
+    /// What `default` stands for: an alias or an id.
+    pub(crate) default: &'static str,
+    /// What `small` stands for.
+    pub(crate) small: &'static str,
+    /// What `best` stands for: the strongest model available to every account.
+    pub(crate) best: &'static str,
+    /// Variables that give an alias another meaning.
+    pub(crate) variables: &'static [(&'static str, &'static str)],
+    pub(crate) profiles: &'static [ModelProfile],
+    /// Profile of the vendor's ids that are newer than the profiles.
+    pub(crate) newer: ModelProfile,
+    /// Profile of other ids.
+    pub(crate) unknown: ModelProfile,
+}
 
-/// Profile of another vendor's model behind this format.
-const UNKNOWN: ModelProfile = ModelProfile {
-    thinks: ThinkingSupport::Unknown,
-    hides_thinking: false,
-    efforts: &[],
-    finer_tokens: false,
-    forced_choice: true,
-    ..UNKNOWN_CLAUDE
-};
-
-/// The table with the user's aliases and overrides.
-#[derive(Clone, Debug, Default)]
+/// The models of a provider with the user's aliases and overrides.
+#[derive(Clone, Debug)]
 pub(crate) struct ModelCatalogue {
+    models: &'static ProviderModels,
     aliases: Vec<(&'static str, String)>,
     overrides: CatalogueOverrides,
     /// Names that the provider uses for ids.
@@ -125,24 +137,16 @@ impl ResolvedModel {
 }
 
 impl ModelCatalogue {
-    /// Reads the user's choices; returns the problem if they are invalid.
-    pub(crate) fn from_env(env: &Env) -> Result<Self, String> {
-        let names = [
-            ("opus", "ANTHROPIC_DEFAULT_OPUS_MODEL"),
-            ("sonnet", "ANTHROPIC_DEFAULT_SONNET_MODEL"),
-            ("haiku", "ANTHROPIC_DEFAULT_HAIKU_MODEL"),
-            ("fable", "ANTHROPIC_DEFAULT_FABLE_MODEL"),
-            ("small", "ANTHROPIC_SMALL_FAST_MODEL"),
-            ("default", "ANTHROPIC_DEFAULT_MODEL"),
-        ];
-        let aliases = names.iter().filter_map(|(alias, name)| Some((*alias, env.get(name)?.to_owned()))).collect();
-        Ok(Self { aliases, overrides: CatalogueOverrides::from_env(env)?, routes: BTreeMap::new() })
+    /// Reads the user's aliases.
+    pub(crate) fn new(models: &'static ProviderModels, env: &Env, overrides: CatalogueOverrides) -> Self {
+        let aliases =
+            models.variables.iter().filter_map(|(alias, name)| Some((*alias, env.get(name)?.to_owned()))).collect();
+        Self { models, aliases, overrides, routes: BTreeMap::new() }
     }
 
     /// Sets the names that the provider uses for ids.
-    pub(crate) fn with_routes(mut self, routes: BTreeMap<String, String>) -> Self {
+    pub(crate) fn set_routes(&mut self, routes: BTreeMap<String, String>) {
         self.routes = routes;
-        self
     }
 
     /// Resolves an alias or id.
@@ -150,11 +154,12 @@ impl ModelCatalogue {
         let id = self.id_of(name);
         let route = self.routes.iter().find(|(own, called)| **own == id || **called == id);
         // A provider's own name does not identify the model; the id that it stands for does.
-        let key = normalized_id(route.map_or(&id, |(own, _)| own));
-        let (profile, known) = match table::PROFILES.iter().find(|profile| normalized_id(profile.id) == key) {
+        let models = self.models;
+        let key = models.normalized_id(route.map_or(&id, |(own, _)| own));
+        let (profile, known) = match models.profiles.iter().find(|profile| models.normalized_id(profile.id) == key) {
             Some(profile) => (*profile, true),
-            None if key.starts_with("claude") => (UNKNOWN_CLAUDE, false),
-            None => (UNKNOWN, false),
+            None if key.starts_with(models.brand) => (models.newer, false),
+            None => (models.unknown, false),
         };
         let profile = self.overrides.apply_to(&id, profile);
         ResolvedModel { profile, id: route.map_or(id, |(_, called)| called.clone()), known }
@@ -167,15 +172,16 @@ impl ModelCatalogue {
             let adaptive = matches!(profile.thinks, ThinkingSupport::Adaptive { .. });
             ModelSummary { alias, id, efforts: profile.efforts, adaptive }
         };
-        ["default"].into_iter().chain(table::ALIASES.iter().map(|(alias, _)| *alias)).map(offer).collect()
+        ["default"].into_iter().chain(self.models.aliases.iter().map(|(alias, _)| *alias)).map(offer).collect()
     }
 
     /// Returns true if a list entry, which resolves to the id `listed`, matches the model `id`.
     pub(crate) fn is_same_model(&self, listed: &str, id: &str, entry: &str) -> bool {
-        let (listed, id) = (normalized_id(listed), normalized_id(id));
+        let models = self.models;
+        let (listed, id) = (models.normalized_id(listed), models.normalized_id(id));
         let family = entry.to_ascii_lowercase();
-        let is_family = table::ALIASES.iter().any(|(alias, _)| *alias == family);
-        listed == id || (is_family && id.starts_with(&format!("claude-{family}-")))
+        let is_family = models.aliases.iter().any(|(alias, _)| *alias == family);
+        listed == id || (is_family && id.starts_with(&format!("{}-{family}-", models.brand)))
     }
 
     pub(crate) fn id_of(&self, name: &str) -> String {
@@ -185,16 +191,15 @@ impl ModelCatalogue {
             let found = self.aliases.iter().find(|(name, _)| *name == alias);
             found.map(|(_, id)| strip_window(id.trim()).to_owned()).filter(|id| !id.is_empty())
         };
-        let family = match alias.as_str() {
-            "default" => DEFAULT_ALIAS,
-            "small" => "haiku",
-            // The strongest model available to every account.
-            "best" => "opus",
-            other => other,
+        let role = self.models.role(&alias);
+        let family = role.unwrap_or(&alias);
+        let id = match self.models.aliases.iter().find(|(alias, _)| *alias == family) {
+            Some((_, id)) => *id,
+            None if role.is_some() => family,
+            None => return name.to_owned(),
         };
-        let Some((_, id)) = table::ALIASES.iter().find(|(alias, _)| *alias == family) else { return name.to_owned() };
-        let chosen = chosen(&alias).or_else(|| chosen(family)).filter(|id| !is_alias(id));
-        chosen.unwrap_or_else(|| (*id).to_owned())
+        let chosen = chosen(&alias).or_else(|| chosen(family)).filter(|id| !self.models.is_alias(id));
+        chosen.unwrap_or_else(|| id.to_owned())
     }
 
     pub(crate) fn facts(&self, name: &str) -> ModelFacts {
@@ -212,8 +217,61 @@ impl ModelCatalogue {
     }
 }
 
-fn is_alias(name: &str) -> bool {
-    ["default", "small", "best"].contains(&name) || table::ALIASES.iter().any(|(alias, _)| *alias == name)
+impl ProviderModels {
+    /// Returns what a name stands for that every provider has.
+    fn role(&self, name: &str) -> Option<&'static str> {
+        match name {
+            "default" => Some(self.default),
+            "small" => Some(self.small),
+            "best" => Some(self.best),
+            _ => None,
+        }
+    }
+
+    fn is_alias(&self, name: &str) -> bool {
+        self.role(name).is_some() || self.aliases.iter().any(|(alias, _)| *alias == name)
+    }
+
+    /// Strips vendor prefixes, date and version suffixes from an id and writes its version with dashes, for comparison
+    /// with the profiles.
+    fn normalized_id(&self, id: &str) -> String {
+        let lower = id.to_ascii_lowercase();
+        let mut key = lower.find(self.brand).map_or(lower.as_str(), |at| &lower[at..]);
+        if let Some((head, version)) = key.rsplit_once("-v")
+            && !version.is_empty()
+            && version.bytes().all(|byte| byte.is_ascii_digit() || byte == b':')
+        {
+            key = head;
+        }
+        key = key.strip_suffix("-latest").unwrap_or(key);
+        if let Some((head, date)) = key.rsplit_once(['-', '@'])
+            && date.len() == 8
+            && date.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            key = head;
+        }
+        // Gateways write versions with a dot.
+        if key.starts_with(self.brand) { key.replace('.', "-") } else { key.to_owned() }
+    }
+
+    /// Returns suggestions for an unknown model: the default id, then those most similar to the user's.
+    pub(crate) fn suggestions(&self, id: &str) -> Vec<&'static str> {
+        let default = self.aliases.iter().find(|(alias, _)| *alias == self.default).map_or(self.default, |(_, id)| *id);
+        let near = self.nearest(id).into_iter().filter(|near| *near != default);
+        [default].into_iter().chain(near).collect()
+    }
+
+    /// Returns the known ids most similar to `id`.
+    fn nearest(&self, id: &str) -> Vec<&'static str> {
+        let key = self.normalized_id(id);
+        let mut ids: Vec<(usize, &'static str)> = self
+            .profiles
+            .iter()
+            .map(|profile| (gimlet_text::edit_distance(&key, &self.normalized_id(profile.id)), profile.id))
+            .collect();
+        ids.sort_by_key(|(far, _)| *far);
+        ids.into_iter().take(3).map(|(_, id)| id).collect()
+    }
 }
 
 /// Strips the suffix that requests the long window; that window is the default today.
@@ -223,46 +281,6 @@ fn strip_window(name: &str) -> &str {
         Some(end) if end.eq_ignore_ascii_case("[1m]") => &name[..cut],
         _ => name,
     }
-}
-
-/// Strips vendor prefixes, date and version suffixes from an id and writes its version with dashes, for comparison with
-/// the table.
-fn normalized_id(id: &str) -> String {
-    let lower = id.to_ascii_lowercase();
-    let mut key = lower.find("claude").map_or(lower.as_str(), |at| &lower[at..]);
-    if let Some((head, version)) = key.rsplit_once("-v")
-        && !version.is_empty()
-        && version.bytes().all(|byte| byte.is_ascii_digit() || byte == b':')
-    {
-        key = head;
-    }
-    key = key.strip_suffix("-latest").unwrap_or(key);
-    if let Some((head, date)) = key.rsplit_once(['-', '@'])
-        && date.len() == 8
-        && date.bytes().all(|byte| byte.is_ascii_digit())
-    {
-        key = head;
-    }
-    // Gateways write versions with a dot.
-    if key.starts_with("claude") { key.replace('.', "-") } else { key.to_owned() }
-}
-
-/// Returns suggestions for an unknown model: the default id, then those most similar to the user's.
-pub(crate) fn suggestions(id: &str) -> Vec<&'static str> {
-    let default = table::ALIASES.iter().find(|(alias, _)| *alias == DEFAULT_ALIAS).map(|(_, id)| *id);
-    let near = nearest(id).into_iter().filter(|near| Some(*near) != default);
-    default.into_iter().chain(near).collect()
-}
-
-/// Returns the known ids most similar to `id`.
-fn nearest(id: &str) -> Vec<&'static str> {
-    let key = normalized_id(id);
-    let mut ids: Vec<(usize, &'static str)> = table::PROFILES
-        .iter()
-        .map(|profile| (gimlet_text::edit_distance(&key, &normalized_id(profile.id)), profile.id))
-        .collect();
-    ids.sort_by_key(|(far, _)| *far);
-    ids.into_iter().take(3).map(|(_, id)| id).collect()
 }
 
 #[cfg(test)]

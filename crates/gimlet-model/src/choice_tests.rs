@@ -1,4 +1,12 @@
+use gimlet_proto::Env;
+
 use super::*;
+use crate::providers::PROVIDERS;
+
+/// The names of a server at an address of the user's own.
+fn directory() -> ModelDirectory {
+    ModelDirectory::from_env(PROVIDERS, PROVIDERS[0], false, &Env::default()).unwrap()
+}
 
 fn only(names: &[&str]) -> ModelChoices {
     let available = Some(names.iter().map(|name| (*name).to_owned()).collect());
@@ -7,7 +15,7 @@ fn only(names: &[&str]) -> ModelChoices {
 
 #[test]
 fn a_list_of_models_permits_ids_aliases_and_whole_families() {
-    let catalogue = ModelCatalogue::default();
+    let catalogue = directory();
     for (list, wish, permitted) in [
         (&["sonnet"][..], "sonnet", true),
         (&["sonnet"], "claude-sonnet-5-5", true),
@@ -39,7 +47,7 @@ fn a_list_of_models_permits_ids_aliases_and_whole_families() {
 
 #[test]
 fn an_enforced_list_is_where_the_default_comes_from() {
-    let catalogue = ModelCatalogue::default();
+    let catalogue = directory();
     let enforced = ModelChoices { enforced: true, ..only(&["opus", "haiku"]) };
     assert_eq!(enforced.model_for(&catalogue, None).unwrap(), "opus");
     assert_eq!(only(&["opus"]).model_for(&catalogue, None).unwrap(), "default");
@@ -51,7 +59,7 @@ fn an_enforced_list_is_where_the_default_comes_from() {
 
 #[test]
 fn fallbacks_are_few_different_and_available() {
-    let catalogue = ModelCatalogue::default();
+    let catalogue = directory();
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let choices = |fallbacks: &[&str]| ModelChoices { fallbacks: names(fallbacks), ..ModelChoices::default() };
     let (kept, remarks) =

@@ -6,12 +6,12 @@ use std::io;
 use std::time::Duration;
 
 use gimlet_http::HttpSetupError;
-use gimlet_proto::{ModelError, ModelErrorKind};
+use gimlet_proto::{ModelError, ModelErrorKind, RateLimit};
 use rustls::CertificateError;
 
-use crate::catalogue;
-use crate::downgrade::{self, Downgrade};
-use crate::formats::anthropic::ErrorBody;
+use crate::downgrade::Downgrade;
+use crate::error_body::ErrorBody;
+use crate::providers::{ProviderAdvice, ProviderRow};
 
 /// Advice on sending the identical request again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,22 +65,27 @@ impl From<HttpSetupError> for RequestFailure {
 }
 
 /// Classifies an unsuccessful response, or an error inside a stream with its implied status.
-pub(crate) fn from_response(status: u16, body: &ErrorBody, hints: &RetryHints, model: &str) -> RequestFailure {
-    let (kind, again) = classify_status(status, body, hints.wait.is_some());
+pub(crate) fn from_response(
+    row: &ProviderRow,
+    status: u16,
+    body: &ErrorBody,
+    hints: &RetryHints,
+    model: &str,
+) -> RequestFailure {
+    let (kind, again) = row.format.classify(status, body, hints.wait.is_some());
     let message = if body.message.is_empty() { reason(status).to_owned() } else { body.message.clone() };
     let error = ModelError {
         kind,
         status: Some(status),
-        hint: advice(kind, status, model),
+        hint: advice(row, kind, status, model),
         message,
         request_id: hints.request_id.clone().or_else(|| body.request_id.clone()),
     };
-    let cure = (status == 400).then(|| downgrade::find_downgrade(body.code.as_deref(), &body.message)).flatten();
     RequestFailure {
         error: Box::new(error),
         retry_advice: apply_should_retry(again, status, hints.should_retry),
         wait: hints.wait,
-        downgrade: cure,
+        downgrade: if status == 400 { row.format.find_downgrade(body) } else { None },
     }
 }
 
@@ -96,7 +101,8 @@ fn apply_should_retry(again: RetryAdvice, status: u16, should_retry: Option<bool
     }
 }
 
-fn classify_status(status: u16, body: &ErrorBody, told_to_wait: bool) -> (ModelErrorKind, RetryAdvice) {
+/// Classifies a status by itself and by the words and codes that servers agree on.
+pub(crate) fn classify_status(status: u16, body: &ErrorBody, told_to_wait: bool) -> (ModelErrorKind, RetryAdvice) {
     let text = body.message.to_ascii_lowercase();
     let code = body.code.as_deref().unwrap_or("");
     match status {
@@ -142,22 +148,24 @@ fn is_prompt_too_long(text: &str) -> bool {
         || text.contains("maximum context length")
 }
 
-fn advice(kind: ModelErrorKind, status: u16, model: &str) -> Option<String> {
+fn advice(row: &ProviderRow, kind: ModelErrorKind, status: u16, model: &str) -> Option<String> {
     match (kind, status) {
-        (ModelErrorKind::Authentication, _) => {
-            Some("Check the key in ANTHROPIC_API_KEY or the token in ANTHROPIC_AUTH_TOKEN".to_owned())
-        }
+        (ModelErrorKind::Authentication, _) => Some(row.advice.check_credential()),
         (ModelErrorKind::ModelNotFound, _) => {
-            let known: Vec<&str> = catalogue::suggestions(model).into_iter().filter(|id| *id != model).collect();
-            Some(format!("Check --model and ANTHROPIC_MODEL; known names are {}", known.join(", ")))
+            let known: Vec<&str> = row.models.suggestions(model).into_iter().filter(|id| *id != model).collect();
+            Some(row.advice.check_model(&known))
         }
-        (ModelErrorKind::InvalidRequest, 404) => {
-            Some("Check ANTHROPIC_BASE_URL; it must not include /v1/messages".to_owned())
-        }
+        (ModelErrorKind::InvalidRequest, 404) => Some(row.advice.check_path()),
         (ModelErrorKind::Overloaded, _) => Some("Try again later, or choose another model".to_owned()),
         (ModelErrorKind::Network, 407) => Some("Put the proxy's user and password into HTTPS_PROXY".to_owned()),
         _ => None,
     }
+}
+
+/// Describes the exhausted limits.
+pub(crate) fn describe_exhausted(limits: &[RateLimit]) -> Option<String> {
+    let used: Vec<String> = limits.iter().filter(|limit| limit.remaining == Some(0)).map(ToString::to_string).collect();
+    (!used.is_empty()).then(|| used.join("; "))
 }
 
 /// Returns a description for a status without a usable body.
@@ -180,12 +188,16 @@ fn reason(status: u16) -> &'static str {
 }
 
 /// Classifies a failure of the connection itself. The root of the error chain has the meaningful message.
-pub(crate) fn from_transport(source: &(dyn Error + 'static), connecting: bool) -> RequestFailure {
+pub(crate) fn from_transport(
+    source: &(dyn Error + 'static),
+    connecting: bool,
+    words: &ProviderAdvice,
+) -> RequestFailure {
     let mut deepest = source.to_string();
     let mut next: Option<&(dyn Error + 'static)> = Some(source);
     while let Some(error) = next {
         if let Some(tls) = tls_error(error) {
-            return from_tls(tls, connecting);
+            return from_tls(tls, connecting, words);
         }
         deepest = error.to_string();
         next = error.source();
@@ -202,7 +214,7 @@ pub(crate) fn from_transport(source: &(dyn Error + 'static), connecting: bool) -
             RetryAdvice::AtMost(2),
             format!("cannot find the server: {deepest}"),
         )
-        .with_hint("Check the name of the host in ANTHROPIC_BASE_URL, and the network");
+        .with_hint(words.check_host());
     }
     if connecting {
         return RequestFailure::new(
@@ -210,7 +222,7 @@ pub(crate) fn from_transport(source: &(dyn Error + 'static), connecting: bool) -
             RetryAdvice::Budget,
             format!("cannot connect to the server: {deepest}"),
         )
-        .with_hint("Check that it runs, and the address in ANTHROPIC_BASE_URL");
+        .with_hint(words.check_address());
     }
     RequestFailure::new(ModelErrorKind::Network, RetryAdvice::Budget, format!("the connection failed: {deepest}"))
 }
@@ -223,7 +235,11 @@ fn is_dns_failure(source: &(dyn Error + 'static)) -> bool {
 
 /// Returns the failure for a connection that this machine itself refused: no server listens there. A few retries are
 /// for a server that is just starting.
-pub(crate) fn connection_refused_locally(source: &(dyn Error + 'static), server: &str) -> Option<RequestFailure> {
+pub(crate) fn connection_refused_locally(
+    source: &(dyn Error + 'static),
+    server: &str,
+    words: &ProviderAdvice,
+) -> Option<RequestFailure> {
     let mut chain = std::iter::successors(Some(source), |error: &&(dyn Error + 'static)| (*error).source());
     let refused = |error: &(dyn Error + 'static)| {
         error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
@@ -231,7 +247,7 @@ pub(crate) fn connection_refused_locally(source: &(dyn Error + 'static), server:
     chain.find(|error| refused(*error))?;
     let message = format!("nothing listens at {server} on this machine");
     let failure = RequestFailure::new(ModelErrorKind::Network, RetryAdvice::AtMost(2), message);
-    Some(failure.with_hint("Start the model server there, or set ANTHROPIC_BASE_URL to the address where it runs"))
+    Some(failure.with_hint(words.start_local_server()))
 }
 
 /// Finds the TLS error in a chain. An `io::Error` hides the error that it wraps from `source()`, so it is unwrapped by
@@ -244,19 +260,20 @@ fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> 
     inner.downcast_ref::<rustls::Error>().or_else(|| tls_error(inner))
 }
 
-fn from_tls(error: &rustls::Error, connecting: bool) -> RequestFailure {
+fn from_tls(error: &rustls::Error, connecting: bool, words: &ProviderAdvice) -> RequestFailure {
     let failure =
         |again| RequestFailure::new(ModelErrorKind::Tls, again, format!("the secure connection failed: {error}"));
     match error {
         rustls::Error::InvalidCertificate(why) => failure(RetryAdvice::Never).with_hint(match why {
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                "The server's certificate has run out, or this machine's clock is wrong"
+                "The server's certificate has run out, or this machine's clock is wrong".to_owned()
             }
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                "The certificate is for another host: check ANTHROPIC_BASE_URL"
+                words.check_certificate_host()
             }
             _ => {
                 "If the server or a proxy uses a private certificate authority, name its PEM file in NODE_EXTRA_CA_CERTS"
+                    .to_owned()
             }
         }),
         _ if connecting => failure(RetryAdvice::Never).with_hint("Check that the address speaks TLS and not plain HTTP"),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::providers::anthropic::ANTHROPIC;
 
 fn failure(status: u16, kind: &str, code: &str, message: &str, hints: &RetryHints) -> RequestFailure {
     let body = ErrorBody {
@@ -7,7 +8,7 @@ fn failure(status: u16, kind: &str, code: &str, message: &str, hints: &RetryHint
         message: message.into(),
         request_id: None,
     };
-    from_response(status, &body, hints, "claude-sonet-5-5")
+    from_response(&ANTHROPIC, status, &body, hints, "claude-sonet-5-5")
 }
 
 #[test]
@@ -90,12 +91,12 @@ fn only_refused_requests_have_cures() {
 fn certificates_are_final_and_broken_connections_are_not() {
     let tls = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
     let wrapped = io::Error::new(io::ErrorKind::InvalidData, tls);
-    let failure = from_transport(&wrapped, true);
+    let failure = from_transport(&wrapped, true, &ANTHROPIC.advice);
     assert_eq!((failure.error.kind, failure.retry_advice), (ModelErrorKind::Tls, RetryAdvice::Never));
     assert!(failure.error.hint.unwrap().contains("NODE_EXTRA_CA_CERTS"));
     let handshake = io::Error::new(io::ErrorKind::InvalidData, rustls::Error::HandshakeNotComplete);
-    assert_eq!(from_transport(&handshake, true).retry_advice, RetryAdvice::Never);
-    assert_eq!(from_transport(&handshake, false).retry_advice, RetryAdvice::Budget);
-    let reset = from_transport(&io::Error::from(io::ErrorKind::ConnectionReset), false);
+    assert_eq!(from_transport(&handshake, true, &ANTHROPIC.advice).retry_advice, RetryAdvice::Never);
+    assert_eq!(from_transport(&handshake, false, &ANTHROPIC.advice).retry_advice, RetryAdvice::Budget);
+    let reset = from_transport(&io::Error::from(io::ErrorKind::ConnectionReset), false, &ANTHROPIC.advice);
     assert_eq!((reset.error.kind, reset.retry_advice), (ModelErrorKind::Network, RetryAdvice::Budget));
 }

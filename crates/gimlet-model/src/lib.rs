@@ -1,25 +1,36 @@
 //! Model providers behind [`gimlet_proto::Model`]: wire formats, streaming, retries, credentials and prices.
 //!
-//! Formats translate bytes and know no socket; providers own endpoint, credential and timeouts and know no block beyond
-//! its kind. Nothing here reads the process environment, prints, or starts a task that outlives its stream.
+//! One engine sends every request. Formats translate bytes and know no socket; rows of providers say where requests go,
+//! how they authenticate and what to advise their users. Nothing here reads the process environment, prints, or starts a
+//! task that outlives its stream.
 
-mod betas;
+mod auth;
 mod catalogue;
 mod downgrade;
-mod event_sink;
+mod engine;
+mod error_body;
 mod failure;
-mod fallback;
 mod formats;
+#[cfg(test)]
+#[path = "../tests/guide/guide.rs"]
+mod guide;
 mod json;
 mod model_choices;
+mod model_directory;
+mod provider_config;
 mod providers;
-mod rate_limits;
-mod retry;
+mod request_wishes;
+mod server_quirks;
 mod size_limits;
 mod sse;
 
 pub use catalogue::ModelSummary;
-pub use formats::anthropic::{BodyPlan, ReplyProgress, ReplyReader, StreamFault, StreamFlow, build_body};
+pub use engine::ModelEngine;
+pub use formats::anthropic::{BodyPlan, ReplyReader, build_body};
+pub use formats::reply_state::{ReplyProgress, StreamFault, StreamFlow};
 pub use model_choices::{ModelChoices, UnavailableModelError};
-pub use providers::anthropic::{AnthropicConfig, AnthropicProvider, ModelTimeouts, ProviderConfigError};
+pub use model_directory::UnknownProviderError;
+pub use provider_config::{ModelTimeouts, ProviderConfig, RetryLimits, TimeoutChoices};
+pub use providers::{ProviderAdvice, ProviderConfigError, ProviderRow, secret_variables};
+pub use request_wishes::RequestWishes;
 pub use sse::{SseError, SseEvent, SseLimits, SseParser};

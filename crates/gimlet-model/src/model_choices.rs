@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use gimlet_proto::model_for_phase;
 
-use crate::catalogue::ModelCatalogue;
+use crate::model_directory::{ModelDirectory, UnknownProviderError};
 
 /// Maximum number of fallback models.
 const MOST_FALLBACKS: usize = 3;
@@ -24,12 +24,14 @@ pub struct ModelChoices {
     pub routes: BTreeMap<String, String>,
 }
 
-/// Error for a model that is not permitted.
+/// Error for a model that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the model '{wanted}' may not be used here: {}", allowed(available))]
-pub struct UnavailableModelError {
-    pub wanted: String,
-    pub available: Vec<String>,
+pub enum UnavailableModelError {
+    /// The list of permitted models does not have it.
+    #[error("the model '{wanted}' may not be used here: {}", allowed(available))]
+    NotPermitted { wanted: String, available: Vec<String> },
+    #[error(transparent)]
+    UnknownProvider(#[from] UnknownProviderError),
 }
 
 fn allowed(available: &[String]) -> String {
@@ -43,44 +45,48 @@ impl ModelChoices {
     /// Returns the model for a requested name, or the default one without a name; an error if it is not permitted.
     pub(crate) fn model_for(
         &self,
-        catalogue: &ModelCatalogue,
+        directory: &ModelDirectory,
         wish: Option<&str>,
     ) -> Result<String, UnavailableModelError> {
         let wish = wish.map(str::trim).filter(|wish| !wish.is_empty()).unwrap_or("default");
+        let wish = directory.shortest_name(wish)?;
+        let wish = wish.as_str();
         let Some(available) = &self.available else { return Ok(wish.to_owned()) };
         let is_default = wish.eq_ignore_ascii_case("default");
-        if self.permits(catalogue, wish) || (is_default && !self.enforced) {
+        if self.permits(directory, wish) || (is_default && !self.enforced) {
             return Ok(wish.to_owned());
         }
         match available.first() {
             Some(first) if is_default => Ok(first.clone()),
             // With an empty list the default can be nothing else.
             None if is_default => Ok(wish.to_owned()),
-            _ => Err(UnavailableModelError { wanted: wish.to_owned(), available: available.clone() }),
+            _ => {
+                let (wanted, available) = (wish.to_owned(), available.clone());
+                Err(UnavailableModelError::NotPermitted { wanted, available })
+            }
         }
     }
 
     /// Returns true if the list permits this model, or everything that it may stand for.
-    fn permits(&self, catalogue: &ModelCatalogue, name: &str) -> bool {
+    fn permits(&self, directory: &ModelDirectory, name: &str) -> bool {
         let Some(available) = &self.available else { return true };
         let phases = [model_for_phase(name, true), model_for_phase(name, false)];
         if phases != [name; 2] {
-            return phases.iter().all(|name| self.permits(catalogue, name));
+            return phases.iter().all(|name| self.permits(directory, name));
         }
-        let id = catalogue.id_of(name);
-        available.iter().any(|entry| {
-            let entry = entry.trim();
-            entry.eq_ignore_ascii_case(name) || catalogue.is_same_model(&catalogue.id_of(entry), &id, entry)
-        })
+        available
+            .iter()
+            .map(|entry| entry.trim())
+            .any(|entry| entry.eq_ignore_ascii_case(name) || directory.matches(entry, name))
     }
 
     /// Returns the permitted fallback models, and a warning about the others.
-    pub(crate) fn usable_fallbacks(&self, catalogue: &ModelCatalogue) -> (Vec<String>, Vec<String>) {
+    pub(crate) fn usable_fallbacks(&self, directory: &ModelDirectory) -> (Vec<String>, Vec<String>) {
         let (mut kept, mut remarks): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
         for name in self.fallbacks.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
-            match self.model_for(catalogue, Some(name)) {
+            match self.model_for(directory, Some(name)) {
                 Err(error) => remarks.push(format!("it is no fallback: {error}")),
-                Ok(name) if kept.iter().any(|other| catalogue.id_of(other) == catalogue.id_of(&name)) => {}
+                Ok(name) if kept.iter().any(|other| directory.id_of(other) == directory.id_of(&name)) => {}
                 Ok(name) if kept.len() == MOST_FALLBACKS => {
                     remarks.push(format!("{name} is no fallback: there can be {MOST_FALLBACKS} at most"));
                 }

@@ -164,7 +164,7 @@ pub struct ModelRequest {
     /// `None`: as the provider was configured at its start.
     pub display: Option<ThinkingDisplay>,
     pub effort: Option<String>,
-    /// Also pass the provider's own events through ([`ModelEvent::Wire`]).
+    /// Also pass raw events through ([`ModelEvent::Wire`]).
     pub want_wire_events: bool,
 }
 
@@ -324,7 +324,8 @@ pub enum ModelEvent {
         model: String,
         usage: TokenUsage,
     },
-    /// The provider's own event, unmodified.
+    /// Raw event of the reply in the shape of Anthropic's Messages API: the server's own, unmodified, where it speaks
+    /// that; otherwise rendered by the format from what the server sent.
     Wire(Arc<RawValue>),
     Done(ReplyEnd),
     Failed(ModelError),

@@ -56,7 +56,7 @@ pub(crate) fn run(around: &ProcessEnv, as_json: bool) -> ExitCode {
 fn describe_credential(around: &ProcessEnv, found: &SettingsSnapshot) -> String {
     match first_run::check_credentials_with(around, &found.effective) {
         Ok(()) => "a credential is there".to_owned(),
-        Err(ProviderConfigError::MissingCredential) => {
+        Err(ProviderConfigError::MissingCredential { .. }) => {
             "no API key. Run 'gimlet' for setup instructions, or 'gimlet demo', which needs none".to_owned()
         }
         Err(error) => error.to_string(),

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use gimlet_app::ProcessEnv;
 use gimlet_config::EffectiveSettings;
-use gimlet_model::{AnthropicConfig, ProviderConfigError};
+use gimlet_model::{ProviderConfig, ProviderConfigError, ProviderRow};
+use gimlet_proto::Env;
 
 use crate::config_cmd;
 
@@ -26,14 +27,15 @@ pub(crate) fn check_credentials_with(
     effective: &EffectiveSettings,
 ) -> Result<(), ProviderConfigError> {
     let env = effective.env.iter().fold(around.env.clone(), |env, line| env.with(&line.name, &line.value));
-    match AnthropicConfig::from_env(&env) {
-        Err(ProviderConfigError::MissingCredential) if effective.settings.api_key_helper.is_some() => Ok(()),
+    match ProviderConfig::from_env(&env) {
+        Err(ProviderConfigError::MissingCredential { .. }) if effective.settings.api_key_helper.is_some() => Ok(()),
         found => found.map(drop),
     }
 }
 
 /// Returns the three ways to start: a key, a local model, the demo.
-pub(crate) fn setup_instructions() -> String {
+pub(crate) fn setup_instructions(env: &Env) -> String {
+    let advice = ProviderRow::chosen_by(env).advice();
     let running = LOCAL_SERVERS.iter().find(|(_, port)| is_listening(*port));
     let (name, port) = running.unwrap_or(&LOCAL_SERVERS[0]);
     let found = match running {
@@ -44,13 +46,15 @@ pub(crate) fn setup_instructions() -> String {
         "gimlet needs a model to talk to. Three ways to get started:\n\
          \n\
          1. A key\n\
-         \x20    export ANTHROPIC_API_KEY=…\n\
+         \x20    {key}\n\
          2. A model on this machine ({found})\n\
-         \x20    export ANTHROPIC_BASE_URL=http://127.0.0.1:{port} ANTHROPIC_AUTH_TOKEN=local ANTHROPIC_MODEL=…   # {name}\n\
+         \x20    {local}   # {name}\n\
          3. No model at all: watch it work\n\
          \x20    gimlet demo\n\
          \n\
-         Then: gimlet -p \"fix the failing test\""
+         Then: gimlet -p \"fix the failing test\"",
+        key = advice.key_line(),
+        local = advice.local_line(*port),
     )
 }
 

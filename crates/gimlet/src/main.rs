@@ -321,8 +321,8 @@ fn explain_missing_tui(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, E
         Ok(()) => Err(Report::new("the terminal UI is not available yet")
             .with_hint(format!("Use print mode: gimlet -p \"what to do\"{session}  (gimlet --help shows more)"))
             .into()),
-        Err(ProviderConfigError::MissingCredential) => {
-            print_error_line(&first_run::setup_instructions());
+        Err(ProviderConfigError::MissingCredential { .. }) => {
+            print_error_line(&first_run::setup_instructions(&around.env));
             Err(EarlyExit::Code(ExitCode::from(1)))
         }
         Err(error) => Err(Report::new(error.to_string()).into()),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gimlet_config::SettingsProblem;
 use gimlet_core::{EffectivePermissions, ProcessAccess, PromptSegment, SessionConfinement, SystemPrompt};
 use gimlet_exec::Exec;
-use gimlet_model::{AnthropicConfig, ModelSummary};
+use gimlet_model::{ModelSummary, ProviderConfig};
 use gimlet_proto::{CredentialSource, Env, ModelInfo, SessionFacts, SessionId};
 use tokio::task::JoinHandle;
 
@@ -88,7 +88,7 @@ pub(super) fn choose_agent(
 
 /// Provider of the model, and the command that prints its key.
 pub(super) struct ChosenProvider {
-    pub(super) provider: AnthropicConfig,
+    pub(super) provider: ProviderConfig,
     pub(super) key_helper: Option<Arc<KeyHelper>>,
 }
 
@@ -146,13 +146,13 @@ pub(super) fn session_facts(
     role: &MainAgentChoice,
     configured: &SessionSettings,
     now: &EffectivePermissions,
-    provider: &AnthropicConfig,
+    provider: &ProviderConfig,
     toolbox: &SessionTools,
     walls: &SandboxSetup,
 ) -> SessionFacts {
     SessionFacts {
         output_style: configured.output_style(),
-        betas: provider.requested_betas().to_vec(),
+        betas: provider.requested_betas(),
         models: provider.model_summaries().iter().map(model_info).collect(),
         agents: toolbox.agent_roster(&configured.env).offered_kinds(&now.rules),
         sandbox_missing: walls.missing.clone(),
@@ -202,7 +202,7 @@ pub(super) fn open_transcript(
 pub(super) fn choose_models(
     role: &MainAgentChoice,
     configured: &SessionSettings,
-    provider: &AnthropicConfig,
+    provider: &ProviderConfig,
     past: &SessionHistory,
     warnings: &mut LaunchWarnings,
 ) -> Result<SessionModels, LaunchError> {

@@ -1,7 +1,7 @@
 //! Models of a session: requested by flags, environment and settings, within what settings allow.
 
 use gimlet_config::Scope;
-use gimlet_model::{AnthropicConfig, ModelChoices};
+use gimlet_model::{ModelChoices, ProviderConfig};
 
 use super::session_settings::SessionSettings;
 use crate::launch_error::LaunchError;
@@ -34,11 +34,12 @@ pub(super) struct SessionModels {
 pub(super) fn choose_models(
     request: &LaunchRequest,
     configured: &SessionSettings,
-    provider: &AnthropicConfig,
+    provider: &ProviderConfig,
     resumed: Option<&str>,
 ) -> Result<SessionModels, LaunchError> {
     let flag = request.model.name.as_deref().map(|wish| (wish, "--model"));
-    let variable = configured.env.get("ANTHROPIC_MODEL").map(|wish| (wish, "ANTHROPIC_MODEL"));
+    let name = provider.provider().model_variable();
+    let variable = configured.env.get(name).map(|wish| (wish, name));
     let setting = configured.initial_model_and_effort().0.map(|wish| (wish, "the setting model"));
     let managed = managed_model(configured).map(|wish| (wish, "the managed setting model"));
     let mut remark = None;
@@ -72,7 +73,7 @@ fn managed_model(configured: &SessionSettings) -> Option<&str> {
 }
 
 /// Returns a remark on a choice that the managed model overrides.
-fn overridden_choice(provider: &AnthropicConfig, model: &str, choice: Option<(&str, &str)>) -> Option<String> {
+fn overridden_choice(provider: &ProviderConfig, model: &str, choice: Option<(&str, &str)>) -> Option<String> {
     let (wish, from) = choice?;
     let same = provider.model_for(Some(wish)).is_ok_and(|wished| wished == model);
     (!same).then(|| format!("{from} {wish} is not used: managed settings choose the model {model}"))

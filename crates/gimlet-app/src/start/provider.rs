@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gimlet_core::Redactor;
-use gimlet_model::{AnthropicConfig, ProviderConfigError};
+use gimlet_model::{ProviderConfig, ProviderConfigError};
 use gimlet_proto::{CacheTtl, CredentialSource, Env, Secret, ThinkingMode, effort_from_env};
 
 use super::{SessionSettings, model_choice};
@@ -15,16 +15,16 @@ pub(super) fn build_provider(
     request: &LaunchRequest,
     configured: &SessionSettings,
     helper: Option<Arc<dyn CredentialSource>>,
-) -> Result<(AnthropicConfig, Option<String>), LaunchError> {
+) -> Result<(ProviderConfig, Option<String>), LaunchError> {
     let mut missing = None;
-    let found = match AnthropicConfig::from_env_or(&configured.env, helper) {
+    let found = match ProviderConfig::from_env_or(&configured.env, helper) {
         // A driving program can let its user log in; it needs the error in the form that it knows: as a result.
-        Err(error @ ProviderConfigError::MissingCredential)
+        Err(error @ ProviderConfigError::MissingCredential { .. })
             if request.is_driven() || request.front_end.reads_results =>
         {
             // The driving program reports the error to its user.
             missing = (!request.is_driven()).then(|| provider_error(error, configured).text());
-            AnthropicConfig::not_logged_in(&configured.env)
+            ProviderConfig::not_logged_in(&configured.env)
         }
         found => found,
     };
@@ -37,9 +37,8 @@ pub(super) fn build_provider(
 
 /// Returns the values that must not appear in a transcript, a log or an answer.
 fn env_credentials(env: &Env) -> impl Iterator<Item = Secret> {
-    // Both variables of each: the unused one is just as secret.
-    let (key, token) = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN");
-    [env.get(key), env.exact(key), env.get(token), env.exact(token)].into_iter().flatten().map(Secret::new)
+    // Both spellings of each: the unused one is just as secret.
+    gimlet_model::secret_variables().flat_map(|name| [env.get(name), env.exact(name)]).flatten().map(Secret::new)
 }
 
 /// Registers the credentials of an environment for masking: gimlet's own in any form, and those of other programs.
@@ -49,10 +48,10 @@ pub fn register_secrets(redactor: &Redactor, env: &Env) {
 }
 
 /// Adds the values from flags and the caller to every request.
-fn apply_flags(provider: &mut AnthropicConfig, request: &LaunchRequest, env: &Env) {
+fn apply_flags(provider: &mut ProviderConfig, request: &LaunchRequest, env: &Env) {
     provider.add_betas(request.model.betas.iter().map(String::as_str));
-    provider.task_budget = request.model.task_budget;
-    provider.thinking_display = request.model.thinking_display;
+    provider.wishes.task_budget = request.model.task_budget;
+    provider.wishes.thinking_display = request.model.thinking_display;
     let callers = [
         ("entrypoint", env.get("CLAUDE_CODE_ENTRYPOINT")),
         ("agent-sdk", env.get("CLAUDE_AGENT_SDK_VERSION")),
@@ -65,21 +64,18 @@ fn apply_flags(provider: &mut AnthropicConfig, request: &LaunchRequest, env: &En
 
 fn provider_error(error: ProviderConfigError, configured: &SessionSettings) -> LaunchError {
     match error {
-        ProviderConfigError::MissingCredential if configured.is_withheld("apiKeyHelper") => {
+        ProviderConfigError::MissingCredential { advice } if configured.is_withheld("apiKeyHelper") => {
             let why = match configured.has_recorded_trust() {
                 true => "the apiKeyHelper of this folder is new or changed since you trusted it",
                 false => "the apiKeyHelper of this folder is not trusted",
             };
-            LaunchError::new(format!("no credentials were found, and {why}"))
-                .with_hint("Add --trust to use it in this run, or set ANTHROPIC_API_KEY")
+            let hint = format!("Add --trust to use it in this run, or set {}", advice.key_variable());
+            LaunchError::new(format!("no credentials were found, and {why}")).with_hint(hint)
         }
-        ProviderConfigError::MissingCredential if configured.env.get("ANTHROPIC_BASE_URL").is_some() => {
-            LaunchError::new("no credentials were found").with_hint(
-                "Set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, to any word where the server at ANTHROPIC_BASE_URL asks for none, or try 'gimlet demo'",
-            )
+        ProviderConfigError::MissingCredential { advice } => {
+            let hint = format!("{}, or try 'gimlet demo'", advice.missing_credential(&configured.env));
+            LaunchError::new("no credentials were found").with_hint(hint)
         }
-        ProviderConfigError::MissingCredential => LaunchError::new("no credentials were found")
-            .with_hint("Set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL and ANTHROPIC_AUTH_TOKEN for a local model server, or try 'gimlet demo'"),
         error => LaunchError::new(error.to_string()),
     }
 }

@@ -36,7 +36,7 @@ async fn without_anyone_to_ask_a_question_is_a_refusal_that_says_so() {
     assert_eq!(report.denials.len(), 1);
     assert_eq!(bench.lines(), Vec::<String>::new(), "the call must not have run");
     let (_, is_error, text) = &bench.results(1)[0];
-    assert!(*is_error && text.contains("nobody"), "{text}");
+    assert!(*is_error && text.contains("Nobody can be asked"), "{text}");
     bench.close().await;
 }
 

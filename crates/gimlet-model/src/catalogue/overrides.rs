@@ -92,11 +92,11 @@ fn matches_pattern(pattern: &str, id: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ModelCatalogue;
+    use super::super::{CLAUDE, ModelCatalogue};
     use super::*;
 
     fn catalogue(env: Env) -> ModelCatalogue {
-        ModelCatalogue::from_env(&env).unwrap()
+        ModelCatalogue::new(&CLAUDE, &env, CatalogueOverrides::from_env(&env).unwrap())
     }
 
     #[test]

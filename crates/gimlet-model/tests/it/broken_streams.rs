@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gimlet_model::ModelTimeouts;
+use gimlet_model::TimeoutChoices;
 
 use crate::canned_server::{CannedServer, ConnectionEnd, cut, stream};
 use crate::*;
@@ -12,10 +12,13 @@ const THINKING: &str =
 const OVERLOADED: &str = r#"{"type":"error","error":{"type":"overloaded_error","message":"busy"}}"#;
 
 /// Tiny retries, so that a broken stream is repeated at once.
-fn impatient(server: &CannedServer) -> AnthropicProvider {
+fn impatient(server: &CannedServer) -> ModelEngine {
     provider_with(&env(server), |config| {
-        config.patience =
-            ModelTimeouts { idle: Duration::from_millis(400), waiting: Duration::from_millis(40), ..config.patience };
+        config.timeouts = TimeoutChoices {
+            idle: Some(Duration::from_millis(400)),
+            waiting: Duration::from_millis(40),
+            ..config.timeouts
+        };
     })
 }
 
@@ -139,8 +142,8 @@ async fn a_server_that_never_answers_is_given_up() {
     ])
     .await;
     let provider = provider_with(&env(&server), |config| {
-        config.first_delay = Duration::from_millis(1);
-        config.patience.headers = Duration::from_millis(80);
+        config.retries.first_delay = Duration::from_millis(1);
+        config.timeouts.headers = Some(Duration::from_millis(80));
     });
     assert_eq!(summarize_events(&collect_events(&provider, request("hi")).await)[0], "retry 1 Timeout");
 }

@@ -70,9 +70,11 @@ async fn a_host_that_does_not_exist_is_given_up_soon_and_says_so() {
         .with("ANTHROPIC_API_KEY", "k")
         .with("ANTHROPIC_BASE_URL", "http://no.such.host.invalid")
         .with("GIMLET_MAX_RETRIES", "10");
-    let events =
-        collect_events(&provider_with(&env, |config| config.first_delay = Duration::from_millis(1)), request("hi"))
-            .await;
+    let events = collect_events(
+        &provider_with(&env, |config| config.retries.first_delay = Duration::from_millis(1)),
+        request("hi"),
+    )
+    .await;
     assert_eq!(summarize_events(&events), ["retry 1 Network", "retry 2 Network", "failed Network"]);
     let error = final_error(&events);
     assert!(error.message.starts_with("cannot find the server: "), "{error}");
@@ -107,7 +109,7 @@ async fn dropping_the_stream_closes_the_socket_at_once() {
 #[tokio::test]
 async fn dropping_during_the_wait_for_headers_closes_the_socket() {
     let server = CannedServer::start(vec![CannedAnswer { end: ConnectionEnd::Stall, ..CannedAnswer::default() }]).await;
-    let provider = provider_with(&env(&server), |config| config.patience.waiting = Duration::from_millis(20));
+    let provider = provider_with(&env(&server), |config| config.timeouts.waiting = Duration::from_millis(20));
     let mut stream = provider.stream(request("hi"));
     // Only a request that has arrived leaves a socket behind whose end can be seen.
     while server.recorded_requests().is_empty() {
@@ -242,7 +244,7 @@ async fn over_http2(what: Http2Ending, requests: usize) -> Vec<String> {
         .with("ANTHROPIC_API_KEY", "k")
         .with("ANTHROPIC_BASE_URL", url)
         .with("NODE_EXTRA_CA_CERTS", file.path());
-    let provider = provider_with(&env, |config| config.first_delay = Duration::from_millis(1));
+    let provider = provider_with(&env, |config| config.retries.first_delay = Duration::from_millis(1));
     let mut events = Vec::new();
     for _ in 0..requests {
         events.extend(summarize_events(&collect_events(&provider, request("hi")).await));

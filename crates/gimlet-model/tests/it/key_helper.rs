@@ -28,13 +28,13 @@ impl CredentialSource for NumberedKeys {
     }
 }
 
-fn provider_with_helper(server: &CannedServer, last: usize) -> (AnthropicProvider, Arc<NumberedKeys>) {
+fn provider_with_helper(server: &CannedServer, last: usize) -> (ModelEngine, Arc<NumberedKeys>) {
     let helper = Arc::new(NumberedKeys { last, ..NumberedKeys::default() });
     let env = Env::default().with("ANTHROPIC_BASE_URL", server.url.as_str());
-    let mut config = AnthropicConfig::from_env_or(&env, Some(helper.clone())).unwrap();
-    config.first_delay = Duration::from_millis(1);
+    let mut config = ProviderConfig::from_env_or(&env, Some(helper.clone())).unwrap();
+    config.retries.first_delay = Duration::from_millis(1);
     assert_eq!(config.api_key_source(), "apiKeyHelper");
-    (AnthropicProvider::new(config), helper)
+    (ModelEngine::new(config), helper)
 }
 
 fn keys(server: &CannedServer) -> Vec<(String, String)> {
@@ -104,7 +104,7 @@ fn a_token_or_key_in_the_environment_comes_first_and_a_foreign_one_does_not() {
     ];
     for (name, source) in table {
         let env = Env::default().with(name, "given");
-        let config = AnthropicConfig::from_env_or(&env, Some(Arc::new(NumberedKeys::default()))).unwrap();
+        let config = ProviderConfig::from_env_or(&env, Some(Arc::new(NumberedKeys::default()))).unwrap();
         assert_eq!(config.api_key_source(), source, "{name}");
     }
 }
@@ -120,7 +120,7 @@ async fn a_key_that_does_not_fit_a_header_is_not_sent() {
     }
     let server = CannedServer::start(vec![]).await;
     let env = Env::default().with("ANTHROPIC_BASE_URL", server.url.as_str());
-    let provider = AnthropicProvider::new(AnthropicConfig::from_env_or(&env, Some(Arc::new(MultilineKey))).unwrap());
+    let provider = ModelEngine::new(ProviderConfig::from_env_or(&env, Some(Arc::new(MultilineKey))).unwrap());
     let events = collect_events(&provider, request("hi")).await;
     assert_eq!(final_error(&events).kind, ModelErrorKind::InvalidRequest);
     assert!(!format!("{events:?}").contains("sk-"));

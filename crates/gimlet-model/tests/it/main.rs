@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use canned_server::CannedServer;
-use gimlet_model::{AnthropicConfig, AnthropicProvider};
+use gimlet_model::{ModelEngine, ProviderConfig};
 use gimlet_proto::{
     Block, CachePlan, CacheTtl, Env, Message, Model, ModelError, ModelEvent, ModelRequest, ModelStream, ReplyEnd,
     ThinkingMode, ToolChoice,
@@ -35,14 +35,14 @@ pub(crate) fn env(server: &CannedServer) -> Env {
     Env::default().with("ANTHROPIC_API_KEY", "sk-canary").with("ANTHROPIC_BASE_URL", server.url.as_str())
 }
 
-pub(crate) fn provider(server: &CannedServer) -> AnthropicProvider {
-    provider_with(&env(server), |config| config.first_delay = Duration::from_millis(1))
+pub(crate) fn provider(server: &CannedServer) -> ModelEngine {
+    provider_with(&env(server), |config| config.retries.first_delay = Duration::from_millis(1))
 }
 
-pub(crate) fn provider_with(env: &Env, change: impl FnOnce(&mut AnthropicConfig)) -> AnthropicProvider {
-    let mut config = AnthropicConfig::from_env(env).unwrap();
+pub(crate) fn provider_with(env: &Env, change: impl FnOnce(&mut ProviderConfig)) -> ModelEngine {
+    let mut config = ProviderConfig::from_env(env).unwrap();
     change(&mut config);
-    AnthropicProvider::new(config)
+    ModelEngine::new(config)
 }
 
 pub(crate) fn request(text: &str) -> ModelRequest {
@@ -67,7 +67,7 @@ pub(crate) async fn next(stream: &mut ModelStream) -> Option<ModelEvent> {
 }
 
 /// Everything a request tells, in order.
-pub(crate) async fn collect_events(provider: &AnthropicProvider, request: ModelRequest) -> Vec<ModelEvent> {
+pub(crate) async fn collect_events(provider: &ModelEngine, request: ModelRequest) -> Vec<ModelEvent> {
     let mut stream = provider.stream(request);
     let mut events = Vec::new();
     let all = async {

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gimlet_model::{AnthropicConfig, AnthropicProvider, ModelChoices};
+use gimlet_model::{ModelChoices, ModelEngine, ProviderConfig};
 use gimlet_proto::{Block, Message, Model, ModelEvent, ModelRequest, ResultContent};
 
 use crate::canned_server::{CannedAnswer, CannedServer, RecordedRequest, error, stream};
 use crate::*;
 
-fn falling_back(server: &CannedServer, fallbacks: &[&str]) -> AnthropicProvider {
+fn falling_back(server: &CannedServer, fallbacks: &[&str]) -> ModelEngine {
     let fallbacks = fallbacks.iter().map(|name| (*name).to_owned()).collect();
     let choices = ModelChoices { fallbacks, ..ModelChoices::default() };
-    let mut config = AnthropicConfig::from_env(&env(server)).unwrap().with_choices(choices);
-    config.first_delay = Duration::from_millis(1);
-    AnthropicProvider::new(config)
+    let mut config = ProviderConfig::from_env(&env(server)).unwrap().with_choices(choices);
+    config.retries.first_delay = Duration::from_millis(1);
+    ModelEngine::new(config)
 }
 
 fn overloaded() -> CannedAnswer {
@@ -88,7 +88,7 @@ async fn an_id_goes_out_under_the_providers_name_with_the_facts_of_its_own() {
     let server = CannedServer::start(vec![stream(&REPLY)]).await;
     let routes = BTreeMap::from([("claude-sonnet-5-5".to_owned(), "arn:aws:model/x".to_owned())]);
     let choices = ModelChoices { routes, ..ModelChoices::default() };
-    let provider = AnthropicProvider::new(AnthropicConfig::from_env(&env(&server)).unwrap().with_choices(choices));
+    let provider = ModelEngine::new(ProviderConfig::from_env(&env(&server)).unwrap().with_choices(choices));
     assert_eq!(
         summarize_events(&collect_events(&provider, ModelRequest { model: "default".into(), ..request("hi") }).await),
         WHOLE
@@ -104,7 +104,7 @@ async fn an_id_goes_out_under_the_providers_name_with_the_facts_of_its_own() {
 async fn a_model_that_may_not_be_used_is_never_asked() {
     let server = CannedServer::start(vec![stream(&REPLY)]).await;
     let choices = ModelChoices { available: Some(vec!["haiku".into()]), enforced: true, ..ModelChoices::default() };
-    let provider = AnthropicProvider::new(AnthropicConfig::from_env(&env(&server)).unwrap().with_choices(choices));
+    let provider = ModelEngine::new(ProviderConfig::from_env(&env(&server)).unwrap().with_choices(choices));
     let events = collect_events(&provider, request("hi")).await;
     assert_eq!(summarize_events(&events), ["failed InvalidRequest"]);
     assert!(final_error(&events).message.contains("'claude-sonnet-5-5'"), "{:?}", final_error(&events));

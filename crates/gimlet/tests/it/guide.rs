@@ -7,7 +7,6 @@ mod where_command;
 mod word_count;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use gimlet_core::commands::{CommandContext, CommandOutput, SlashCommand};
 use gimlet_core::tool::{PromptContext, ToolSet};
@@ -16,7 +15,7 @@ use gimlet_core::{
     PromptSegment, SessionConfig, SessionState, ToolConfig, TurnConfig, TurnOptions,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
-use gimlet_model::{AnthropicConfig, AnthropicProvider};
+use gimlet_model::ProviderConfig;
 use gimlet_proto::{Block, Env, EventBody, Op, SubmittedPrompt, ThinkingMode};
 use gimlet_script::Script;
 use gimlet_store::{EntryStamp, ResultFiles, StoreLocations, Transcript, new_session_id};
@@ -57,7 +56,7 @@ async fn a_session_runs_the_guides_tool_through_the_gate() {
         Script::new().call("WordCount", json!({"file_path": file})).then().say("Three words.").serve().await.unwrap();
 
     let env = Env::default().with("ANTHROPIC_BASE_URL", model.url()).with("ANTHROPIC_API_KEY", "test");
-    let provider = AnthropicConfig::from_env(&env).unwrap();
+    let provider = ProviderConfig::from_env(&env).unwrap();
     let (handle, life) = gimlet_core::open(guide_session(file.parent().unwrap(), env, provider));
     let mut events = handle.subscribe();
     let mut tasks = tokio::task::JoinSet::new();
@@ -83,7 +82,7 @@ async fn a_session_runs_the_guides_tool_through_the_gate() {
 }
 
 /// A session with the guide's tool alone, in the default mode, kept nowhere.
-fn guide_session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig {
+fn guide_session(project: &Path, env: Env, provider: ProviderConfig) -> SessionConfig {
     let tools = ToolSet::new(vec![&WordCount]);
     let prompt = PromptContext {
         env: env.clone(),
@@ -110,7 +109,7 @@ fn guide_session(project: &Path, env: Env, provider: AnthropicConfig) -> Session
             tools: gimlet_core::tool_defs(&tools, &prompt),
         },
         model: ModelConfig {
-            provider: Arc::new(AnthropicProvider::new(provider)),
+            provider: provider.into_model(),
             model: "default".to_owned(),
             managed: false,
             thinking: ThinkingMode::ModelDefault,

@@ -9,6 +9,7 @@ use gimlet_proto::{Block, BlockKind};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::formats::reply_state::FinishedBlock;
 use crate::json::{self, LossyText, OrderedMembers};
 
 /// Delta shapes that gimlet applies; one struct for all of them, because their members do not collide.
@@ -54,15 +55,6 @@ pub(super) struct BlockBuilder {
     signature: Option<String>,
     citations: Vec<Box<RawValue>>,
     compaction: Vec<(&'static str, String)>,
-}
-
-/// Finished block.
-pub(super) struct FinishedBlock {
-    pub(super) block: Block,
-    /// Raw text of a tool call's input that was not a JSON object.
-    pub(super) bad_input: Option<String>,
-    /// True for a tool call without usable input that may have been cut; only the end of the reply reveals the cause.
-    pub(super) may_be_truncated: bool,
 }
 
 impl BlockBuilder {

@@ -1,19 +1,19 @@
-//! The state machine of a streamed reply: wire events in, [`ModelEvent`]s out.
+//! Reader of a streamed reply: wire events in, [`ModelEvent`]s out.
 //!
 //! It tolerates unknown events, deltas, blocks and fields, repeated or missing indexes and odd usage; none of them ends
 //! a reply. It is strict about one thing: a tool call is emitted only when its input is known to be complete.
 
 use std::sync::Arc;
 
-use gimlet_proto::{BlockKind, ModelEvent, ReplyEnd, ReplyInterruption, ReplyStart, StopReason, TruncatedCall};
+use gimlet_proto::{BlockKind, ModelEvent, StopReason};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::anomalies::AnomalyCounts;
-use super::block_builder::{BlockBuilder, DeltaEffect, FinishedBlock, WireDelta};
+use super::block_builder::{BlockBuilder, DeltaEffect, WireDelta};
 use super::usage::UsageTally;
+use crate::formats::WireReader;
+use crate::formats::reply_state::{ReplyProgress, ReplyState, StreamFault, StreamFlow};
 use crate::json::LossyText;
-use crate::size_limits::MAX_REPLY_BLOCKS;
 
 #[derive(Deserialize)]
 struct EventEnvelope<'a> {
@@ -59,71 +59,28 @@ struct StopDetails<'a> {
     explanation: Option<LossyText<'a>>,
 }
 
-/// State of the reply after an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamFlow {
-    More,
-    /// Only a keep-alive or an unknown event.
-    Noise,
-    Finished,
-}
-
-/// Reason why a stream is not a valid reply.
-#[derive(Debug, PartialEq, Eq)]
-pub enum StreamFault {
-    /// The server reported an error: the raw data of its `error` event.
-    Reported(String),
-    /// The server violated the protocol.
-    Protocol(&'static str),
-    /// The reply has more blocks than the limit.
-    TooManyBlocks { limit: usize },
-}
-
-/// Progress of a reply when its stream broke.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplyProgress {
-    /// No block was completed.
-    Nothing,
-    /// Only thinking was completed.
-    ThinkingOnly,
-    /// Text or a tool call was completed: sending the request again could run a tool twice.
-    Usable,
-    /// Everything but the final stop event had arrived.
-    Complete,
-}
-
 /// Reader of one reply.
 #[derive(Default)]
 pub struct ReplyReader {
-    request_id: Option<String>,
-    want_wire: bool,
-    started: bool,
+    state: ReplyState,
     /// Blocks begun and not yet ended, by their wire index; hardly ever more than one.
     open: Vec<(u64, BlockBuilder)>,
-    blocks: usize,
-    /// Tool call without usable input, held until the next event shows if it was cut.
-    held: Option<(usize, FinishedBlock)>,
-    thought: bool,
-    usable: bool,
     usage: UsageTally,
-    stop_reason: Option<StopReason>,
-    stop_sequence: Option<String>,
-    explanation: Option<String>,
-    cut_tool_call: bool,
-    oddities: AnomalyCounts,
-    /// Facts to report about a call that did not fit.
-    room: TruncatedCall,
 }
 
 impl ReplyReader {
     pub fn new(request_id: Option<String>, want_wire: bool) -> Self {
-        Self { request_id, want_wire, ..Self::default() }
+        Self::from_state(ReplyState::new(request_id, want_wire))
     }
 
-    /// Sets the output limit of the reply and the advice for when it is exceeded.
-    pub fn with_output_limit(mut self, room: TruncatedCall) -> Self {
-        self.room = room;
-        self
+    /// Reads a reply that has not begun.
+    pub(crate) fn from_state(state: ReplyState) -> Self {
+        Self { state, ..Self::default() }
+    }
+
+    /// Returns the progress of the reply.
+    pub fn progress(&self) -> ReplyProgress {
+        self.state.progress()
     }
 
     /// Processes one event. `name` is the event's own name, which its data overrides.
@@ -136,7 +93,7 @@ impl ReplyReader {
         let Ok(envelope) = serde_json::from_str::<EventEnvelope<'_>>(data) else {
             return self.handle_unreadable_event(name, data);
         };
-        if self.want_wire
+        if self.state.want_wire
             && let Ok(raw) = serde_json::from_str::<Box<RawValue>>(data)
         {
             out(ModelEvent::Wire(Arc::from(raw)));
@@ -151,7 +108,7 @@ impl ReplyReader {
             "error" => return Err(StreamFault::Reported(data.to_owned())),
             "ping" => return Ok(StreamFlow::Noise),
             unknown => {
-                self.oddities.note("ignored the event", unknown);
+                self.state.anomalies.note("ignored the event", unknown);
                 return Ok(StreamFlow::Noise);
             }
         }
@@ -169,7 +126,7 @@ impl ReplyReader {
             | "message_stop" => Err(StreamFault::Protocol("an event of the answer is not valid JSON")),
             "" if data.starts_with('{') => Err(StreamFault::Protocol("an event of the answer is not valid JSON")),
             _ => {
-                self.oddities.note("ignored what is no JSON in the event", name);
+                self.state.anomalies.note("ignored what is no JSON in the event", name);
                 Ok(StreamFlow::Noise)
             }
         }
@@ -180,30 +137,33 @@ impl ReplyReader {
         envelope: &EventEnvelope<'_>,
         out: &mut impl FnMut(ModelEvent),
     ) -> Result<(), StreamFault> {
-        if self.started {
-            self.oddities.note("ignored a further", "message_start");
+        if self.state.has_started() {
+            self.state.anomalies.note("ignored a further", "message_start");
             return Ok(());
         }
-        self.started = true;
         let head: MessageHead<'_> =
             envelope.message.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
         if let Some(usage) = head.usage {
-            self.usage.merge(usage);
+            self.merge_usage(usage);
         }
-        out(ModelEvent::Started(ReplyStart {
-            options: Vec::new(),
-            message_id: head.id.map(LossyText::into_string).unwrap_or_default(),
-            model: head.model.map(LossyText::into_string).unwrap_or_default(),
-            request_id: self.request_id.clone(),
-            usage: self.usage.total(),
-        }));
+        let message_id = head.id.map(LossyText::into_string).unwrap_or_default();
+        let model = head.model.map(LossyText::into_string).unwrap_or_default();
+        self.state.start(message_id, model, out);
         let content: Vec<&RawValue> =
             head.content.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
         (0..).zip(content).try_for_each(|(index, start)| self.open_block(index, start, out))
     }
 
+    fn merge_usage(&mut self, usage: &RawValue) {
+        self.usage.merge(usage);
+        (self.state.usage, self.state.context) = (self.usage.total(), self.usage.context());
+    }
+
     fn expect_started(&self) -> Result<(), StreamFault> {
-        if self.started { Ok(()) } else { Err(StreamFault::Protocol("the answer does not begin with message_start")) }
+        match self.state.has_started() {
+            true => Ok(()),
+            false => Err(StreamFault::Protocol("the answer does not begin with message_start")),
+        }
     }
 
     fn block_start(
@@ -212,8 +172,8 @@ impl ReplyReader {
         out: &mut impl FnMut(ModelEvent),
     ) -> Result<(), StreamFault> {
         self.expect_started()?;
-        self.release_held(out);
-        let index = envelope.index.unwrap_or(self.blocks as u64);
+        self.state.release_held(out);
+        let index = envelope.index.unwrap_or(self.state.blocks() as u64);
         if let Some(forgotten) = self.take_open(index) {
             self.close_unstopped(forgotten, out);
         }
@@ -226,23 +186,16 @@ impl ReplyReader {
         start: &RawValue,
         out: &mut impl FnMut(ModelEvent),
     ) -> Result<(), StreamFault> {
-        if self.blocks == MAX_REPLY_BLOCKS {
-            return Err(StreamFault::TooManyBlocks { limit: MAX_REPLY_BLOCKS });
-        }
-        let Some(slot) = BlockBuilder::from_start(self.blocks, start) else {
-            self.oddities.note("ignored a block that is none", "");
+        let ordinal = self.state.next_block()?;
+        let Some(slot) = BlockBuilder::from_start(ordinal, start) else {
+            self.state.anomalies.note("ignored a block that is none", "");
             return Ok(());
         };
         if slot.kind() == BlockKind::Other {
-            self.oddities.note("kept a block of the unknown type", &slot.type_name());
+            self.state.anomalies.note("kept a block of the unknown type", &slot.type_name());
         }
-        self.blocks += 1;
-        out(ModelEvent::BlockStarted {
-            index: slot.ordinal,
-            kind: slot.kind(),
-            id: slot.id().map(ToOwned::to_owned),
-            name: slot.tool_name(),
-        });
+        let id = slot.id().map(ToOwned::to_owned);
+        self.state.open_block(slot.kind(), id, slot.tool_name(), out);
         self.open.push((index, slot));
         Ok(())
     }
@@ -254,17 +207,17 @@ impl ReplyReader {
     ) -> Result<(), StreamFault> {
         self.expect_started()?;
         let Some((_, slot)) = self.open.iter_mut().find(|(index, _)| Some(*index) == envelope.index) else {
-            self.oddities.note("ignored a piece of a block that is not open", "");
+            self.state.anomalies.note("ignored a piece of a block that is not open", "");
             return Ok(());
         };
         let Some(delta) = envelope.delta.and_then(|raw| serde_json::from_str::<WireDelta<'_>>(raw.get()).ok()) else {
-            self.oddities.note("ignored a piece that cannot be read", "");
+            self.state.anomalies.note("ignored a piece that cannot be read", "");
             return Ok(());
         };
         let index = slot.ordinal;
         match slot.apply(delta) {
             DeltaEffect::Nothing => {}
-            DeltaEffect::Ignored(kind) => self.oddities.note("ignored a piece of the type", kind.as_str()),
+            DeltaEffect::Ignored(kind) => self.state.anomalies.note("ignored a piece of the type", kind.as_str()),
             DeltaEffect::Text(text) => out(ModelEvent::TextDelta { index, text: text.into_string() }),
             DeltaEffect::Thinking(text) => out(ModelEvent::ThinkingDelta { index, text: text.into_string() }),
             DeltaEffect::Input(text) => out(ModelEvent::InputDelta { index, text: text.into_string() }),
@@ -279,17 +232,11 @@ impl ReplyReader {
     ) -> Result<(), StreamFault> {
         self.expect_started()?;
         let Some(slot) = envelope.index.and_then(|index| self.take_open(index)) else {
-            self.oddities.note("ignored the end of a block that is not open", "");
+            self.state.anomalies.note("ignored the end of a block that is not open", "");
             return Ok(());
         };
-        self.release_held(out);
         let ordinal = slot.ordinal;
-        let finished = slot.finish();
-        if finished.may_be_truncated {
-            self.held = Some((ordinal, finished));
-        } else {
-            self.deliver(ordinal, finished, out);
-        }
+        self.state.stop_block(ordinal, slot.finish(), out);
         Ok(())
     }
 
@@ -300,48 +247,40 @@ impl ReplyReader {
     ) -> Result<(), StreamFault> {
         self.expect_started()?;
         if let Some(usage) = envelope.usage {
-            self.usage.merge(usage);
+            self.merge_usage(usage);
         }
         let tail = envelope.delta.and_then(|raw| serde_json::from_str::<MessageTail<'_>>(raw.get()).ok());
         let Some(tail) = tail else { return Ok(()) };
         if let Some(sequence) = tail.stop_sequence {
-            self.stop_sequence = Some(sequence.into_string());
+            self.state.stop_sequence = Some(sequence.into_string());
         }
         if let Some(details) = tail.stop_details.and_then(|raw| serde_json::from_str::<StopDetails<'_>>(raw.get()).ok())
         {
-            self.explanation = details.explanation.map(LossyText::into_string).or(self.explanation.take());
+            let explanation = details.explanation.map(LossyText::into_string);
+            self.state.explanation = explanation.or(self.state.explanation.take());
         }
         if let Some(reason) = tail.stop_reason {
-            self.stop_reason = Some(StopReason::parse(reason.as_str()));
-            if let Some(StopReason::Other(unknown)) = &self.stop_reason {
-                self.oddities.note("stopped for the unknown reason", unknown);
+            self.state.stop(StopReason::parse(reason.as_str()), out);
+            if self.state.is_truncated() {
+                // A call without usable input was cut by the token limit.
+                let open = self.open.len();
+                self.open.retain(|(_, slot)| !slot.is_unfinished_call());
+                for _ in self.open.len()..open {
+                    self.state.drop_cut_call();
+                }
             }
-            self.resolve_unfinished_calls(out);
         }
         Ok(())
     }
 
-    /// Resolves calls without usable input by the stop reason: cut by the token limit, or invalid.
-    fn resolve_unfinished_calls(&mut self, out: &mut impl FnMut(ModelEvent)) {
-        if self.stop_reason != Some(StopReason::MaxTokens) {
-            self.release_held(out);
-            return;
-        }
-        let open = self.open.len();
-        self.open.retain(|(_, slot)| !slot.is_unfinished_call());
-        if self.held.take().is_some() || self.open.len() < open {
-            self.cut_tool_call = true;
-        }
-    }
-
     fn message_stop(&mut self, out: &mut impl FnMut(ModelEvent)) -> Result<StreamFlow, StreamFault> {
-        if self.stop_reason.is_none() {
+        if !self.state.has_stop_reason() {
             return Err(StreamFault::Protocol("the answer ended without a stop reason"));
         }
         for (_, slot) in std::mem::take(&mut self.open) {
             self.close_unstopped(slot, out);
         }
-        self.finish(out);
+        self.state.finish(out);
         Ok(StreamFlow::Finished)
     }
 
@@ -355,87 +294,30 @@ impl ReplyReader {
     fn close_unstopped(&mut self, slot: BlockBuilder, out: &mut impl FnMut(ModelEvent)) {
         let ordinal = slot.ordinal;
         let finished = slot.finish();
-        if !finished.may_be_truncated {
-            self.deliver(ordinal, finished, out);
-        }
-    }
-
-    fn release_held(&mut self, out: &mut impl FnMut(ModelEvent)) {
-        if let Some((ordinal, finished)) = self.held.take() {
-            self.deliver(ordinal, finished, out);
-        }
-    }
-
-    fn deliver(&mut self, index: usize, finished: FinishedBlock, out: &mut impl FnMut(ModelEvent)) {
-        match finished.block.kind() {
-            BlockKind::Thinking | BlockKind::RedactedThinking => self.thought = true,
-            // A conversation cannot continue from a server tool call without its result.
-            BlockKind::ServerToolUse => self.thought = true,
-            BlockKind::Text if finished.block.is_blank_text() => {}
-            _ => self.usable = true,
-        }
-        out(ModelEvent::BlockDone { index, block: finished.block, bad_input: finished.bad_input });
-    }
-
-    /// Returns the progress of the reply.
-    pub fn progress(&self) -> ReplyProgress {
-        if self.stop_reason.is_some() && self.open.is_empty() {
-            ReplyProgress::Complete
-        } else if self.usable {
-            ReplyProgress::Usable
-        } else if self.thought {
-            ReplyProgress::ThinkingOnly
+        if finished.may_be_truncated {
+            self.state.drop_block();
         } else {
-            ReplyProgress::Nothing
+            self.state.close_block(ordinal, finished, out);
         }
     }
+}
 
-    /// Returns true if any event was emitted that would have to be retracted.
-    pub fn has_started(&self) -> bool {
-        self.started
+impl WireReader for ReplyReader {
+    fn read_event(
+        &mut self,
+        name: &str,
+        data: &str,
+        out: &mut dyn FnMut(ModelEvent),
+    ) -> Result<StreamFlow, StreamFault> {
+        Self::read_event(self, name, data, out)
     }
 
-    /// Ends a reply that lacks only its final stop event.
-    pub fn finish_unstopped(&mut self, out: impl FnMut(ModelEvent)) {
-        self.oddities.note("ended without", "message_stop");
-        self.finish(out);
+    fn state(&self) -> &ReplyState {
+        &self.state
     }
 
-    /// Returns the anomalies of the reply so far; `None` if there are none.
-    pub fn oddities(&self) -> Option<ModelEvent> {
-        self.oddities.summary_line().map(ModelEvent::ReplyAnomalies)
-    }
-
-    /// Ends a reply that broke after blocks which are to be kept.
-    pub fn interrupt(self, interruption: ReplyInterruption) -> ReplyEnd {
-        ReplyEnd {
-            stop_reason: None,
-            stop_sequence: None,
-            usage: self.usage.total(),
-            context: self.usage.context(),
-            interrupted: Some(interruption),
-            explanation: None,
-            cut_tool_call: None,
-        }
-    }
-
-    /// Ends a reply whose stop reason is known. A refusal retracts everything before it.
-    fn finish(&mut self, mut out: impl FnMut(ModelEvent)) {
-        if let Some(oddities) = self.oddities() {
-            out(oddities);
-        }
-        if self.stop_reason == Some(StopReason::Refusal) {
-            out(ModelEvent::ReplyDiscarded);
-        }
-        out(ModelEvent::Done(ReplyEnd {
-            stop_reason: self.stop_reason.take(),
-            stop_sequence: self.stop_sequence.take(),
-            usage: self.usage.total(),
-            context: self.usage.context(),
-            interrupted: None,
-            explanation: self.explanation.take(),
-            cut_tool_call: self.cut_tool_call.then(|| self.room.clone()),
-        }));
+    fn state_mut(&mut self) -> &mut ReplyState {
+        &mut self.state
     }
 }
 

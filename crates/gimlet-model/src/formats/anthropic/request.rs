@@ -100,14 +100,14 @@ impl BodyPlan {
 
 /// Builds the body.
 pub fn build_body(request: &ModelRequest, plan: &BodyPlan) -> Bytes {
-    let ttl = request.cache.ttl.filter(|_| plan.caching);
+    let ttl = if plan.caching { request.cache.ttl } else { None };
     let mut out = String::with_capacity(estimate(request));
     out.push_str(r#"{"model":"#);
     push_string(&mut out, &plan.model);
     out.push_str(r#","max_tokens":"#);
     out.push_str(&plan.max_tokens.to_string());
     let system_marked = push_system(&mut out, &request.system, ttl);
-    push_tools(&mut out, &request.tools, plan, ttl.filter(|_| !system_marked));
+    push_tools(&mut out, &request.tools, plan, if system_marked { None } else { ttl });
     if !request.tools.is_empty() {
         push_tool_choice(&mut out, &plan.tool_choice);
     }
@@ -147,7 +147,9 @@ fn push_system(out: &mut String, system: &[String], ttl: Option<CacheTtl>) -> bo
         separate(out, &mut first);
         out.push_str(r#"{"type":"text","text":"#);
         push_string(out, text);
-        if let Some(ttl) = ttl.filter(|_| at == last) {
+        if at == last
+            && let Some(ttl) = ttl
+        {
             out.push(',');
             out.push_str(cache_markers::marker(ttl));
         }
@@ -179,7 +181,9 @@ fn push_tools(out: &mut String, tools: &[ToolDef], plan: &BodyPlan, ttl: Option<
         if deferred(tool) {
             out.push_str(r#","defer_loading":true"#);
         }
-        if let Some(ttl) = ttl.filter(|_| marked == Some(at)) {
+        if marked == Some(at)
+            && let Some(ttl) = ttl
+        {
             out.push(',');
             out.push_str(cache_markers::marker(ttl));
         }
@@ -261,7 +265,7 @@ fn push_messages(out: &mut String, request: &ModelRequest, plan: &BodyPlan, ttl:
             continue;
         }
         separate(out, &mut first);
-        push_message(out, message, strip, |block| marker.filter(|_| places.contains(&(at, block))));
+        push_message(out, message, strip, |block| if places.contains(&(at, block)) { marker } else { None });
     }
 }
 

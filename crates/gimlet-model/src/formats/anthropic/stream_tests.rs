@@ -1,4 +1,4 @@
-use gimlet_proto::Block;
+use gimlet_proto::{Block, ReplyEnd};
 
 use super::*;
 
@@ -360,7 +360,7 @@ fn what_is_set_aside_is_counted_and_told_once() {
         r#"{"type":"message_delta","delta":{"stop_reason":"tired"}}"#.to_owned(),
     ];
     let (mut told, _, mut reader) = read(&lines.iter().map(String::as_str).collect::<Vec<_>>());
-    reader.finish_unstopped(|event| told.push(event));
+    reader.state.finish_unstopped(&mut |event| told.push(event));
     let odd: Vec<&str> = told
         .iter()
         .filter_map(|event| if let ModelEvent::ReplyAnomalies(what) = event { Some(&**what) } else { None })

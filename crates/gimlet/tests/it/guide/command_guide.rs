@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gimlet_core::commands::{CommandRegistry, SlashCommand};
-use gimlet_model::AnthropicConfig;
+use gimlet_model::ProviderConfig;
 use gimlet_proto::{Env, EventBody, MentionScope, Op, SubmittedPrompt, TurnEnd};
 use gimlet_script::Script;
 
@@ -37,7 +37,7 @@ async fn a_session_runs_the_guides_command_without_a_request() {
     let folder = project.path().canonicalize().unwrap();
     let model = Script::new().serve().await.unwrap();
     let env = Env::default().with("ANTHROPIC_BASE_URL", model.url()).with("ANTHROPIC_API_KEY", "test");
-    let provider = AnthropicConfig::from_env(&env).unwrap();
+    let provider = ProviderConfig::from_env(&env).unwrap();
     let mut config = guide_session(&folder, env, provider);
     config.turns.commands = CommandRegistry::with_commands([Arc::new(WhereCommand) as Arc<dyn SlashCommand>]);
     let (handle, life) = gimlet_core::open(config);

@@ -10,7 +10,7 @@ const FAMILIES: [(&str, &str); 3] =
 const MOST: usize = 32;
 
 /// Parses the limits in a response, in their order.
-pub(crate) fn parse_headers(headers: &HeaderMap) -> Vec<RateLimit> {
+pub(super) fn parse_headers(headers: &HeaderMap) -> Vec<RateLimit> {
     let mut limits: Vec<RateLimit> = Vec::new();
     for (header, value) in headers {
         let Some((name, fact)) = split_header_name(header.as_str()) else { continue };
@@ -41,17 +41,12 @@ fn split_header_name(header: &str) -> Option<(String, &str)> {
     ["limit", "remaining", "reset"].contains(&fact).then(|| (format!("{prefix}{name}"), fact))
 }
 
-/// Describes the exhausted limits.
-pub(crate) fn describe_exhausted(limits: &[RateLimit]) -> Option<String> {
-    let used: Vec<String> = limits.iter().filter(|limit| limit.remaining == Some(0)).map(ToString::to_string).collect();
-    (!used.is_empty()).then(|| used.join("; "))
-}
-
 #[cfg(test)]
 mod tests {
     use reqwest::header::{HeaderName, HeaderValue};
 
     use super::*;
+    use crate::failure::describe_exhausted;
 
     fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
         lines.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()

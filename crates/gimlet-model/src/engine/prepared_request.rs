@@ -6,21 +6,22 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use gimlet_proto::{
-    ModelErrorKind, ModelEvent, ModelRequest, RateLimit, ReplyInterruption, ReplyStart, Secret, SentOption, StopReason,
+    ModelErrorKind, ModelEvent, ModelRequest, RateLimit, ReplyInterruption, ReplyStart, SentOption, StopReason,
     TruncatedCall,
 };
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Response, Url};
 use tokio::time::{Instant, timeout_at};
 
-use super::AnthropicClient;
-use crate::event_sink::EventSink;
+use super::connected_provider::ConnectedProvider;
+use super::event_sink::EventSink;
+use super::retry::parse_retry_after;
+use crate::auth::{AuthSecrets, RequestHead};
+use crate::error_body::{ErrorBody, looks_like_html, one_line};
 use crate::failure::{self, RequestFailure, RetryAdvice, RetryHints};
-use crate::formats::anthropic::{
-    ErrorBody, ReplyProgress, ReplyReader, StreamFault, StreamFlow, looks_like_html, one_line,
-};
-use crate::rate_limits;
-use crate::retry::parse_retry_after;
+use crate::formats::WireReader;
+use crate::formats::reply_state::{ReplyProgress, ReplyState, StreamFault, StreamFlow};
+use crate::providers::ProviderAdvice;
 use crate::size_limits::MAX_ERROR_BODY_BYTES;
 use crate::sse::{SseLimits, SseParser};
 
@@ -29,12 +30,15 @@ const SAMPLE: usize = 2 << 10;
 
 /// Request that is ready to be sent, any number of times, always with identical bytes.
 pub(super) struct PreparedRequest<'a> {
-    pub(super) client: &'a AnthropicClient,
+    pub(super) provider: &'a ConnectedProvider,
     pub(super) body: Bytes,
     /// All headers but the credential.
     pub(super) headers: HeaderMap,
-    pub(super) secret: Secret,
+    pub(super) secrets: AuthSecrets,
+    /// The model's id at its provider.
     pub(super) model: &'a str,
+    /// Name of the provider, if it is not the main one.
+    pub(super) prefix: Option<&'static str>,
     pub(super) outlet: &'a EventSink,
     pub(super) request: &'a ModelRequest,
     /// Options that affect the cache besides the conversation itself.
@@ -72,12 +76,13 @@ impl PreparedRequest<'_> {
     /// Sends the request and emits its reply. After `Whole`, the end of the reply has been emitted too.
     pub(super) async fn attempt(&self) -> Result<ReplyOutcome, AttemptError> {
         let response = self.send().await?;
-        let hints = hints(response.headers());
-        let limits = rate_limits::parse_headers(response.headers());
+        let row = self.provider.row();
+        let hints = hints(response.headers(), row.request_id_headers);
+        let limits = row.format.rate_limits(response.headers());
         if response.status() != reqwest::StatusCode::OK {
             let mut failure = self.read_refusal(response, &hints).await;
-            if let Some(used_up) =
-                rate_limits::describe_exhausted(&limits).filter(|_| failure.error.kind == ModelErrorKind::RateLimit)
+            if failure.error.kind == ModelErrorKind::RateLimit
+                && let Some(used_up) = failure::describe_exhausted(&limits)
             {
                 failure.error.message = format!("{} ({used_up})", failure.error.message);
             }
@@ -94,6 +99,18 @@ impl PreparedRequest<'_> {
         self.read_reply(response, &hints).await
     }
 
+    fn advice(&self) -> &'static ProviderAdvice {
+        &self.provider.row().advice
+    }
+
+    /// Returns the name under which a model of this provider can be requested.
+    fn label_of(&self, model: String) -> String {
+        match self.prefix {
+            Some(provider) if !model.is_empty() => format!("{provider}/{model}"),
+            _ => model,
+        }
+    }
+
     fn report_limits(&self, limits: Vec<RateLimit>) {
         if !limits.is_empty() {
             self.outlet.push(ModelEvent::RateLimits(limits));
@@ -101,25 +118,26 @@ impl PreparedRequest<'_> {
     }
 
     async fn send(&self) -> Result<Response, AttemptError> {
-        let inner = self.client;
-        inner.transport.discard_unended_bodies().await;
-        let client = inner.transport.client().await.map_err(RequestFailure::from)?;
-        let mut headers = self.headers.clone();
-        inner.config.credential.insert_headers(&self.secret, &mut headers)?;
-        let sending = client.post(inner.config.endpoint()).headers(headers).body(self.body.clone()).send();
-        let limit = inner.config.patience.headers;
+        let ConnectedProvider { endpoint, timeouts, transport, .. } = self.provider;
+        transport.discard_unended_bodies().await;
+        let client = transport.client().await.map_err(RequestFailure::from)?;
+        let mut head = RequestHead { url: endpoint.url(self.model), headers: self.headers.clone() };
+        endpoint.auth.dress(&self.secrets, &mut head, &self.body)?;
+        let sending = client.post(head.url).headers(head.headers).body(self.body.clone()).send();
+        let limit = timeouts.headers;
         match self.wait_with_notices(sending, limit).await {
             Some(Ok(response)) => {
-                inner.transport.mark_warm();
+                transport.mark_warm();
                 Ok(response)
             }
             Some(Err(error)) => {
                 let connecting = error.is_connect();
                 let error = error.without_url();
                 let reset = !connecting && !error.is_timeout() && !error.is_builder();
-                let local = inner.config.local_server().filter(|_| connecting);
-                let failure = local.and_then(|server| failure::connection_refused_locally(&error, &server));
-                let failure = failure.unwrap_or_else(|| failure::from_transport(&error, connecting));
+                let local = if connecting { endpoint.local_server() } else { None };
+                let refused =
+                    local.and_then(|server| failure::connection_refused_locally(&error, &server, self.advice()));
+                let failure = refused.unwrap_or_else(|| failure::from_transport(&error, connecting, self.advice()));
                 Err(AttemptError::Unanswered { failure, reset })
             }
             None => {
@@ -133,7 +151,7 @@ impl PreparedRequest<'_> {
     async fn wait_with_notices<T>(&self, what: impl Future<Output = T>, limit: Duration) -> Option<T> {
         let mut what = pin!(what);
         let start = Instant::now();
-        let waiting = self.client.config.patience.waiting.max(Duration::from_millis(1));
+        let waiting = self.provider.timeouts.waiting.max(Duration::from_millis(1));
         let mut remark = waiting;
         loop {
             if let Ok(done) = timeout_at(start + remark.min(limit), what.as_mut()).await {
@@ -151,16 +169,16 @@ impl PreparedRequest<'_> {
     async fn read_refusal(&self, response: Response, hints: &RetryHints) -> RequestFailure {
         let status = response.status().as_u16();
         if response.status().is_redirection() {
-            return redirect_failure(&response, hints);
+            return redirect_failure(&response, hints, self.advice());
         }
         let body = self.error_body(response).await;
-        failure::from_response(status, &ErrorBody::parse(&body), hints, self.model)
+        failure::from_response(self.provider.row(), status, &ErrorBody::parse(&body), hints, self.model)
     }
 
     /// Reads as much of a short body as arrives in time; an error page may be cut.
     async fn error_body(&self, mut response: Response) -> String {
         let mut body = Vec::new();
-        let limit = self.client.config.patience.idle.min(Duration::from_secs(10));
+        let limit = self.provider.timeouts.idle.min(Duration::from_secs(10));
         while body.len() < MAX_ERROR_BODY_BYTES {
             match self.wait_with_notices(response.chunk(), limit).await {
                 Some(Ok(Some(piece))) => body.extend_from_slice(&piece),
@@ -174,7 +192,8 @@ impl PreparedRequest<'_> {
     fn non_stream_failure(&self, body: &str, hints: &RetryHints) -> RequestFailure {
         let parsed = ErrorBody::parse(body);
         if !parsed.kind.is_empty() {
-            return failure::from_response(parsed.implied_status(), &parsed, hints, self.model);
+            let row = self.provider.row();
+            return failure::from_response(row, row.format.implied_status(&parsed), &parsed, hints, self.model);
         }
         if body.trim().is_empty() {
             return empty_answer(hints);
@@ -182,7 +201,7 @@ impl PreparedRequest<'_> {
         let what = if looks_like_html(body) { parsed.message } else { "JSON instead of a stream".to_owned() };
         let mut failure =
             RequestFailure::new(ModelErrorKind::Protocol, RetryAdvice::Never, format!("the server sent {what}"))
-                .with_hint("Check ANTHROPIC_BASE_URL and any proxy or log-in page in between");
+                .with_hint(self.advice().check_proxy());
         failure.error.request_id = hints.request_id.clone();
         failure
     }
@@ -192,12 +211,12 @@ impl PreparedRequest<'_> {
     fn forward_event(&self, event: ModelEvent, told: &mut ReplyOutcome) {
         match event {
             ModelEvent::Started(start) => {
-                let options = self.options.clone();
-                self.outlet.push(ModelEvent::Started(ReplyStart { options, ..start }));
+                let (options, model) = (self.options.clone(), self.label_of(start.model));
+                self.outlet.push(ModelEvent::Started(ReplyStart { options, model, ..start }));
             }
             ModelEvent::Done(end) if self.withholds_refusal && end.stop_reason == Some(StopReason::Refusal) => {
                 *told = ReplyOutcome::Declined;
-                self.outlet.push(ModelEvent::Spent { model: self.model.to_owned(), usage: end.usage });
+                self.outlet.push(ModelEvent::Spent { model: self.label_of(self.model.to_owned()), usage: end.usage });
             }
             event => self.outlet.push(event),
         }
@@ -205,17 +224,17 @@ impl PreparedRequest<'_> {
 
     async fn read_reply(&self, mut response: Response, hints: &RetryHints) -> Result<ReplyOutcome, AttemptError> {
         let mut parser = SseParser::new(SseLimits::default());
-        let mut reply = ReplyReader::new(hints.request_id.clone(), self.request.want_wire_events)
-            .with_output_limit(self.room.clone());
+        let state = ReplyState::new(hints.request_id.clone(), self.request.want_wire_events);
+        let mut reply = self.provider.row().format.reader(state.with_output_limit(self.room.clone()));
         let mut sample = Vec::new();
-        let patience = self.client.config.patience;
+        let patience = self.provider.timeouts;
         let mut last_word = Instant::now();
         loop {
             let piece = match self.wait_with_notices(response.chunk(), patience.idle).await {
                 Some(Ok(Some(piece))) => piece,
                 Some(Ok(None)) => return self.finish_ended_stream(reply, &sample, hints),
                 Some(Err(error)) => {
-                    let failure = failure::from_transport(&error.without_url(), false);
+                    let failure = failure::from_transport(&error.without_url(), false, self.advice());
                     return self.finish_broken_reply(reply, failure, hints);
                 }
                 None => {
@@ -227,13 +246,14 @@ impl PreparedRequest<'_> {
                     );
                 }
             };
-            if !reply.has_started() && sample.len() < SAMPLE {
+            if !reply.state().has_started() && sample.len() < SAMPLE {
                 sample.extend_from_slice(&piece[..piece.len().min(SAMPLE)]);
             }
             let (mut flow, mut told) = (Ok(StreamFlow::Noise), ReplyOutcome::Whole);
             let fed = parser.push(&piece, |event| {
                 if matches!(flow, Ok(StreamFlow::More | StreamFlow::Noise)) {
-                    let next = reply.read_event(&event.name, &event.data, |event| self.forward_event(event, &mut told));
+                    let next =
+                        reply.read_event(&event.name, &event.data, &mut |event| self.forward_event(event, &mut told));
                     // Noise after a meaningful event does not hide that event.
                     if !(matches!(flow, Ok(StreamFlow::More)) && matches!(next, Ok(StreamFlow::Noise))) {
                         flow = next;
@@ -242,7 +262,7 @@ impl PreparedRequest<'_> {
             });
             match flow {
                 Ok(StreamFlow::Finished) => {
-                    self.client.transport.keep_until_ended(response).await;
+                    self.provider.transport.keep_until_ended(response).await;
                     return Ok(told);
                 }
                 Ok(StreamFlow::More) => last_word = Instant::now(),
@@ -276,19 +296,20 @@ impl PreparedRequest<'_> {
                 let body = ErrorBody::parse(&data);
                 // The response's headers belong to a success; only its request id is still meaningful.
                 let hints = RetryHints { request_id: hints.request_id.clone(), ..RetryHints::default() };
-                failure::from_response(body.implied_status(), &body, &hints, self.model)
+                let row = self.provider.row();
+                failure::from_response(row, row.format.implied_status(&body), &body, &hints, self.model)
             }
         }
     }
 
     fn finish_ended_stream(
         &self,
-        reply: ReplyReader,
+        reply: Box<dyn WireReader>,
         sample: &[u8],
         hints: &RetryHints,
     ) -> Result<ReplyOutcome, AttemptError> {
         let sample = String::from_utf8_lossy(sample);
-        if !reply.has_started() && (looks_like_html(&sample) || sample.trim_start().starts_with('{')) {
+        if !reply.state().has_started() && (looks_like_html(&sample) || sample.trim_start().starts_with('{')) {
             return Err(self.non_stream_failure(&sample, hints).into());
         }
         if one_line(&sample).is_empty() {
@@ -306,7 +327,7 @@ impl PreparedRequest<'_> {
     /// usable block is kept as far as it came, because repeating it could run a tool twice.
     fn finish_broken_reply(
         &self,
-        mut reply: ReplyReader,
+        mut reply: Box<dyn WireReader>,
         mut failure: RequestFailure,
         hints: &RetryHints,
     ) -> Result<ReplyOutcome, AttemptError> {
@@ -314,15 +335,18 @@ impl PreparedRequest<'_> {
             failure.error.request_id = hints.request_id.clone();
         }
         let mut told = ReplyOutcome::Whole;
-        match reply.progress() {
-            ReplyProgress::Complete => reply.finish_unstopped(|event| self.forward_event(event, &mut told)),
+        match reply.state().progress() {
+            ReplyProgress::Complete => {
+                reply.state_mut().finish_unstopped(&mut |event| self.forward_event(event, &mut told));
+            }
             ReplyProgress::Usable if failure.retry_advice != RetryAdvice::Never => {
-                let message = self.client.config.credential.redact_error(&self.secret, *failure.error).to_string();
-                reply.oddities().into_iter().for_each(|oddities| self.outlet.push(oddities));
-                self.outlet.push(ModelEvent::Done(reply.interrupt(ReplyInterruption { message })));
+                let auth = self.provider.endpoint.auth.as_ref();
+                let message = auth.redact_error(&self.secrets, *failure.error).to_string();
+                reply.state().anomalies_event().into_iter().for_each(|anomalies| self.outlet.push(anomalies));
+                self.outlet.push(ModelEvent::Done(reply.state().interrupt(ReplyInterruption { message })));
             }
             progress => {
-                if reply.has_started() {
+                if reply.state().has_started() {
                     self.outlet.push(ModelEvent::ReplyDiscarded);
                 }
                 return Err(AttemptError::Broken { failure, progress });
@@ -340,7 +364,7 @@ fn empty_answer(hints: &RetryHints) -> RequestFailure {
     failure
 }
 
-fn redirect_failure(response: &Response, hints: &RetryHints) -> RequestFailure {
+fn redirect_failure(response: &Response, hints: &RetryHints, words: &ProviderAdvice) -> RequestFailure {
     let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
     let host = target.and_then(|target| Url::parse(target).ok()).and_then(|url| url.host_str().map(ToOwned::to_owned));
     let to = host.map_or_else(|| "another address".to_owned(), |host| one_line(&host));
@@ -349,13 +373,13 @@ fn redirect_failure(response: &Response, hints: &RetryHints) -> RequestFailure {
         RetryAdvice::Never,
         format!("the server redirects to {to}; gimlet does not carry its credential there"),
     )
-    .with_hint("Set ANTHROPIC_BASE_URL to the final address");
+    .with_hint(words.follow_redirect());
     failure.error.status = Some(response.status().as_u16());
     failure.error.request_id = hints.request_id.clone();
     failure
 }
 
-fn hints(headers: &HeaderMap) -> RetryHints {
+fn hints(headers: &HeaderMap, request_ids: &[&str]) -> RetryHints {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     RetryHints {
         wait: parse_retry_after(text("retry-after-ms"), text("retry-after"), SystemTime::now()),
@@ -364,6 +388,6 @@ fn hints(headers: &HeaderMap) -> RetryHints {
             Some("false") => Some(false),
             _ => None,
         },
-        request_id: text("request-id").or_else(|| text("x-request-id")).map(one_line),
+        request_id: request_ids.iter().find_map(|name| text(name)).map(one_line),
     }
 }

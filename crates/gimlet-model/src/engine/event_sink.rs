@@ -45,7 +45,7 @@ impl EventSink {
     }
 
     /// Waits until all events so far have been taken.
-    pub(crate) async fn wait_until_drained(&self) {
+    pub(super) async fn wait_until_drained(&self) {
         // No waker is needed: the stream returns an item whenever the queue has one, and polls the work again only
         // once it is empty.
         poll_fn(|_| if self.queue().is_empty() { Poll::Ready(()) } else { Poll::Pending }).await;
@@ -53,13 +53,13 @@ impl EventSink {
 }
 
 /// Stream of the events of some work.
-pub(crate) struct WorkStream {
+pub(super) struct WorkStream {
     outlet: EventSink,
     work: Option<BoxFuture<'static, ()>>,
 }
 
 impl WorkStream {
-    pub(crate) fn new(work: impl FnOnce(EventSink) -> BoxFuture<'static, ()>) -> Self {
+    pub(super) fn new(work: impl FnOnce(EventSink) -> BoxFuture<'static, ()>) -> Self {
         let outlet = EventSink::default();
         let work = Some(work(outlet.clone()));
         Self { outlet, work }

@@ -4,9 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use gimlet_proto::{ModelError, ModelErrorKind};
 
+use super::fallback;
 use crate::downgrade::Downgrade;
 use crate::failure::{RequestFailure, RetryAdvice};
-use crate::fallback;
+use crate::provider_config::RetryLimits;
 
 /// Delay before the first retry, when neither the server nor the user sets one.
 pub(crate) const FIRST_DELAY: Duration = Duration::from_millis(500);
@@ -18,10 +19,10 @@ const MOST_BEFORE_ANOTHER: u32 = 3;
 
 /// Small source of randomness for jitter; not for secrets.
 #[derive(Debug)]
-pub(crate) struct RetryJitter(u64);
+pub(super) struct RetryJitter(u64);
 
 impl RetryJitter {
-    pub(crate) fn seeded() -> Self {
+    pub(super) fn seeded() -> Self {
         let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         Self(nanos ^ (u64::from(std::process::id()) << 32) | 1)
     }
@@ -42,7 +43,7 @@ fn backoff(first: Duration, longest: Duration, n: u32, jitter: &mut RetryJitter)
 }
 
 /// Parses the delay in a response's headers. Zero, negative and invalid values count as absent.
-pub(crate) fn parse_retry_after(after_ms: Option<&str>, after: Option<&str>, now: SystemTime) -> Option<Duration> {
+pub(super) fn parse_retry_after(after_ms: Option<&str>, after: Option<&str>, now: SystemTime) -> Option<Duration> {
     let positive = |seconds: f64| Duration::try_from_secs_f64(seconds).ok().filter(|wait| !wait.is_zero());
     let by_ms = after_ms.and_then(|text| positive(text.trim().parse::<f64>().ok()? / 1000.0));
     by_ms.or_else(|| {
@@ -56,7 +57,7 @@ pub(crate) fn parse_retry_after(after_ms: Option<&str>, after: Option<&str>, now
 
 /// Decision after a failed attempt.
 #[derive(Debug, PartialEq)]
-pub(crate) enum RetryDecision {
+pub(super) enum RetryDecision {
     Retry { attempt: u32, max: u32, delay: Duration, error: ModelError },
     Downgrade(Downgrade),
     GiveUp(ModelError),
@@ -64,11 +65,8 @@ pub(crate) enum RetryDecision {
 
 /// Retries of one request.
 #[derive(Debug)]
-pub(crate) struct RetryTracker {
-    max: u32,
-    max_wait: Duration,
-    first_delay: Duration,
-    unattended: bool,
+pub(super) struct RetryTracker {
+    limits: RetryLimits,
     /// True if another model would be tried after this one.
     has_fallback: bool,
     used: u32,
@@ -79,12 +77,9 @@ pub(crate) struct RetryTracker {
 }
 
 impl RetryTracker {
-    pub(crate) fn new(max: u32, max_wait: Duration, first_delay: Duration) -> Self {
+    pub(super) fn new(limits: RetryLimits) -> Self {
         Self {
-            max,
-            max_wait,
-            first_delay,
-            unattended: false,
+            limits,
             has_fallback: false,
             used: 0,
             limited: 0,
@@ -94,25 +89,19 @@ impl RetryTracker {
         }
     }
 
-    /// Waits out limits and overload, as often and as long as it takes.
-    pub(crate) fn unattended(mut self, unattended: bool) -> Self {
-        self.unattended = unattended;
-        self
-    }
-
     /// Gives up sooner on a failing server, because there is a fallback model.
-    pub(crate) fn with_fallback(mut self, replaceable: bool) -> Self {
+    pub(super) fn with_fallback(mut self, replaceable: bool) -> Self {
         self.has_fallback = replaceable;
         self
     }
 
     /// Returns true if a refused key may be replaced by a fresh one: once, and apart from the budget.
-    pub(crate) fn may_renew(&mut self) -> bool {
+    pub(super) fn may_renew(&mut self) -> bool {
         !std::mem::replace(&mut self.renewed, true)
     }
 
     /// Decides about a failure. Each kind of downgrade is tried once.
-    pub(crate) fn decide(&mut self, failure: RequestFailure) -> RetryDecision {
+    pub(super) fn decide(&mut self, failure: RequestFailure) -> RetryDecision {
         if let Some(cure) = failure.downgrade {
             let kind = std::mem::discriminant(&cure);
             if !self.tried_downgrades.contains(&kind) {
@@ -134,21 +123,23 @@ impl RetryTracker {
         if for_another {
             return RetryDecision::GiveUp(error);
         }
-        let passes = self.unattended && matches!(error.kind, ModelErrorKind::RateLimit | ModelErrorKind::Overloaded);
-        if !allowed || (self.used >= self.max && !passes) {
+        let passes =
+            self.limits.unattended && matches!(error.kind, ModelErrorKind::RateLimit | ModelErrorKind::Overloaded);
+        if !allowed || (self.used >= self.limits.max_retries && !passes) {
             return RetryDecision::GiveUp(error);
         }
-        if let Some(wait) = failure.wait.filter(|wait| *wait > self.max_wait && !passes) {
+        if let Some(wait) = failure.wait.filter(|wait| *wait > self.limits.max_wait && !passes) {
             error.message = format!("{} (the server asks to wait {} s)", error.message, wait.as_secs());
             return RetryDecision::GiveUp(error);
         }
         let longest = if passes { LONGEST_UNATTENDED } else { LONGEST_DELAY };
-        let delay = failure.wait.unwrap_or_else(|| backoff(self.first_delay, longest, self.used, &mut self.jitter));
+        let delay =
+            failure.wait.unwrap_or_else(|| backoff(self.limits.first_delay, longest, self.used, &mut self.jitter));
         self.used = self.used.saturating_add(1);
         // The reported number is the number of attempts that will really be made.
         let most = match failure.retry_advice {
-            RetryAdvice::AtMost(times) => self.max.min(self.used + times.saturating_sub(self.limited)),
-            RetryAdvice::Never | RetryAdvice::Budget => self.max,
+            RetryAdvice::AtMost(times) => self.limits.max_retries.min(self.used + times.saturating_sub(self.limited)),
+            RetryAdvice::Never | RetryAdvice::Budget => self.limits.max_retries,
         };
         RetryDecision::Retry { attempt: self.used, max: most.max(self.used), delay, error }
     }

@@ -3,8 +3,8 @@
 //! A value and the body member that it unlocks are sent together or not at all: one alone would be refused or have no
 //! effect.
 
+use super::request::ThinkingField;
 use crate::catalogue::ThinkingSupport;
-use crate::formats::anthropic::ThinkingField;
 
 /// Beta feature that gimlet can enable itself.
 #[derive(Debug)]
@@ -65,14 +65,10 @@ pub(crate) fn header_value(own: &[&BetaFeature], extra: &[String], refused: &[St
     (!values.is_empty()).then(|| values.join(","))
 }
 
-/// Parses a comma-separated list of values.
-pub(crate) fn parse_list(text: &str) -> Vec<String> {
-    text.split([',', '\n']).map(str::trim).filter(|value| !value.is_empty()).map(ToOwned::to_owned).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request_wishes::parse_list;
 
     #[test]
     fn the_header_has_a_stable_order_and_no_repeats() {

@@ -82,23 +82,6 @@ impl ErrorBody {
             request_id,
         }
     }
-
-    /// Returns the status that an error inside a 200 stream stands for.
-    pub(crate) fn implied_status(&self) -> u16 {
-        match self.kind.as_str() {
-            "overloaded_error" => 529,
-            "rate_limit_error" => 429,
-            "timeout_error" => 504,
-            "invalid_request_error" => 400,
-            "authentication_error" => 401,
-            "billing_error" => 402,
-            "permission_error" => 403,
-            "not_found_error" => 404,
-            "conflict_error" => 409,
-            "request_too_large" => 413,
-            _ => 500,
-        }
-    }
 }
 
 pub(crate) fn looks_like_html(body: &str) -> bool {
@@ -158,7 +141,6 @@ mod tests {
                 request_id: Some("req_1".into()),
             }
         );
-        assert_eq!(body.implied_status(), 429);
     }
 
     #[test]

@@ -4,8 +4,12 @@ fn failure(again: RetryAdvice, wait: Option<u64>) -> RequestFailure {
     RequestFailure { wait: wait.map(Duration::from_secs), ..RequestFailure::new(ModelErrorKind::Server, again, "x") }
 }
 
+fn limits(max_retries: u32) -> RetryLimits {
+    RetryLimits { max_retries, unattended: false, first_delay: FIRST_DELAY, max_wait: Duration::from_secs(300) }
+}
+
 fn ledger(max: u32) -> RetryTracker {
-    RetryTracker::new(max, Duration::from_secs(300), FIRST_DELAY)
+    RetryTracker::new(limits(max))
 }
 
 #[test]
@@ -69,7 +73,7 @@ fn a_named_wait_is_honoured_exactly_and_too_long_ones_end_the_request() {
 #[test]
 fn with_nobody_waiting_limits_and_overload_are_waited_out() {
     for kind in [ModelErrorKind::RateLimit, ModelErrorKind::Overloaded] {
-        let mut ledger = ledger(2).unattended(true);
+        let mut ledger = RetryTracker::new(RetryLimits { unattended: true, ..limits(2) });
         let limited = |wait| RequestFailure {
             error: RequestFailure::new(kind, RetryAdvice::Budget, "x").error,
             ..failure(RetryAdvice::Budget, wait)

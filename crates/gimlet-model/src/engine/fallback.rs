@@ -7,11 +7,11 @@ use gimlet_proto::{BlockKind, ModelError, ModelErrorKind, ModelRequest, Role};
 
 /// Position in the fallback chain of each requested model in the current turn.
 #[derive(Debug, Default)]
-pub(crate) struct FallbackState(Mutex<HashMap<String, usize>>);
+pub(super) struct FallbackState(Mutex<HashMap<String, usize>>);
 
 impl FallbackState {
     /// Returns the number of skipped models of the chain. A new prompt starts with the requested one again.
-    pub(crate) fn skipped_models(&self, request: &ModelRequest) -> usize {
+    pub(super) fn skipped_models(&self, request: &ModelRequest) -> usize {
         // A count is consistent at any moment.
         let mut fallen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if begins_turn(request) {
@@ -21,14 +21,14 @@ impl FallbackState {
     }
 
     /// Sets the position in the chain for the rest of the turn.
-    pub(crate) fn set_position(&self, request: &ModelRequest, place: usize) {
+    pub(super) fn set_position(&self, request: &ModelRequest, place: usize) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(request.model.clone(), place);
     }
 }
 
 /// Returns true if another model might succeed. Errors of the key, the account or the request itself would recur with
 /// any model.
-pub(crate) fn may_fall_back(error: &ModelError) -> bool {
+pub(super) fn may_fall_back(error: &ModelError) -> bool {
     matches!(error.kind, ModelErrorKind::Overloaded | ModelErrorKind::Server | ModelErrorKind::ModelNotFound)
 }
 

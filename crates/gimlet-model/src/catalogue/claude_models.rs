@@ -1,17 +1,47 @@
-//! The rows of the catalogue. Prices in USD per million tokens, as published by the vendor.
+//! The Claude models. Prices in USD per million tokens, as published by the vendor.
 
 use gimlet_proto::ModelPrice;
 
-use super::{EVERY_EFFORT, ModelProfile, OffSwitch, ThinkingSupport};
+use super::{ModelProfile, OffSwitch, ProviderModels, ThinkingSupport};
+
+pub(crate) static CLAUDE: ProviderModels = ProviderModels {
+    brand: "claude",
+    aliases: ALIASES,
+    default: "sonnet",
+    small: "haiku",
+    best: "opus",
+    variables: &[
+        ("opus", "ANTHROPIC_DEFAULT_OPUS_MODEL"),
+        ("sonnet", "ANTHROPIC_DEFAULT_SONNET_MODEL"),
+        ("haiku", "ANTHROPIC_DEFAULT_HAIKU_MODEL"),
+        ("fable", "ANTHROPIC_DEFAULT_FABLE_MODEL"),
+        ("small", "ANTHROPIC_SMALL_FAST_MODEL"),
+        ("default", "ANTHROPIC_DEFAULT_MODEL"),
+    ],
+    profiles: PROFILES,
+    newer: UNKNOWN_CLAUDE,
+    unknown: ModelProfile::UNKNOWN,
+};
+
+/// Profile of the vendor's ids that are newer than the table: they most likely work like the newest ones.
+const UNKNOWN_CLAUDE: ModelProfile = ModelProfile {
+    thinks: ThinkingSupport::Adaptive { off: OffSwitch::Never },
+    hides_thinking: true,
+    efforts: EVERY_EFFORT,
+    finer_tokens: true,
+    forced_choice: false,
+    ..ModelProfile::UNKNOWN
+};
 
 /// Models that the family names stand for.
-pub(super) const ALIASES: &[(&str, &str)] = &[
+const ALIASES: &[(&str, &str)] = &[
     ("opus", "claude-opus-5-5"),
     ("sonnet", "claude-sonnet-5-5"),
     ("haiku", "claude-haiku-5-5"),
     ("fable", "claude-fable-5-1"),
 ];
 
+const EVERY_EFFORT: &[&str] = &["low", "medium", "high", "xhigh", "max"];
 const WITHOUT_XHIGH: &[&str] = &["low", "medium", "high", "max"];
 const UP_TO_HIGH: &[&str] = &["low", "medium", "high"];
 
@@ -60,7 +90,7 @@ const FOUR_FIVE: ModelProfile = ModelProfile {
     ..FOUR_EIGHT
 };
 
-pub(super) const PROFILES: &[ModelProfile] = &[
+const PROFILES: &[ModelProfile] = &[
     // Its price for cache reads is not published, so its cost is unknown rather than wrong.
     ModelProfile { id: "claude-fable-5-2", ..NEWEST },
     ModelProfile { id: "claude-fable-5-1", price: price(10.0, 50.0, 12.5, 20.0, 0.25), ..NEWEST },

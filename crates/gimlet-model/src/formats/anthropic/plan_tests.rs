@@ -1,12 +1,13 @@
 use std::sync::Arc;
 
-use gimlet_proto::{Block, CachePlan, Env, Message};
+use gimlet_proto::{Block, CachePlan, Env, Message, TruncatedCall};
 
 use super::*;
-use crate::catalogue::ModelCatalogue;
+use crate::catalogue::ResolvedModel;
+use crate::provider_config::ProviderConfig;
 
-fn config() -> AnthropicConfig {
-    AnthropicConfig::from_env(&Env::default().with("ANTHROPIC_API_KEY", "k")).unwrap()
+fn config() -> ProviderConfig {
+    ProviderConfig::from_env(&Env::default().with("ANTHROPIC_API_KEY", "k")).unwrap()
 }
 
 fn request(model: &str) -> ModelRequest {
@@ -26,8 +27,42 @@ fn request(model: &str) -> ModelRequest {
     }
 }
 
+fn resolve(model: &str) -> ResolvedModel {
+    config().directory.resolve(model).model
+}
+
+fn context<'a>(config: &'a ProviderConfig, model: &'a ResolvedModel, request: &'a ModelRequest) -> PlanContext<'a> {
+    PlanContext { wishes: &config.wishes, endpoint: &config.main, model, request, once: None }
+}
+
+/// The steps of the format, by their parts.
+impl ServerQuirks {
+    fn plan(
+        &self,
+        config: &ProviderConfig,
+        model: &ResolvedModel,
+        request: &ModelRequest,
+    ) -> (BodyPlan, Vec<&'static BetaFeature>) {
+        plan_body(&context(config, model, request), self)
+    }
+
+    fn apply_downgrade(
+        &mut self,
+        downgrade: &Downgrade,
+        config: &ProviderConfig,
+        model: &ResolvedModel,
+        request: &ModelRequest,
+    ) -> bool {
+        apply_downgrade(downgrade, &context(config, model, request), self)
+    }
+
+    fn output_limit(&self, config: &ProviderConfig, model: &ResolvedModel, sent: u64) -> TruncatedCall {
+        context(config, model, &request("m")).output_limit(self, sent)
+    }
+}
+
 fn plan(request: &ModelRequest) -> (BodyPlan, Vec<&'static BetaFeature>) {
-    ServerQuirks::default().plan(&config(), &ModelCatalogue::default().resolve(&request.model), request, None)
+    ServerQuirks::default().plan(&config(), &resolve(&request.model), request)
 }
 
 const ON: Option<ThinkingField> =
@@ -137,36 +172,35 @@ fn a_demanded_call_becomes_a_wish_where_demands_are_refused() {
 #[test]
 fn a_cure_is_adopted_only_when_it_changes_the_body() {
     let (config, request) = (config(), request("claude-sonnet-5-5"));
-    let model = ModelCatalogue::default().resolve("claude-sonnet-5-5");
+    let model = resolve("claude-sonnet-5-5");
     let mut learned = ServerQuirks::default();
     assert!(!learned.apply_downgrade(&Downgrade::NoEffort, &config, &model, &request));
     assert!(learned.apply_downgrade(&Downgrade::NoThinkingDisplay, &config, &model, &request));
-    assert_eq!(learned.plan(&config, &model, &request, None).0.thinking, ON_VISIBLE);
+    assert_eq!(learned.plan(&config, &model, &request).0.thinking, ON_VISIBLE);
     assert!(!learned.apply_downgrade(&Downgrade::NoThinkingDisplay, &config, &model, &request));
 }
 
 #[test]
 fn unbound_thinking_is_dropped_by_the_server_first_and_stripped_after() {
     let (config, request) = (config(), request("claude-sonnet-5-5"));
-    let model = ModelCatalogue::default().resolve("claude-sonnet-5-5");
+    let model = resolve("claude-sonnet-5-5");
     let mut learned = ServerQuirks::default();
     assert!(learned.apply_downgrade(&Downgrade::DropUnboundThinking, &config, &model, &request));
-    assert_eq!(learned.plan(&config, &model, &request, None).1, [&betas::THINKING_BINDING]);
+    assert_eq!(learned.plan(&config, &model, &request).1, [&betas::THINKING_BINDING]);
     assert!(learned.apply_downgrade(&Downgrade::StripThinking, &config, &model, &request));
-    let (plan, betas) = learned.plan(&config, &model, &request, None);
+    let (plan, betas) = learned.plan(&config, &model, &request);
     assert_eq!((plan.strip_thinking, betas), (1, vec![]));
     let mut other = request.clone();
     other.messages = vec![Arc::new(Message::user(vec![Block::text("another talk")]))];
-    assert_eq!(learned.plan(&config, &model, &other, None).0.strip_thinking, 0);
+    assert_eq!(learned.plan(&config, &model, &other).0.strip_thinking, 0);
 }
 
 #[test]
 fn cache_marks_can_be_left_out_for_a_family() {
     let env = Env::default().with("ANTHROPIC_API_KEY", "k").with("DISABLE_PROMPT_CACHING_HAIKU", "1");
-    let config = AnthropicConfig::from_env(&env).unwrap();
+    let config = ProviderConfig::from_env(&env).unwrap();
     for (model, caches) in [("haiku", false), ("claude-haiku-4-5", false), ("sonnet", true), ("llama", true)] {
-        let plan =
-            ServerQuirks::default().plan(&config, &ModelCatalogue::default().resolve(model), &request(model), None).0;
+        let plan = ServerQuirks::default().plan(&config, &resolve(model), &request(model)).0;
         assert_eq!(plan.caching, caches, "{model}");
     }
 }
@@ -185,8 +219,8 @@ fn another_reply_gets_twice_the_room_within_what_is_possible_and_allowed() {
         if let Some(cap) = cap {
             env = env.with("CLAUDE_CODE_MAX_OUTPUT_TOKENS", cap);
         }
-        let config = AnthropicConfig::from_env(&env).unwrap();
-        let room = ServerQuirks::default().output_limit(&config, &ModelCatalogue::default().resolve(model), sent, None);
+        let config = ProviderConfig::from_env(&env).unwrap();
+        let room = ServerQuirks::default().output_limit(&config, &resolve(model), sent);
         assert_eq!(
             (room.max_tokens, room.more, room.advice.is_some()),
             (sent, more, advised),
@@ -200,10 +234,10 @@ fn another_reply_gets_twice_the_room_within_what_is_possible_and_allowed() {
 fn a_beta_and_its_member_travel_together_or_not_at_all() {
     let budgeted = |betas: bool| {
         let mut config = config();
-        (config.task_budget, config.betas) = (Some(50_000), betas);
+        (config.wishes.task_budget, config.wishes.sends_betas) = (Some(50_000), betas);
         config
     };
-    let sonnet = ModelCatalogue::default().resolve("claude-sonnet-5-5");
+    let sonnet = resolve("claude-sonnet-5-5");
     let request = request("claude-sonnet-5-5");
     let unbound = || {
         let mut learned = ServerQuirks::default();
@@ -212,7 +246,7 @@ fn a_beta_and_its_member_travel_together_or_not_at_all() {
     };
     for (beta, member) in [(&betas::THINKING_BINDING, "\"block_binding\""), (&betas::TASK_BUDGET, "\"task_budget\"")] {
         let sent = |learned: &ServerQuirks, allowed: bool| {
-            let (plan, betas) = learned.plan(&budgeted(allowed), &sonnet, &request, None);
+            let (plan, betas) = learned.plan(&budgeted(allowed), &sonnet, &request);
             let body = crate::formats::anthropic::build_body(&request, &plan);
             (betas.contains(&beta), std::str::from_utf8(&body).unwrap().contains(member))
         };
@@ -232,7 +266,7 @@ fn a_beta_and_its_member_travel_together_or_not_at_all() {
 #[test]
 fn models_that_take_a_budget_too_get_one_when_adaptive_thinking_is_switched_off() {
     let env = Env::default().with("ANTHROPIC_API_KEY", "k").with("CLAUDE_CODE_DISABLE_ADAPTIVE_THINKING", "1");
-    let config = AnthropicConfig::from_env(&env).unwrap();
+    let config = ProviderConfig::from_env(&env).unwrap();
     let enabled = |budget| Some(ThinkingField::Enabled { budget });
     for (model, asked, expected) in [
         ("claude-opus-4-6", ThinkingMode::ModelDefault, enabled(31_999)),
@@ -242,12 +276,12 @@ fn models_that_take_a_budget_too_get_one_when_adaptive_thinking_is_switched_off(
         ("claude-sonnet-5-5", ThinkingMode::Budget(8_000), ON),
     ] {
         let request = ModelRequest { thinking: asked, ..request(model) };
-        let resolved = ModelCatalogue::default().resolve(model);
-        let (plan, betas) = ServerQuirks::default().plan(&config, &resolved, &request, None);
+        let resolved = resolve(model);
+        let (plan, betas) = ServerQuirks::default().plan(&config, &resolved, &request);
         assert_eq!((plan.thinking, betas), (expected, vec![]), "{model} {asked:?}");
         let mut learned = ServerQuirks::default();
         learned.apply_downgrade(&Downgrade::AdaptiveThinking, &config, &resolved, &request);
-        let taught = learned.plan(&config, &resolved, &request, None).0.thinking;
+        let taught = learned.plan(&config, &resolved, &request).0.thinking;
         assert!(!matches!(taught, Some(ThinkingField::Enabled { .. })), "what the server says counts: {model}");
     }
 }
@@ -257,8 +291,8 @@ fn a_gateway_can_be_given_effort_and_unbuffered_inputs() {
     let plan = |name: &str, value: &str, host: &str| {
         let env = Env::default().with("ANTHROPIC_API_KEY", "k").with("ANTHROPIC_BASE_URL", host).with(name, value);
         let request = ModelRequest { effort: Some("max".into()), ..request("llama") };
-        let config = AnthropicConfig::from_env(&env).unwrap();
-        let plan = ServerQuirks::default().plan(&config, &ModelCatalogue::default().resolve("llama"), &request, None).0;
+        let config = ProviderConfig::from_env(&env).unwrap();
+        let plan = ServerQuirks::default().plan(&config, &resolve("llama"), &request).0;
         (plan.effort, plan.eager_input)
     };
     let (vendor, gateway) = ("https://api.anthropic.com", "https://gateway.example");

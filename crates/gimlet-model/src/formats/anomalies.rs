@@ -7,14 +7,14 @@ const LONGEST_NAME: usize = 60;
 
 /// Ignored parts with their counts.
 #[derive(Debug, Default)]
-pub(super) struct AnomalyCounts {
+pub(crate) struct AnomalyCounts {
     counts: Vec<(String, u32)>,
     /// Number of anomalies beyond the distinct ones.
     others: u32,
 }
 
 impl AnomalyCounts {
-    pub(super) fn note(&mut self, what: &str, name: &str) {
+    pub(crate) fn note(&mut self, what: &str, name: &str) {
         let name: String = name.chars().filter(|char| !char.is_control()).take(LONGEST_NAME).collect();
         let what = if name.is_empty() { what.to_owned() } else { format!("{what} '{name}'") };
         let has_place = self.counts.len() < MOST;
@@ -26,7 +26,7 @@ impl AnomalyCounts {
     }
 
     /// Returns a one-line summary; `None` if there are no anomalies.
-    pub(super) fn summary_line(&self) -> Option<String> {
+    pub(crate) fn summary_line(&self) -> Option<String> {
         let once =
             |(what, count): &(String, u32)| if *count == 1 { what.clone() } else { format!("{what} ({count}×)") };
         let mut told: Vec<String> = self.counts.iter().map(once).collect();
