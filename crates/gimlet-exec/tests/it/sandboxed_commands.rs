@@ -56,7 +56,10 @@ impl SandboxFolder {
         let mut path = cache.join(PYTEST).into_os_string();
         path.push(":");
         path.push(own("PATH").1);
-        let env = vec![("PATH".into(), path), home, ("GIT_CONFIG_NOSYSTEM".into(), "1".into())];
+        let mut env = vec![("PATH".into(), path), home, ("GIT_CONFIG_NOSYSTEM".into(), "1".into())];
+        // The Rust toolchain may be outside the home, as in images for Docker.
+        let toolchain = ["RUSTUP_HOME", "CARGO_HOME", "RUSTUP_TOOLCHAIN"].map(own);
+        env.extend(toolchain.into_iter().filter(|(_, value)| !value.is_empty()));
         let args = ["-c", script].map(OsString::from).to_vec();
         let cwd = self.path().to_owned();
         SpawnRequest {
