@@ -202,7 +202,8 @@ impl HookRegistry {
         }
     }
 
-    /// Prepares a run of the hooks that match; `None` when there are none.
+    /// Prepares a run of the hooks that match, and starts those that nothing waits for; `None` when there are none to
+    /// wait for.
     fn prepare_run(
         &self,
         scope: &CallScope,
@@ -231,8 +232,19 @@ impl HookRegistry {
             name: Arc::from(name),
             call,
         };
+        let (background, awaited): (Vec<HookEntry>, Vec<HookEntry>) =
+            entries.into_iter().partition(|entry| entry.runs_in_background);
+        if !background.is_empty() {
+            let round = round.clone();
+            scope.services.spawn(async move {
+                drop(round.run_hooks(background).await);
+            });
+        }
+        if awaited.is_empty() {
+            return None;
+        }
         // Boxed, so that events without hooks do not carry its size around.
-        Some(Box::pin(round.run_hooks(entries)))
+        Some(Box::pin(round.run_hooks(awaited)))
     }
 
     fn matching_entries(&self, event: HookEvent, subject: Option<HookSubject<'_>>) -> Vec<HookEntry> {

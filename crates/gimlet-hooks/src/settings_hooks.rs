@@ -67,6 +67,12 @@ fn settings_entry(
     trust: Option<HookTrustCheck>,
 ) -> Result<HookEntry, String> {
     let settings = &line.handler;
+    if settings.async_rewake == Some(true) {
+        return Err("asyncRewake is not supported yet; use async".to_owned());
+    }
+    if settings.condition.is_some() {
+        return Err("a hook with `if` is not supported yet; use a matcher, or look at tool_input".to_owned());
+    }
     let matcher = HookMatcher::new(event, line.matcher.as_deref()).map_err(|error| error.to_string())?;
     let from_project = matches!(line.origin.scope, Scope::Project | Scope::Local);
     let handler: Arc<dyn HookHandler> = match settings.kind {
@@ -87,6 +93,7 @@ fn settings_entry(
         matcher,
         handler,
         timeout: configured_timeout(settings.timeout)?,
+        runs_in_background: settings.in_background == Some(true),
         on_failure: HookFailurePolicy::Continue,
         on_silence: HookFailurePolicy::Continue,
         source: Arc::from(format!("{} settings", line.origin.scope.as_str())),

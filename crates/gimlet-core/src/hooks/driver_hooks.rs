@@ -73,6 +73,7 @@ pub(super) fn driver_entries(
             matcher: matcher.clone(),
             handler: Arc::new(DriverCallback { driver: driver.clone(), id: id.clone() }),
             timeout: hook.timeout,
+            runs_in_background: false,
             on_failure,
             on_silence,
             source: source.clone(),

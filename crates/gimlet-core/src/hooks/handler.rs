@@ -90,6 +90,8 @@ pub struct HookEntry {
     pub handler: Arc<dyn HookHandler>,
     /// Configured timeout, if any.
     pub timeout: Option<Duration>,
+    /// True if nothing waits for the hook: its answer decides nothing.
+    pub runs_in_background: bool,
     pub on_failure: HookFailurePolicy,
     /// Consequence if no answer came in time, or none can come any more.
     pub on_silence: HookFailurePolicy,

@@ -19,6 +19,7 @@ const MAX_TEXT: usize = 10_000;
 const KEPT: usize = 2_000;
 
 /// State of one run.
+#[derive(Clone)]
 pub(super) struct HookRun {
     pub(super) services: Arc<SessionServices>,
     pub(super) agent: AgentPath,

@@ -99,6 +99,7 @@ impl HookBench {
             matcher: HookMatcher::new(event, matcher).unwrap(),
             handler: Arc::new(RecordingHandler { answer, inputs: self.inputs.clone() }),
             timeout: None,
+            runs_in_background: false,
             on_failure: HookFailurePolicy::Continue,
             on_silence: HookFailurePolicy::Continue,
             source: Arc::from("a test"),

@@ -192,6 +192,33 @@ async fn a_hook_that_cannot_be_used_is_named_with_its_place_and_the_others_run()
     assert!(world.project.join("ran").exists());
 }
 
+#[tokio::test]
+async fn nothing_waits_for_an_async_hook_and_it_decides_nothing() {
+    let world = world();
+    let hook = json!({"type": "command", "async": true,
+        "command": "touch \"$CLAUDE_PROJECT_DIR/ran\"; echo no >&2; sleep 600; exit 2"});
+    write_user_settings(&world, &json!({"hooks": {"PreToolUse": [{"hooks": [hook]}]}}));
+    let script = Script::new()
+        .call("Bash", json!({"command": "until [ -e ran ]; do sleep 0.01; done; touch made"}))
+        .then()
+        .say("done");
+    let model = script.serve().await.unwrap();
+    let run = world.run(&model).args(["-p", "--dangerously-skip-permissions", "--", "go"]).finish().await;
+    run.expect_code(0);
+    assert!(world.project.join("made").exists() && world.project.join("ran").exists());
+}
+
+#[tokio::test]
+async fn a_hook_with_a_member_that_is_not_supported_is_named_and_not_run() {
+    let world = world();
+    let settings = json!({"hooks": {"PreToolUse": [{"hooks": [
+        {"type": "command", "if": "Bash(git *)", "command": "touch \"$CLAUDE_PROJECT_DIR/ran\""}]}]}});
+    write_user_settings(&world, &settings);
+    let (run, _) = run_one_call(&world, &[]).await;
+    assert!(run.stderr.contains("this hook is not run: a hook with `if`"), "{}", run.stderr);
+    assert!(!world.project.join("ran").exists());
+}
+
 /// Answers each request with the next body; returns what was posted.
 fn serve_answers(answers: Vec<String>) -> (String, std::thread::JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
