@@ -41,10 +41,11 @@ pub(crate) async fn a_killed_command_takes_its_whole_tree_along() {
     wait_for_line(&mut other, "up").await;
     let mut running = start_escaping_processes(&session, &sleep).await;
     let begun = Instant::now();
-    // A long grace: on a loaded machine ten processes take a while to end politely. It is not waited out.
-    running.kill(PATIENCE).await;
+    // Some of them ignore SIGTERM, so the grace is waited out; on a loaded machine the others take a while to end.
+    let grace = Duration::from_secs(2);
+    running.kill(grace).await;
     assert_eq!(find_alive(&sleep), Vec::<i32>::new());
-    assert!(begun.elapsed() < PATIENCE);
+    assert!(begun.elapsed() < grace + PATIENCE);
     assert_eq!(running.exit().unwrap().signal, Some(15));
     assert!(!find_alive(&bystander).is_empty(), "another command was hit");
 }
