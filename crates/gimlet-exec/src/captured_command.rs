@@ -31,8 +31,6 @@ pub struct CapturedCommand<'a> {
     pub env: &'a Env,
     /// Variables beyond that environment; they win over it.
     pub variables: Vec<(OsString, OsString)>,
-    /// Names of variables that the program does not get.
-    pub withheld: &'a [String],
     pub stdin: &'a [u8],
     /// Bytes kept of each output stream.
     pub max_bytes: usize,
@@ -68,8 +66,7 @@ impl CapturedCommand<'_> {
     pub async fn run(self, exec: &Exec) -> Result<CapturedRun, ExecError> {
         let mut env = errand_environment(self.env);
         let replaced = |name: &OsString| self.variables.iter().any(|(known, _)| known == name);
-        let withheld = |name: &OsString| self.withheld.iter().any(|known| name == known.as_str());
-        env.retain(|(name, _)| !replaced(name) && !withheld(name));
+        env.retain(|(name, _)| !replaced(name));
         env.extend(self.variables.iter().cloned());
         let spawn = SpawnRequest {
             program: self.program,

@@ -49,7 +49,7 @@ pub use sandbox::{
     ProbeOptions, ProxyConfig, ProxyError, ProxyRefusal, RefusalReason, RepoScanner, SANDBOX_SETUP_FAILED, Sandbox,
     SandboxBackend, SandboxError, SandboxLayer, SandboxOutcome, SandboxPlace, SandboxProxy, SandboxSupport,
     TamperGuard, UpstreamProxies, WEB_PORTS, can_confine, default_sandbox_spec, find_refusal_line, find_violations,
-    is_host_pattern, probe_sandbox,
+    is_host_pattern, is_public_address, probe_sandbox,
 };
 pub use shell::{
     Shell, ShellCommand, ShellConfig, ShellError, ShellRun, is_credential_name, known_environment, runs_zsh,

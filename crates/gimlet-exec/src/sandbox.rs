@@ -46,7 +46,7 @@ use launch_plan::{MountBackend, SandboxLaunchPlan};
 pub use probe::{BubblewrapChoice, ProbeOptions, SandboxBackend, SandboxLayer, SandboxSupport, probe_sandbox};
 pub use proxy::{
     HostDecision, HostJudge, HostResolver, ProxyConfig, ProxyError, ProxyRefusal, RefusalReason, SandboxProxy,
-    UpstreamProxies, WEB_PORTS, is_host_pattern,
+    UpstreamProxies, WEB_PORTS, is_host_pattern, is_public_address,
 };
 pub use repo_scan::RepoScanner;
 pub(crate) use sandbox_env::has_credentials;

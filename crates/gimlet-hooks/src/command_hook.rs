@@ -99,7 +99,7 @@ async fn run_command(
     call: &HandlerCall,
 ) -> Result<HandlerReport, HandlerError> {
     let input = HookInputFacts::read(&call.input).map_err(HandlerError::Failed)?;
-    let env = host.env();
+    let env = host.hook_env(from_project);
     let (program, args) = match form {
         CommandForm::Shell { text, bash } => {
             let text = match env.get("CLAUDE_CODE_SHELL_PREFIX") {
@@ -122,7 +122,6 @@ async fn run_command(
         cwd: &cwd,
         env: &env,
         variables: host.variables(&input),
-        withheld: host.withheld_variables(from_project),
         stdin: &stdin,
         max_bytes: MAX_OUTPUT,
     };

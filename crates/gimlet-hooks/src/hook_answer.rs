@@ -25,12 +25,13 @@ pub(crate) fn command_report(event: HookEvent, run: &CapturedRun) -> Result<Hand
     }
     match run.exit.code {
         Some(0) => {
-            let answer = parse_answer(&stdout).unwrap_or_else(|| HandlerAnswer::Text(stdout.clone()));
+            let answer = parse_answer(&stdout).unwrap_or_else(|| Ok(HandlerAnswer::Text(stdout.clone())));
+            let answer = answer.map_err(HandlerError::Failed)?;
             Ok(HandlerReport { answer, stdout, stderr, exit_code: Some(0) })
         }
         Some(BLOCKING_CODE) => block(event, run.exit.code, stdout, stderr),
         _ => match parse_answer(&stdout) {
-            Some(answer) if is_hook_json(&stdout) => {
+            Some(Ok(answer)) if is_hook_json(&stdout) => {
                 Ok(HandlerReport { answer, stdout, stderr, exit_code: run.exit.code })
             }
             _ => Err(HandlerError::Failed(describe_failure(run.exit, &stderr))),
@@ -49,7 +50,7 @@ fn block(
     if event == HookEvent::PermissionRequest {
         // Only a decision object answers a permission prompt; the exit code alone does not.
         let decides = json.as_ref().is_some_and(|json| json["hookSpecificOutput"]["decision"].is_object());
-        let answer = if decides { parse_answer(&stdout) } else { None };
+        let answer = if decides { parse_answer(&stdout).and_then(Result::ok) } else { None };
         let answer = answer.unwrap_or_else(|| HandlerAnswer::Text(String::new()));
         return Ok(HandlerReport { answer, stdout, stderr, exit_code });
     }
@@ -70,17 +71,15 @@ fn block_reason(json: &Value) -> Option<String> {
     non_blank(reason)
 }
 
-/// Returns a body or an output as an answer: JSON if it begins with a brace; `None` for other text.
-pub(crate) fn parse_answer(text: &str) -> Option<HandlerAnswer> {
+/// Returns a body or an output as an answer if it begins with a brace, which must be valid JSON then; `None` for other
+/// text.
+pub(crate) fn parse_answer(text: &str) -> Option<Result<HandlerAnswer, String>> {
     let text = text.trim();
     if !text.starts_with('{') {
         return None;
     }
-    // Text that is not valid JSON is passed on as it is, so that the session says what is wrong with it.
-    match serde_json::from_str::<Box<RawValue>>(text) {
-        Ok(json) => Some(HandlerAnswer::Json(json)),
-        Err(_) => None,
-    }
+    let json = serde_json::from_str::<Box<RawValue>>(text);
+    Some(json.map(HandlerAnswer::Json).map_err(|error| format!("its output is not valid JSON: {error}")))
 }
 
 /// Returns true if the text is an object with a member that hooks answer with.
@@ -172,7 +171,11 @@ mod tests {
         for (event, run, wanted) in [
             (PreToolUse, run(0, "plain", ""), "text plain"),
             (PreToolUse, run(0, "  {\"continue\":true}\n", ""), "json {\"continue\":true}"),
-            (PreToolUse, run(0, "{broken", ""), "text {broken"),
+            (
+                PreToolUse,
+                run(0, "{broken", ""),
+                "failed its output is not valid JSON: key must be a string at line 1 column 2",
+            ),
             (PreToolUse, run(2, "", "not here\n"), "block not here"),
             (PreToolUse, run(2, json, "ignored"), "block no"),
             (PreToolUse, run(2, "{broken", "why"), "block why"),

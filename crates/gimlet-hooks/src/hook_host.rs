@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use gimlet_exec::Exec;
+use gimlet_exec::{Exec, is_public_address};
 use gimlet_http::{HttpTransport, NetworkConfig};
 use gimlet_proto::Env;
 use serde::Deserialize;
@@ -15,10 +15,6 @@ use serde_json::value::RawValue;
 const MAX_EXPORTED_INPUT: usize = 64 << 10;
 /// Time limit for connecting to a hook's server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Variables with model credentials, which hooks of a project's files do not get.
-const MODEL_CREDENTIALS: [&str; 4] =
-    ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GIMLET_API_KEY", "GIMLET_AUTH_TOKEN"];
 
 /// Tells whether a hook may still run: `None`, or the reason why not (its script changed since it was trusted).
 pub type HookTrustCheck = Arc<dyn Fn() -> Option<String> + Send + Sync>;
@@ -30,6 +26,8 @@ pub struct HookHostConfig {
     /// Folder in which the session was started.
     pub project_dir: PathBuf,
     pub session_id: String,
+    /// Variables with the model's credentials, which hooks of a project's files do not get.
+    pub model_credentials: &'static [&'static str],
 }
 
 /// Shared state of a session's handlers.
@@ -38,7 +36,7 @@ pub struct HookHost {
     env: RwLock<Env>,
     project_dir: PathBuf,
     session_id: String,
-    withheld: Vec<String>,
+    model_credentials: &'static [&'static str],
     pub(crate) transport: HttpTransport,
     /// Reaches public addresses only.
     pub(crate) public_transport: HttpTransport,
@@ -62,12 +60,12 @@ struct EffortFact {
 
 impl HookHost {
     pub fn new(config: HookHostConfig) -> Self {
-        let HookHostConfig { exec, env, project_dir, session_id } = config;
+        let HookHostConfig { exec, env, project_dir, session_id, model_credentials } = config;
         let network = NetworkConfig::from_env(&env);
-        let withheld = MODEL_CREDENTIALS.iter().map(|name| (*name).to_owned()).collect();
         let transport = HttpTransport::new(network.clone(), true, CONNECT_TIMEOUT);
-        let public_transport = HttpTransport::new(network, true, CONNECT_TIMEOUT).public_addresses_only();
-        Self { exec, env: RwLock::new(env), project_dir, session_id, withheld, transport, public_transport }
+        let public_transport =
+            HttpTransport::new(network, true, CONNECT_TIMEOUT).with_permitted_addresses(is_public_address);
+        Self { exec, env: RwLock::new(env), project_dir, session_id, model_credentials, transport, public_transport }
     }
 
     /// Replaces the environment, after settings changed it.
@@ -79,9 +77,9 @@ impl HookHost {
         self.env.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the names of variables that a hook of a project's files does not get.
-    pub(crate) fn withheld_variables(&self, from_project: bool) -> &[String] {
-        if from_project { &self.withheld } else { &[] }
+    /// Returns the environment for a hook: without the model's credentials if a file of the project defines it.
+    pub(crate) fn hook_env(&self, from_project: bool) -> Env {
+        if from_project { self.env().without_vars(self.model_credentials) } else { self.env() }
     }
 
     /// Returns the value of a placeholder such as `CLAUDE_PROJECT_DIR`; `None` for an unknown name.

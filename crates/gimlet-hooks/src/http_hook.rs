@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_core::{HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookEvent, HookHandler};
-use gimlet_http::is_public_address;
+use gimlet_exec::is_public_address;
 use gimlet_proto::{BoxFuture, Env};
 use reqwest::Url;
 
@@ -91,7 +91,7 @@ async fn post_event(host: &HookHost, request: &HttpHookRequest, call: &HandlerCa
     let answer = if text.trim().is_empty() {
         HandlerAnswer::Text(String::new())
     } else {
-        parse_answer(&text).ok_or_else(|| "its answer is not a JSON object".to_owned())?
+        parse_answer(&text).ok_or_else(|| "its answer is not a JSON object".to_owned())??
     };
     Ok(HandlerReport { answer, stdout: text, stderr: String::new(), exit_code: None })
 }

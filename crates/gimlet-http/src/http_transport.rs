@@ -4,6 +4,7 @@
 //! from the process environment, and redirects are never followed.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +18,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::OnceCell;
 
-use crate::public_address::PublicAddressResolver;
+use crate::checked_resolver::CheckedResolver;
 
 /// Settings for proxies and certificates.
 #[derive(Clone, Debug, Default)]
@@ -77,8 +78,8 @@ pub struct HttpTransport {
     network: NetworkConfig,
     needs_tls: bool,
     connect_timeout: Duration,
-    /// True if names that resolve to no public address cannot be reached.
-    public_only: bool,
+    /// Check of the addresses that names resolve to; `None` permits all.
+    permitted: Option<fn(IpAddr) -> bool>,
     client: OnceCell<Client>,
     /// True once a response has arrived over this client, so that the next request may reuse a connection that the
     /// server just closed.
@@ -97,18 +98,18 @@ impl HttpTransport {
             network,
             needs_tls,
             connect_timeout,
-            public_only: false,
+            permitted: None,
             client: OnceCell::new(),
             warm: AtomicBool::new(false),
             ending: Mutex::new(Vec::new()),
         }
     }
 
-    /// Makes names that resolve to no public address unreachable. Behind a proxy, which resolves names itself, this has
-    /// no effect, and addresses in URLs are never resolved: callers check both.
+    /// Connects only to addresses that the check permits. Behind a proxy, which resolves names itself, this has no
+    /// effect, and addresses in URLs are never resolved: callers check both.
     #[must_use]
-    pub fn public_addresses_only(mut self) -> Self {
-        self.public_only = true;
+    pub fn with_permitted_addresses(mut self, permits: fn(IpAddr) -> bool) -> Self {
+        self.permitted = Some(permits);
         self
     }
 
@@ -147,8 +148,10 @@ impl HttpTransport {
             .tcp_keepalive_interval(Duration::from_secs(60))
             .tcp_keepalive_retries(5);
         let proxies = self.proxies()?;
-        if self.public_only && proxies.is_empty() {
-            builder = builder.dns_resolver(Arc::new(PublicAddressResolver));
+        if let Some(permits) = self.permitted
+            && proxies.is_empty()
+        {
+            builder = builder.dns_resolver(Arc::new(CheckedResolver(permits)));
         }
         for proxy in proxies {
             builder = builder.proxy(proxy);

@@ -2,8 +2,7 @@
 //!
 //! Nothing here knows what is requested. It reads no process environment and follows no redirect.
 
+mod checked_resolver;
 mod http_transport;
-mod public_address;
 
 pub use http_transport::{HttpSetupError, HttpTransport, NetworkConfig};
-pub use public_address::is_public_address;

@@ -20,7 +20,7 @@ const DEFAULT_TTL_MS: u64 = 5 * 60 * 1000;
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 const LONGEST_KEY: usize = 64 << 10;
 /// Variables that hold the model's credentials. A command that a project's file names does not get them.
-const MODEL_CREDENTIALS: &[&str] = &[
+pub(super) const MODEL_CREDENTIALS: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
     "ANTHROPIC_CUSTOM_HEADERS",

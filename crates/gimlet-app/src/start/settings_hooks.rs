@@ -14,6 +14,7 @@ use gimlet_hooks::{HookHost, HookHostConfig, HookPolicy, HookTrustCheck, setting
 use gimlet_proto::SessionId;
 
 use super::SessionSettings;
+use super::key_helper::MODEL_CREDENTIALS;
 
 impl SessionSettings {
     /// Lets the hooks of settings run with this executor. Returns them, and one line about each that cannot be used.
@@ -23,6 +24,7 @@ impl SessionSettings {
             env: self.env.clone(),
             project_dir: self.around.cwd.clone(),
             session_id: session.to_string(),
+            model_credentials: MODEL_CREDENTIALS,
         })));
         self.settings_hooks().unwrap_or_default()
     }

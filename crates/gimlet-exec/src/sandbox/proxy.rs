@@ -24,8 +24,8 @@ use tokio::task::JoinSet;
 use client_handshake::{BodyRemainder, HttpForm, ParseProgress};
 use host_questions::HostQuestions;
 pub use host_questions::{HostDecision, HostJudge};
-pub use host_rules::WEB_PORTS;
-use host_rules::{HostList, HostRule, ProxyHost, is_blocked_address, is_public_address, parse_host};
+use host_rules::{HostList, HostRule, ProxyHost, is_blocked_address, parse_host};
+pub use host_rules::{WEB_PORTS, is_public_address};
 
 const MAX_CONNECTIONS: usize = 256;
 const MAX_HEAD_BYTES: usize = 64 * 1024;

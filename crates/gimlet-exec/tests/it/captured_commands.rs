@@ -14,7 +14,6 @@ async fn run_shell(session: &TestSession, text: &str, stdin: &[u8]) -> CapturedR
         cwd: &cwd,
         env: &env,
         variables: vec![("EXTRA".into(), "added".into())],
-        withheld: &["WITHHELD".to_owned()],
         stdin,
         max_bytes: 1000,
     };
@@ -76,7 +75,6 @@ pub(crate) async fn a_program_that_is_missing_is_an_error() {
         cwd: &cwd,
         env: &env,
         variables: Vec::new(),
-        withheld: &[],
         stdin: b"",
         max_bytes: 10,
     };

@@ -128,10 +128,11 @@ async fn hooks_of_a_project_run_only_after_trust_and_without_the_model_credentia
     let (run, _) = run_one_call(&world, &[]).await;
     assert!(run.stderr.contains("hook PreToolUse Bash"), "{}", run.stderr);
     assert!(!world.project.join("env.txt").exists(), "nothing runs before trust");
-    let (run, _) = run_one_call(&world, &["--trust"]).await;
-    run.expect_code(0);
+    let model = Script::new().call("Bash", json!({"command": "true"})).then().say("done").serve().await.unwrap();
+    let run = world.run(&model).env("ANTHROPIC_CUSTOM_HEADERS", "X-Secret: header-secret");
+    run.args(["-p", "--trust", "--", "go"]).finish().await.expect_code(0);
     let env = world.read("env.txt");
-    assert!(!env.contains("test-key"), "{env}");
+    assert!(!env.contains("test-key") && !env.contains("header-secret"), "{env}");
 }
 
 #[tokio::test]

@@ -165,7 +165,7 @@ fn label_matches(pattern: &str, label: &str) -> bool {
 }
 
 /// Returns true if an address that a name resolved to is reachable from the whole internet.
-pub(crate) fn is_public_address(address: IpAddr) -> bool {
+pub fn is_public_address(address: IpAddr) -> bool {
     match unmap_ipv4(address) {
         IpAddr::V4(v4) => is_public_v4(v4),
         IpAddr::V6(v6) => {
