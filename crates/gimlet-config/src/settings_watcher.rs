@@ -1,7 +1,8 @@
 //! Detects changes of settings files by a few `stat` calls, cheap enough for every turn.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use gimlet_fs::MetadataStamp;
 
 use crate::effective_settings::{EffectiveSettings, RuleBehavior};
 use crate::load::{LoadedSettings, SettingsLayer, SettingsLoadOptions, list_drop_in_files, load_settings};
@@ -9,34 +10,11 @@ use crate::locations::SettingsLocations;
 use crate::problem::{ProblemSeverity, SettingsProblem};
 use crate::setting_keys::{self, KeyEffect, ReloadTiming};
 
-/// What a file looked like from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct SettingsFileStamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl SettingsFileStamp {
-    fn for_path(path: &Path) -> Option<Self> {
-        let metadata = path.metadata().ok()?;
-        Some(Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        })
-    }
-}
-
 /// Settings files and what they looked like when last looked at.
 #[derive(Clone, Debug)]
 pub struct SettingsWatcher {
     locations: SettingsLocations,
-    seen: Vec<(PathBuf, Option<SettingsFileStamp>)>,
+    seen: Vec<(PathBuf, Option<MetadataStamp>)>,
 }
 
 impl SettingsWatcher {
@@ -58,14 +36,14 @@ impl SettingsWatcher {
         changed
     }
 
-    fn stat_files(&self) -> Vec<(PathBuf, Option<SettingsFileStamp>)> {
+    fn stat_files(&self) -> Vec<(PathBuf, Option<MetadataStamp>)> {
         let Self { locations, .. } = self;
         let mut paths = vec![locations.user_file(), locations.project_file(), locations.local_file()];
         paths.extend(locations.legacy_local_file());
         paths.push(locations.managed_file());
         // A folder that cannot be listed has no files to watch; loading reports the error.
         paths.extend(list_drop_in_files(&locations.managed_drop_ins()).unwrap_or_default());
-        paths.into_iter().map(|path| (path.clone(), SettingsFileStamp::for_path(&path))).collect()
+        paths.into_iter().map(|path| (path.clone(), MetadataStamp::read(&path))).collect()
     }
 }
 

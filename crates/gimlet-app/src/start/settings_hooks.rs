@@ -1,7 +1,6 @@
 //! The hooks of settings files, as a session runs them: which act, and whether their scripts are still the trusted ones.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use gimlet_config::{
@@ -10,6 +9,7 @@ use gimlet_config::{
 };
 use gimlet_core::HookEntry;
 use gimlet_exec::Exec;
+use gimlet_fs::MetadataStamp;
 use gimlet_hooks::{HookHost, HookHostConfig, HookPolicy, HookTrustCheck, settings_hook_entries};
 use gimlet_proto::SessionId;
 
@@ -68,10 +68,10 @@ impl SessionSettings {
         let scripts: Vec<PathBuf> =
             self.inventory.items.iter().filter(is_it).flat_map(ProjectItem::script_files).cloned().collect();
         self.inventory.items.iter().find(is_it)?;
-        let stamps: Vec<Option<FileStamp>> = scripts.iter().map(|script| FileStamp::read(script)).collect();
+        let stamps: Vec<Option<MetadataStamp>> = scripts.iter().map(|script| MetadataStamp::read(script)).collect();
         let (loaded, trust, file) = (self.loaded.clone(), self.trust.clone(), line.origin.file.clone());
         Some(Arc::new(move || {
-            if scripts.iter().map(|script| FileStamp::read(script)).eq(stamps.iter().cloned()) {
+            if scripts.iter().map(|script| MetadataStamp::read(script)).eq(stamps.iter().copied()) {
                 return None;
             }
             // The stamps alone say nothing about the content, and a change may have been accepted meanwhile.
@@ -83,27 +83,5 @@ impl SessionSettings {
             let shown = gimlet_config::escape_invisible_line(&file.display().to_string()).into_owned();
             Some(format!("a script of the hook {name} of {shown} changed since it was trusted; review: gimlet trust"))
         }))
-    }
-}
-
-/// What tells cheaply that a file is still the same one.
-#[derive(Clone, PartialEq, Eq)]
-struct FileStamp {
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl FileStamp {
-    /// Returns the stamp of a file; `None` if there is none.
-    fn read(path: &Path) -> Option<Self> {
-        let metadata = path.metadata().ok()?;
-        Some(Self {
-            inode: metadata.ino(),
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        })
     }
 }
