@@ -1,0 +1,1 @@
+//! Diffs as styled lines: line numbers, marks and changed words.

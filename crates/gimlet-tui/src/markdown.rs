@@ -1,0 +1,1 @@
+//! Markdown as styled lines, rendered step by step while it streams in.
