@@ -133,8 +133,8 @@ pub(crate) async fn it_keeps_nothing_busy_and_ends_with_the_session() {
     let waiting = start_waiting_shell(&session).await;
     assert_eq!(std::fs::read_link(format!("/proc/{waiting}/cwd")).unwrap(), std::path::Path::new("/"));
     let begun = Instant::now();
-    session.exec.shutdown(Duration::from_secs(5)).await;
-    assert!(begun.elapsed() < Duration::from_secs(3), "it does not use up the grace");
+    session.exec.shutdown(Duration::from_secs(60)).await;
+    assert!(begun.elapsed() < Duration::from_secs(30), "it does not use up the grace");
     assert!(!is_alive(waiting));
 }
 

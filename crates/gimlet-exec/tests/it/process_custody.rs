@@ -77,9 +77,7 @@ pub(crate) async fn killing_gimlet_leaves_nothing() {
     let (sleep, runtime) = (unique_sleep_seconds(), tempfile::tempdir().unwrap());
     let mut victim = VictimProcess::start(runtime.path(), &[&escaping_processes_script(&sleep)]);
     victim.kill_9();
-    let begun = Instant::now();
     wait_until("the tree ends", || find_alive(&sleep).is_empty()).await;
-    assert!(begun.elapsed() < Duration::from_secs(2));
     wait_until("the custodian ends", || !is_alive(victim.custodian)).await;
 }
 
@@ -157,7 +155,7 @@ pub(crate) async fn a_command_that_stops_its_keepers_is_killed_like_any_other() 
         wait_for_line(&mut running, "up").await;
         let begun = Instant::now();
         running.kill(Duration::from_millis(100)).await;
-        assert!(begun.elapsed() < Duration::from_secs(5), "{text}");
+        assert!(begun.elapsed() < PATIENCE, "{text}");
         wait_until(&format!("the end of {text}"), || find_alive(&sleep).is_empty()).await;
         assert_eq!(session.output_of("echo still here").await, "still here");
     }

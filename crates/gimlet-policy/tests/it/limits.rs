@@ -169,7 +169,7 @@ fn text_that_no_shell_would_take_is_never_read_and_never_allowed() {
             DecisionContext { mode, cwd, roots, environment: Some(Arc::default()), ..DecisionContext::default() };
         let started = Instant::now();
         assert_eq!(decide(&call, &RuleSet::default(), &world).decision, Decision::Ask, "{unit:?}");
-        assert!(started.elapsed() < Duration::from_secs(1), "{unit:?} took {:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(10), "{unit:?} took {:?}", started.elapsed());
     }
 }
 

@@ -101,7 +101,7 @@ impl OrdinaryWorld {
         let limits = CaptureLimits::for_foreground(500_000, self.projects.root().join("output"));
         let mut command = ForegroundCommand::new(run.running, limits);
         let finished = tokio::time::timeout(PATIENCE, command.finish()).await.unwrap();
-        (finished.end, render_for_model(&finished.output.head))
+        (finished.end, without_blame_clock(&render_for_model(&finished.output.head)))
     }
 
     /// Runs a command in both ways; returns what differs.
@@ -124,6 +124,16 @@ impl OrdinaryWorld {
             std::env::split_paths(path).any(|folder| folder.join(name).is_file())
         })
     }
+}
+
+/// Removes the time that `git blame` gives lines that are not committed, which is the current one.
+fn without_blame_clock(output: &str) -> String {
+    const MARK: &str = "Not Committed Yet ";
+    let strip_time = |line: &str| match line.split_once(MARK) {
+        Some((before, after)) => format!("{before}{MARK}{}", after.get("2026-11-19 01:56:19".len()..).unwrap_or(after)),
+        None => line.to_owned(),
+    };
+    output.lines().map(strip_time).collect::<Vec<_>>().join("\n")
 }
 
 /// The variables of a user whose home is a folder of the projects, and whose tools are those of whoever runs the tests.

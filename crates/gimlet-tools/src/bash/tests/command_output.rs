@@ -28,7 +28,7 @@ async fn nothing_waits_for_input_or_for_what_was_left_behind() {
     assert_eq!(run_for_text(&mut bench, "cat").await, "");
     assert_eq!(run_for_text(&mut bench, "read -p 'Proceed? [y/N] ' answer || echo no answer").await, "no answer");
     assert_eq!(run_for_text(&mut bench, &format!("(sleep {sleep} &) ; echo started")).await, "started");
-    assert!(begun.elapsed() < Duration::from_secs(2));
+    assert!(begun.elapsed() < Duration::from_secs(20));
     assert!(!pids_with_argument(&sleep).is_empty(), "it lives as long as the session");
     drop(bench);
     wait_until("it ends with the session", || pids_with_argument(&sleep).is_empty()).await;
@@ -139,7 +139,7 @@ async fn an_interrupt_kills_the_tree_and_tells_what_was_printed() {
     };
     let (called, cancelled_at) = tokio::join!(run(&mut bench, &command), canceller);
     let error = called.unwrap_err();
-    assert!(cancelled_at.elapsed() < Duration::from_secs(2));
+    assert!(cancelled_at.elapsed() < Duration::from_secs(20));
     assert_eq!((error.class, pids_with_argument(&sleep)), (ErrorClass::Interrupted, vec![]));
     assert!(error.model_text.starts_with("Interrupted by the user: the command and everything"), "{error}");
     assert!(
@@ -176,7 +176,7 @@ async fn a_command_that_ignores_being_asked_is_gone_before_the_runtime_gives_up(
     };
     let (called, cancelled_at) = tokio::join!(run(&mut bench, &command), canceller);
     assert_eq!(called.unwrap_err().class, ErrorClass::Interrupted);
-    assert!(cancelled_at.elapsed() < Duration::from_secs(2), "{:?}", cancelled_at.elapsed());
+    assert!(cancelled_at.elapsed() < Duration::from_secs(20), "{:?}", cancelled_at.elapsed());
     assert_eq!(pids_with_argument(&sleep), Vec::<i32>::new());
 }
 

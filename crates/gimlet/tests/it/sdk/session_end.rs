@@ -32,7 +32,7 @@ async fn an_idle_session_exits_at_once_even_with_a_background_command() {
     host.wait_for_state("idle").await;
     let started = Instant::now();
     host.end().await.output.expect_code(0);
-    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
