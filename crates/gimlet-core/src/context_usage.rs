@@ -5,9 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use gimlet_proto::{
-    Block, BlockKind, ContextCategory, ContextKind, ContextMessages, ContextTool, ContextUsage, ModelFacts, Role,
-    TokenUsage, ToolDef,
+    Block, BlockKind, ContextCategory, ContextFile, ContextKind, ContextMessages, ContextTool, ContextUsage,
+    ModelFacts, Role, TokenUsage, ToolDef,
 };
+use gimlet_store::{ContextPartKind, ContextPartSource, SegmentContextPart};
+
+use crate::conversation::PromptSegment;
 
 /// Weight of an image in bytes of text: its own size is unrelated to its tokens.
 const IMAGE: u64 = 6_000;
@@ -25,10 +28,18 @@ struct ContextSizes {
     system: u64,
     /// Name and size in bytes of each tool.
     tools: Vec<(String, u64)>,
+    context: Vec<ContextPartSize>,
     /// Sizes of the messages in bytes.
     messages: ContextMessages,
     counted: Option<CountedUsage>,
     cached: Option<CachedRequest>,
+}
+
+/// Size of a part of the context in front of the conversation.
+struct ContextPartSize {
+    kind: ContextPartKind,
+    source: Option<ContextPartSource>,
+    bytes: u64,
 }
 
 /// Last request that used the provider's cache.
@@ -51,7 +62,8 @@ impl ContextSizes {
     fn bytes(&self) -> u64 {
         let ContextMessages { user, assistant, tool_calls, tool_results } = self.messages;
         let tools: u64 = self.tools.iter().map(|(_, bytes)| bytes).sum();
-        self.system + tools + user + assistant + tool_calls + tool_results
+        let context: u64 = self.context.iter().map(|part| part.bytes).sum();
+        self.system + tools + context + user + assistant + tool_calls + tool_results
     }
 
     /// Returns the total tokens: the last count, plus an estimate for later additions.
@@ -66,10 +78,16 @@ impl ContextSizes {
 
 impl ContextGauge {
     /// Begins a segment without messages.
-    pub(crate) fn begin_segment(&self, system: &[String], tools: &[ToolDef]) {
+    pub(crate) fn begin_segment(&self, prompt: &PromptSegment) {
+        let part_size = |part: &SegmentContextPart| ContextPartSize {
+            kind: part.kind,
+            source: part.source.clone(),
+            bytes: part.text.len() as u64,
+        };
         *self.lock() = ContextSizes {
-            system: system.iter().map(|text| text.len() as u64).sum(),
-            tools: tool_sizes(tools),
+            system: prompt.system.iter().map(|text| text.len() as u64).sum(),
+            tools: tool_sizes(&prompt.tools),
+            context: prompt.context.iter().map(part_size).collect(),
             ..ContextSizes::default()
         };
     }
@@ -155,9 +173,19 @@ impl ContextGauge {
         };
         let (system, own, server) = (scaled(sizes.system), sum(false), sum(true));
         let used = |name, tokens| ContextCategory { name, kind: ContextKind::Used, tokens };
-        let mut categories = vec![used("System prompt", system), used("System tools", own), used("MCP tools", server)];
+        let part = |kind| sizes.context.iter().filter(move |part| part.kind == kind);
+        let sum_of = |kind| scaled(part(kind).map(|part| part.bytes).sum());
+        let mut categories = vec![
+            used("System prompt", system),
+            used("System tools", own),
+            used("MCP tools", server),
+            used("Custom agents", sum_of(ContextPartKind::Agents)),
+            used("Memory files", sum_of(ContextPartKind::Memory)),
+            used("Skills", sum_of(ContextPartKind::Skills)),
+        ];
         // The rounding remainder goes to the part that is largest in a long conversation.
-        categories.push(used("Messages", total.saturating_sub(system + own + server)));
+        let named: u64 = categories.iter().map(|category| category.tokens).sum();
+        categories.push(used("Messages", total.saturating_sub(named)));
         categories.retain(|category| category.tokens > 0);
         let free = facts.context_window.saturating_sub(total);
         categories.push(ContextCategory { name: "Free space", kind: ContextKind::Free, tokens: free });
@@ -168,6 +196,12 @@ impl ContextGauge {
             total_tokens: total,
             categories,
             tools,
+            memory_files: part(ContextPartKind::Memory)
+                .filter_map(|part| {
+                    let ContextPartSource { path, scope, .. } = part.source.clone()?;
+                    Some(ContextFile { path, scope, tokens: scaled(part.bytes) })
+                })
+                .collect(),
             messages: ContextMessages {
                 user: scaled(user),
                 assistant: scaled(assistant),
@@ -226,11 +260,22 @@ mod tests {
     #[test]
     fn figures_add_up_and_follow_what_the_provider_counted() {
         let gauge = ContextGauge::default();
-        gauge.begin_segment(&["x".repeat(400)], &[]);
+        let source =
+            ContextPartSource { path: "/p/CLAUDE.md".into(), scope: "Project".into(), reason: "session start".into() };
+        let part = SegmentContextPart::new(ContextPartKind::Memory, "m".repeat(400)).with_source(source);
+        gauge.begin_segment(&PromptSegment {
+            system: Arc::from(["x".repeat(400)]),
+            tools: Arc::default(),
+            context: Arc::from([part, SegmentContextPart::new(ContextPartKind::Skills, "s".repeat(40))]),
+        });
         gauge.add_blocks(Role::User, &[Block::text(&"y".repeat(1_000))]);
         gauge.record_usage("m", &TokenUsage::default());
         let rough = gauge.current_usage(facts());
-        assert!(rough.total_tokens >= 350 && rough.last_request.is_none(), "{rough:?}");
+        assert!(rough.total_tokens >= 450 && rough.last_request.is_none(), "{rough:?}");
+        let named = |name| rough.categories.iter().find(|category| category.name == name).unwrap().tokens;
+        assert_eq!((named("System prompt"), named("Memory files"), named("Skills")), (100, 100, 10));
+        let file = &rough.memory_files[0];
+        assert_eq!((file.path.as_str(), file.scope.as_str(), file.tokens), ("/p/CLAUDE.md", "Project", 100));
         let finer = gauge.current_usage(ModelFacts { bytes_per_token: 3.5, ..facts() });
         assert!(finer.total_tokens.abs_diff(rough.total_tokens * 8 / 7) <= 1, "{finer:?}");
         gauge.record_usage("m", &TokenUsage { input_tokens: 1_000, output_tokens: 20, ..TokenUsage::default() });

@@ -37,6 +37,8 @@ pub(crate) struct Conversation {
 pub(crate) struct ConversationSegment {
     /// System prompt and tools, sent with every request. Only the tools can change, which ends the cached prefix.
     pub(crate) prompt: PromptSegment,
+    /// Message in front of the history.
+    context_message: Option<Arc<Message>>,
     pub(crate) history: MessageHistory,
     /// Set if the model's last notice on planning was that plan mode is on.
     pub(crate) announced_planning: bool,
@@ -59,8 +61,9 @@ impl ConversationSegment {
     /// Creates a segment that begins with these messages, all of them sent before. The gauge, which others may read,
     /// begins anew.
     pub(crate) fn new(prompt: PromptSegment, messages: Vec<Arc<Message>>, gauge: ContextGauge) -> Self {
-        gauge.begin_segment(&prompt.system, &prompt.tools);
+        gauge.begin_segment(&prompt);
         Self {
+            context_message: prompt.context_message(),
             history: MessageHistory::new(messages, gauge),
             prompt,
             announced_planning: false,
@@ -79,7 +82,31 @@ impl ConversationSegment {
 
     /// Records a request that is being answered. Returns what changed if the provider's cache missed it.
     pub(crate) fn detect_cache_break(&mut self, start: &ReplyStart, facts: &ModelFacts) -> Option<CacheBreak> {
-        self.history.detect_cache_break(&self.prompt, start, facts)
+        let messages = self.with_context(self.history.messages());
+        self.history.detect_cache_break(&self.prompt, &messages, start, facts)
+    }
+
+    /// Returns the messages of a request: the context, then the history or a view of it.
+    pub(crate) fn with_context(&self, history: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
+        match &self.context_message {
+            None => history,
+            Some(context) => std::iter::once(context.clone()).chain(history).collect(),
+        }
+    }
+
+    /// Returns the cache breakpoints of a request, and marks the history as sent. The part shared by all turns of a
+    /// session ends with the context, or else with the environment facts; a subagent without context has too few turns
+    /// for a breakpoint there.
+    fn plan_cache(&mut self, ttl: Option<CacheTtl>, is_subagent: bool) -> CachePlan {
+        let previous_len = self.history.mark_sent();
+        match &self.context_message {
+            None => CachePlan { ttl, context: if is_subagent { None } else { Some((0, 0)) }, previous_len },
+            Some(context) => CachePlan {
+                ttl,
+                context: context.blocks.len().checked_sub(1).map(|last| (0, last)),
+                previous_len: previous_len.map(|messages| messages + 1),
+            },
+        }
     }
 }
 
@@ -103,7 +130,7 @@ impl Conversation {
 
     /// Returns the cache breakpoints of a request, and marks the history as sent.
     pub(crate) fn plan_cache(&mut self, is_subagent: bool) -> CachePlan {
-        self.segment.history.plan_cache(self.cache_ttl, is_subagent)
+        self.segment.plan_cache(self.cache_ttl, is_subagent)
     }
 
     /// Adds a text before the next prompt, unless the model got it before, also in an earlier run.

@@ -51,6 +51,7 @@ pub use gate::{
     ReviewConfig, ReviewRules, SandboxUpdate, SettingsOrigin, SettingsSource, UserAsker,
 };
 pub use gimlet_git::git_branch;
+pub use gimlet_store::{ContextPartKind, ContextPartSource, SegmentContextPart};
 pub use history::read_history;
 pub use hooks::{
     HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookEntry, HookEvent, HookFailurePolicy, HookHandler,

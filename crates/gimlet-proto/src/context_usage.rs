@@ -18,6 +18,8 @@ pub struct ContextUsage {
     pub categories: Vec<ContextCategory>,
     /// Each tool's part of the category of tools, in the order of the list.
     pub tools: Vec<ContextTool>,
+    /// Memory files in front of the conversation, in order, which are the category of memory.
+    pub memory_files: Vec<ContextFile>,
     /// The parts of the category of messages.
     pub messages: ContextMessages,
     /// Usage that the provider counted for the last request; `None` before the first.
@@ -27,7 +29,8 @@ pub struct ContextUsage {
 /// One thing in the window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextCategory {
-    /// Display name: `System prompt`, `System tools`, `MCP tools`, `Messages`, `Free space`.
+    /// Display name: `System prompt`, `System tools`, `MCP tools`, `Custom agents`, `Memory files`, `Skills`,
+    /// `Messages`, `Free space`.
     pub name: &'static str,
     pub kind: ContextKind,
     pub tokens: u64,
@@ -43,6 +46,15 @@ pub enum ContextKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextTool {
     pub name: String,
+    pub tokens: u64,
+}
+
+/// Tokens taken by one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextFile {
+    pub path: String,
+    /// Whose file it is, for display.
+    pub scope: String,
     pub tokens: u64,
 }
 

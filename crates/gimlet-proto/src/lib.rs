@@ -42,7 +42,7 @@ pub use ask::{
 };
 pub use block::{Block, BlockError, BlockKind, ToolResultParts, ToolUseParts};
 pub use command::{CommandInfo, CommandKind, CommandMatch, find_command, unknown_command_text};
-pub use context_usage::{ContextCategory, ContextKind, ContextMessages, ContextTool, ContextUsage};
+pub use context_usage::{ContextCategory, ContextFile, ContextKind, ContextMessages, ContextTool, ContextUsage};
 pub use credential_source::{CredentialError, CredentialSource};
 pub use driver::{Driver, DriverError, DriverHook, HookCall};
 pub use env::Env;

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::checkpoints::FileBackup;
+use crate::segment_context::SegmentContextPart;
 
 /// Attachment type for a call that is deferred.
 pub(crate) const DEFERRED_CALL: &str = "deferred_tool_use";
@@ -456,13 +457,21 @@ pub(crate) fn render_file_history(prompt: &str, backups: &[FileBackup<'_>], upda
     line.finish()
 }
 
-/// Renders the frozen system prompt and tool list. The tool list is kept as a string: its bytes survive as they are,
-/// and no scanner mistakes a schema's member for ours.
-pub(crate) fn render_frozen_prefix(system: &[String], tools_json: &str, session: &str) -> String {
+/// Renders the frozen system prompt, tool list and context. The tool list is kept as a string: its bytes survive as
+/// they are, and no scanner mistakes a schema's member for ours.
+pub(crate) fn render_frozen_prefix(
+    system: &[String],
+    tools_json: &str,
+    context: &[SegmentContextPart],
+    session: &str,
+) -> String {
     let mut line = EntryLine("{".to_owned());
     line.add_string("type", "gimlet-frozen");
     line.add_raw("system", &to_json(system));
     line.add_string("tools", tools_json);
+    if !context.is_empty() {
+        line.add_raw("context", &to_json(context));
+    }
     line.add_string("sessionId", session);
     line.finish()
 }

@@ -35,6 +35,7 @@ mod replay;
 mod result_files;
 mod retention;
 mod search;
+mod segment_context;
 mod sendable_blocks;
 mod session_labels;
 mod session_lookup;
@@ -77,6 +78,7 @@ pub use result_files::{
 };
 pub use retention::{list_project_folders, remove_old_sessions};
 pub use search::{HitRole, SearchError, SearchHit, SearchIndex, SearchIndexProgress, SearchRequest, Snippet};
+pub use segment_context::{ContextPartKind, ContextPartSource, SegmentContextPart};
 pub use sendable_blocks::sendable_reply_block;
 pub use session_labels::{EarlyTitle, SessionLabels};
 pub use session_lookup::{FindError, ProjectSessions, SessionFilter, UnreadableSession};

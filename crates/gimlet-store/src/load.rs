@@ -21,6 +21,7 @@ use crate::damage::{Damage, DamageReport};
 use crate::deferred_call::{RepairedConversation, repair_conversation};
 use crate::full_entry::{FullEntry, find_tool_output};
 use crate::images::{images_in_block, replace_images};
+use crate::segment_context::SegmentContextPart;
 use crate::sendable_blocks::{self, BlockCheck, BlockFault};
 use crate::session_labels::SessionLabels;
 use crate::transcript_index::{self, EntryKey, EntryKind, RecordSpan, TranscriptIndex};
@@ -52,6 +53,9 @@ pub struct FrozenPrefix {
     pub system: Vec<String>,
     #[serde(rename = "tools")]
     pub tools_json: String,
+    /// Parts of the message in front of the conversation; none in older transcripts.
+    #[serde(default)]
+    pub context: Vec<SegmentContextPart>,
 }
 
 /// Structured outputs of a conversation's calls: only their positions; each is read on demand.

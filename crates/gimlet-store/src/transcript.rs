@@ -22,6 +22,7 @@ use crate::entry_format::{
 };
 use crate::layout::SessionFiles;
 use crate::load::LoadedSession;
+use crate::segment_context::SegmentContextPart;
 use crate::session_labels::{EarlyTitle, SessionLabels};
 use crate::side_writer::SideWriter;
 use crate::sync_thread::{FsyncMode, SyncFuture, SyncTarget, SyncThread};
@@ -420,9 +421,10 @@ impl Transcript {
         (boundary, summary)
     }
 
-    /// Records the exact system prompt and tool list of this segment, so that a resumed session sends identical bytes.
-    pub fn append_frozen_prefix(&mut self, system: &[String], tools_json: &str) {
-        let line = entry_format::render_frozen_prefix(system, tools_json, self.session.as_str());
+    /// Records the exact system prompt, tool list and context of this segment, so that a resumed session sends identical
+    /// bytes.
+    pub fn append_frozen_prefix(&mut self, system: &[String], tools_json: &str, context: &[SegmentContextPart]) {
+        let line = entry_format::render_frozen_prefix(system, tools_json, context, self.session.as_str());
         self.append_metadata(line);
     }
 

@@ -544,7 +544,8 @@ fn fork_title(title: &str, here: &ProjectSessions) -> String {
 }
 
 fn append_segment(transcript: &mut Transcript, segment: &PromptSegment) {
-    transcript.append_frozen_prefix(&segment.system, &gimlet_core::tools_to_json(&segment.tools));
+    let tools = gimlet_core::tools_to_json(&segment.tools);
+    transcript.append_frozen_prefix(&segment.system, &tools, &segment.context);
 }
 
 /// Returns the segment of the resumed session, unless flags, another agent or different tools change it. An equal one
@@ -564,7 +565,11 @@ fn reusable_segment(
     let frozen = loaded.frozen.as_ref().filter(|frozen| !changed || frozen.system[..] == fresh.system[..])?;
     let tools = gimlet_core::tools_from_json(&frozen.tools_json)?;
     // A tool with an equal name may differ: an answer schema, a list of agents, a sandbox that is off now.
-    (tools == fresh.tools).then(|| PromptSegment { system: frozen.system.clone().into(), tools })
+    (tools == fresh.tools).then(|| PromptSegment {
+        system: frozen.system.clone().into(),
+        tools,
+        context: frozen.context.clone().into(),
+    })
 }
 
 /// Chooses the location of large results: beside the transcript, or in a private folder when nothing is stored.

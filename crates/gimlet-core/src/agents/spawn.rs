@@ -125,7 +125,7 @@ impl SpawnPlan<'_> {
         let system = [self.kind.spec.prompt.clone(), agent_environment(scope, model)];
         let system: Vec<String> = system.into_iter().filter(|text| !text.trim().is_empty()).collect();
         let tools = crate::context::tool_defs(&self.tools, &self.prompt_context(scope));
-        let prompt = PromptSegment { system: system.into(), tools };
+        let prompt = PromptSegment { system: system.into(), tools, context: Arc::default() };
         let segment = ConversationSegment::new(prompt, history, ContextGauge::default());
         let record = ConversationRecord::new(transcript);
         Conversation::new(record, segment, host.ledger.for_subagent(), host.cache_ttl)

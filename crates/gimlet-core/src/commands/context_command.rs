@@ -1,6 +1,6 @@
 //! `/context`: what fills the context window.
 
-use gimlet_proto::{BoxFuture, ContextUsage};
+use gimlet_proto::{BoxFuture, ContextFile, ContextUsage};
 
 use super::text_table::grouped;
 use super::{CommandContext, CommandOutput, SlashCommand, text_table};
@@ -25,18 +25,20 @@ impl SlashCommand for ContextCommand {
 fn render_usage(usage: &ContextUsage) -> String {
     let (total, most) = (usage.total_tokens, usage.max_tokens);
     let head = format!("{}: {} of {} tokens ({})", usage.model, grouped(total), grouped(most), percent(total, most));
-    let rows: Vec<Vec<String>> = usage
-        .categories
-        .iter()
-        .map(|category| {
-            vec![category.name.to_owned(), grouped(category.tokens), percent(category.tokens, usage.max_tokens)]
-        })
-        .collect();
+    let row = |name: String, tokens| vec![name, grouped(tokens), percent(tokens, most)];
+    let rows: Vec<Vec<String>> =
+        usage.categories.iter().map(|category| row(category.name.to_owned(), category.tokens)).collect();
     let note = match usage.last_request {
         Some(_) => "Scaled to what the server counted at the last request.",
         None => "Estimates: no request was sent yet.",
     };
-    format!("{head}\n{}\n{note}", text_table(&rows, true))
+    let mut text = format!("{head}\n{}\n", text_table(&rows, true));
+    if !usage.memory_files.is_empty() {
+        let name = |file: &ContextFile| format!("{}: {}", file.scope, file.path);
+        let rows: Vec<Vec<String>> = usage.memory_files.iter().map(|file| row(name(file), file.tokens)).collect();
+        text.push_str(&format!("\nMemory files\n{}\n", text_table(&rows, true)));
+    }
+    text + note
 }
 
 /// Returns a part in percent with one decimal; a window of size zero counts as empty.

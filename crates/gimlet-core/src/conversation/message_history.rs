@@ -3,9 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use gimlet_proto::{
-    Block, BlockKind, CacheBreak, CachePlan, CacheTtl, Message, ModelFacts, PromptDefect, ReplyStart, Role, TurnEnd,
-};
+use gimlet_proto::{Block, BlockKind, CacheBreak, Message, ModelFacts, PromptDefect, ReplyStart, Role, TurnEnd};
 use gimlet_store::is_sendable;
 
 use super::cache_watch::{CacheWatch, SentPrefix};
@@ -290,22 +288,21 @@ impl MessageHistory {
         self.cached = self.cached.map(|cached| cached.min(self.messages.len()));
     }
 
-    /// Returns the cache breakpoints of this request and marks the history as sent. The part shared by all turns of a
-    /// session ends with the environment facts; a subagent has too few turns for a breakpoint there.
-    pub(super) fn plan_cache(&mut self, ttl: Option<CacheTtl>, is_subagent: bool) -> CachePlan {
+    /// Marks the history as sent. Returns the number of messages in the request before, if there was one.
+    pub(super) fn mark_sent(&mut self) -> Option<usize> {
         self.sent = self.messages.len();
-        let previous_len = self.cached.replace(self.sent);
-        CachePlan { ttl, context: if is_subagent { None } else { Some((0, 0)) }, previous_len }
+        self.cached.replace(self.sent)
     }
 
     /// Records a request that is being answered. Returns what changed if the provider's cache missed it.
     pub(super) fn detect_cache_break(
         &mut self,
         prompt: &PromptSegment,
+        messages: &[Arc<Message>],
         start: &ReplyStart,
         facts: &ModelFacts,
     ) -> Option<CacheBreak> {
-        let sent = SentPrefix::new(&prompt.system, &prompt.tools, &self.messages);
+        let sent = SentPrefix::new(&prompt.system, &prompt.tools, messages);
         self.cache_watch.record_request(sent, start, facts.min_cache_tokens)
     }
 }

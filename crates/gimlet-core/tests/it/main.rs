@@ -21,6 +21,7 @@ mod rejected_content;
 mod repeating;
 mod rewind;
 mod sandbox_hosts;
+mod segment_context;
 mod session_bench;
 mod settings_changes;
 mod slash_commands;

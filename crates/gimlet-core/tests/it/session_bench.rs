@@ -15,8 +15,9 @@ use gimlet_core::tool::{
 };
 use gimlet_core::{
     AgentConfig, AgentLaunch, ConversationRecord, DriverConfig, FileConfig, HistoryConfig, LaunchOutcome, MainAgent,
-    ModelConfig, OutputSchema, PermissionConfig, PlanConfig, ProcessAccess, PromptSegment, ReviewConfig, SessionConfig,
-    SessionSandbox, SessionServices, SessionState, SettingsSource, ToolConfig, TurnConfig, TurnOptions, open,
+    ModelConfig, OutputSchema, PermissionConfig, PlanConfig, ProcessAccess, PromptSegment, ReviewConfig,
+    SegmentContextPart, SessionConfig, SessionSandbox, SessionServices, SessionState, SettingsSource, ToolConfig,
+    TurnConfig, TurnOptions, open,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
@@ -356,6 +357,8 @@ pub(crate) struct BenchSetup {
     pub(crate) deny: Vec<&'static str>,
     /// Kinds of subagents that the caller defined.
     pub(crate) agents: Vec<(String, AgentSpec)>,
+    /// What stands in front of the conversation.
+    pub(crate) context: Vec<SegmentContextPart>,
     pub(crate) question_patience: Option<Duration>,
     /// Settings that can change.
     pub(crate) live: Option<Box<dyn SettingsSource>>,
@@ -413,6 +416,7 @@ impl Default for BenchSetup {
             main_agent: None,
             commands: Vec::new(),
             agents: Vec::new(),
+            context: Vec::new(),
         }
     }
 }
@@ -477,6 +481,7 @@ impl SessionBench {
             agents: Vec::new(),
         };
         let prompt = PromptSegment {
+            context: setup.context.into(),
             system: gimlet_core::system_blocks(&gimlet_core::SystemPrompt::default()),
             tools: gimlet_core::tool_defs(&tools, &prompt),
         };

@@ -55,8 +55,13 @@ fn a_turn_comes_back_byte_for_byte() {
 fn resuming_goes_on_in_the_same_chain_and_restores_what_was_recorded() {
     let home = StoreFixture::new();
     let mut transcript = home.create();
+    let list = SegmentContextPart::new(ContextPartKind::Skills, "- tidy");
     let cost = ModelUsage { model: "m".into(), cost_usd: Some(0.25), ..ModelUsage::default() };
-    transcript.append_frozen_prefix(&["sys 1".into(), "sys\n2".into()], "[ {\"name\": 1.0} ]");
+    transcript.append_frozen_prefix(
+        &["sys 1".into(), "sys\n2".into()],
+        "[ {\"name\": 1.0} ]",
+        &[memory_part("be\r\nkind \u{1F980}"), list.clone()],
+    );
     append_prompt(&mut transcript, "one");
     transcript.append_assistant(&reply_head("m1"), &Block::text("1"));
     transcript.append_permission_mode(PermissionMode::AcceptEdits);
@@ -67,6 +72,7 @@ fn resuming_goes_on_in_the_same_chain_and_restores_what_was_recorded() {
     let (loaded, mut transcript) = home.resume();
     assert_eq!(loaded.frozen.as_ref().unwrap().system, ["sys 1", "sys\n2"]);
     assert_eq!(loaded.frozen.as_ref().unwrap().tools_json, "[ {\"name\": 1.0} ]");
+    assert_eq!(loaded.frozen.as_ref().unwrap().context, [memory_part("be\r\nkind \u{1F980}"), list]);
     assert_eq!(loaded.permission_mode, Some(PermissionMode::AcceptEdits));
     assert_eq!(loaded.cost, [cost]);
     assert_eq!(loaded.labels.tag.as_deref(), Some("blue"));
@@ -83,11 +89,11 @@ fn a_conversation_starts_at_its_last_compact_boundary() {
     let home = StoreFixture::new();
     let mut transcript = home.create();
     append_prompt(&mut transcript, "old");
-    transcript.append_frozen_prefix(&["old system".into()], "[]");
+    transcript.append_frozen_prefix(&["old system".into()], "[]", &[]);
     transcript.append_assistant(&reply_head("m1"), &Block::text("old reply"));
     let compaction = CompactionRecord { manual: false, pre_tokens: 9, post_tokens: 1, duration_ms: 5 };
     let (boundary, summary) = transcript.append_compaction(compaction, &[Block::text("summary")]);
-    transcript.append_frozen_prefix(&["new system".into()], "[]");
+    transcript.append_frozen_prefix(&["new system".into()], "[]", &[memory_part("new")]);
     transcript.append_assistant(&reply_head("m2"), &Block::text("new reply"));
     let loaded = home.load();
     assert_eq!(
@@ -95,7 +101,8 @@ fn a_conversation_starts_at_its_last_compact_boundary() {
         [Message::user(vec![Block::text("summary")]), Message::assistant(vec![Block::text("new reply")])]
     );
     assert!(loaded.compacted);
-    assert_eq!(loaded.frozen.unwrap().system, ["new system"]);
+    let frozen = loaded.frozen.unwrap();
+    assert_eq!((frozen.system, frozen.context), (vec!["new system".to_owned()], vec![memory_part("new")]));
     let line = home.transcript_lines().into_iter().find(|line| line.contains("compact_boundary")).unwrap();
     let entry = parse_line(&line);
     assert_eq!(entry["uuid"], boundary.as_str());
@@ -109,7 +116,8 @@ fn a_conversation_starts_at_its_last_compact_boundary() {
     let old = EntryId::new(parse_line(&home.transcript_lines()[2])["uuid"].as_str().unwrap());
     let cut = load_conversation(&home.path(), &LoadOptions::up_to(old)).unwrap();
     assert_eq!(cut.messages.len(), 2);
-    assert_eq!(cut.frozen.unwrap().system, ["old system"]);
+    let frozen = cut.frozen.unwrap();
+    assert_eq!((frozen.system, frozen.context), (vec!["old system".to_owned()], vec![]));
     let cut = load_conversation(&home.path(), &LoadOptions::up_to(summary)).unwrap();
     assert_eq!(cut.messages.len(), 1);
     let nowhere = load_conversation(&home.path(), &LoadOptions::up_to(EntryId::new("nowhere")));

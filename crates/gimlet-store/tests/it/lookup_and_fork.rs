@@ -150,7 +150,7 @@ fn first_prompts_are_what_a_person_wrote() {
 fn a_fork_has_the_same_history_under_its_own_id_and_leaves_the_source_alone() {
     let home = StoreFixture::new();
     let mut transcript = home.create();
-    transcript.append_frozen_prefix(&["system".into()], "[]");
+    transcript.append_frozen_prefix(&["system".into()], "[]", &[memory_part("remember")]);
     append_prompt(&mut transcript, "one");
     transcript.append_assistant(&reply_head("m"), &call_block("t1"));
     transcript.append_assistant(&reply_head("m"), &call_block("t2"));
@@ -166,6 +166,7 @@ fn a_fork_has_the_same_history_under_its_own_id_and_leaves_the_source_alone() {
     let copy = load_conversation(&target.transcript(), &LoadOptions::default()).unwrap();
     assert_eq!(copy.messages, load_conversation(&home.path(), &options).unwrap().messages);
     assert_eq!(copy.frozen.as_ref().unwrap().system, ["system"]);
+    assert_eq!(copy.frozen.as_ref().unwrap().context, [memory_part("remember")]);
     assert!(copy.damage.is_empty(), "{:?}", copy.damage);
     let text = std::fs::read_to_string(target.transcript()).unwrap();
     for line in text.lines() {

@@ -145,3 +145,12 @@ pub(crate) fn history_fault(messages: &[Message]) -> Option<String> {
     }
     messages.last().is_some_and(|last| last.has_tool_use()).then(|| "the last calls have no results".to_owned())
 }
+
+/// A memory file as a part of a segment's context.
+pub(crate) fn memory_part(text: &str) -> SegmentContextPart {
+    SegmentContextPart::new(ContextPartKind::Memory, text).with_source(ContextPartSource {
+        path: "/home/ada/app/CLAUDE.md".into(),
+        scope: "Project".into(),
+        reason: "session start".into(),
+    })
+}

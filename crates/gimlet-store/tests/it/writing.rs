@@ -114,7 +114,7 @@ fn metadata_lines_begin_with_their_type_and_wait_for_the_first_prompt() {
     let home = StoreFixture::new();
     let mut transcript = home.create();
     transcript.set_title("My \"title\"");
-    transcript.append_frozen_prefix(&["be brief".into()], "[{\"name\":\"Read\"}]");
+    transcript.append_frozen_prefix(&["be brief".into()], "[{\"name\":\"Read\"}]", &[]);
     assert!(!home.path().exists(), "metadata alone is no session");
     let blocks = [Block::text("context")];
     transcript.user(UserEntry { origin: None, uuid: None, blocks: &blocks, plain: false, kind: UserEntryKind::Meta });

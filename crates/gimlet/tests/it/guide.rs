@@ -105,6 +105,7 @@ fn guide_session(project: &Path, env: Env, provider: ProviderConfig) -> SessionC
     });
     SessionConfig {
         prompt: PromptSegment {
+            context: [].into(),
             system: gimlet_core::system_blocks(&Default::default()),
             tools: gimlet_core::tool_defs(&tools, &prompt),
         },

@@ -1,6 +1,6 @@
 //! Context window usage in the form that hosts draw.
 
-use gimlet_proto::{ContextCategory, ContextKind, ContextUsage};
+use gimlet_proto::{ContextCategory, ContextFile, ContextKind, ContextUsage};
 use serde_json::{Value, json};
 
 use crate::wire::render_message_usage;
@@ -25,7 +25,7 @@ pub(super) fn render_context_usage(usage: &ContextUsage, server_of: impl Fn(&str
         "percentage": percentage,
         "model": usage.model,
         "isAutoCompactEnabled": false,
-        "memoryFiles": [],
+        "memoryFiles": usage.memory_files.iter().map(render_memory_file).collect::<Vec<_>>(),
         "mcpTools": servers.collect::<Vec<_>>(),
         "systemTools": own.map(|tool| json!({"name": tool.name, "tokens": tool.tokens})).collect::<Vec<_>>(),
         "agents": [],
@@ -46,6 +46,10 @@ fn render_category((category, colour): (&ContextCategory, &&str)) -> Value {
         ContextKind::Free => "free",
     };
     json!({"name": category.name, "tokens": category.tokens, "color": colour, "kind": kind})
+}
+
+fn render_memory_file(file: &ContextFile) -> Value {
+    json!({"path": file.path, "type": file.scope, "tokens": file.tokens})
 }
 
 /// Returns a rounded percentage; a window of size zero counts as empty.
@@ -69,6 +73,7 @@ mod tests {
                 ContextCategory { name: "Free space", kind: ContextKind::Free, tokens: 874 },
             ],
             tools: ["Read", "mcp__my_calc__add"].map(|name| ContextTool { name: name.into(), tokens: 5 }).into(),
+            memory_files: vec![ContextFile { path: "/p/CLAUDE.md".into(), scope: "Project".into(), tokens: 9 }],
             messages: ContextMessages { user: 7, ..ContextMessages::default() },
             last_request: None,
         };
@@ -77,7 +82,8 @@ mod tests {
         assert_eq!(rendered["categories"][1]["kind"], "free");
         assert_eq!(rendered["mcpTools"][0]["serverName"], "my.calc");
         assert_eq!(rendered["systemTools"], json!([{"name": "Read", "tokens": 5}]));
-        for list in ["memoryFiles", "agents", "gridRows"] {
+        assert_eq!(rendered["memoryFiles"], json!([{"path": "/p/CLAUDE.md", "type": "Project", "tokens": 9}]));
+        for list in ["agents", "gridRows"] {
             assert!(rendered[list].is_array(), "{list}");
         }
         assert_eq!(percent(1, 0), 0);
