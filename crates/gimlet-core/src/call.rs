@@ -152,13 +152,18 @@ fn unreadable_input_error(raw: &str) -> ToolError {
         return ToolError::new(ErrorClass::SchemaInvalid, text);
     }
     let shown = truncate_to_bytes(raw, MAX_BAD_INPUT);
-    if serde_json::from_str::<serde::de::IgnoredAny>(raw).is_ok() {
-        return ToolError::new(
+    match serde_json::from_str::<serde::de::IgnoredAny>(raw) {
+        Ok(_) => ToolError::new(
             ErrorClass::SchemaInvalid,
             format!("InputValidationError: the input must be a JSON object, but this was given: {shown}"),
-        );
+        ),
+        Err(problem) => {
+            let raw_input = json!({ "INVALID_JSON": shown });
+            let text =
+                format!("{raw_input}\nThe input is not valid JSON: {problem}. Call the tool again with all of it.");
+            ToolError::new(ErrorClass::MalformedJson, text)
+        }
     }
-    ToolError::new(ErrorClass::MalformedJson, json!({ "INVALID_JSON": shown }).to_string())
 }
 
 fn unknown_tool_error(name: &str, tools: &ToolSet) -> ToolError {

@@ -12,6 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use gimlet_proto::{Env, Secret};
+use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::{Client, NoProxy, Proxy, Response};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
@@ -19,6 +20,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::OnceCell;
 
 use crate::checked_resolver::CheckedResolver;
+
+/// Hosts that are never reached through a proxy: a proxy would look for them on its own machine.
+const LOOPBACK: &str = "localhost,127.0.0.0/8,::1";
 
 /// Settings for proxies and certificates.
 #[derive(Clone, Debug, Default)]
@@ -54,12 +58,43 @@ impl NetworkConfig {
         }
     }
 
+    /// Returns the proxy that requests to this URL go through, if any.
+    pub fn proxy_for(&self, url: &str) -> Option<ProxyChoice> {
+        let scheme_proxy = match url.split_once("://")?.0.to_ascii_lowercase().as_str() {
+            "https" => (&self.https_proxy, "HTTPS_PROXY"),
+            "http" => (&self.http_proxy, "HTTP_PROXY"),
+            _ => return None,
+        };
+        let candidates = [scheme_proxy, (&self.all_proxy, "ALL_PROXY")];
+        let (address, variable) = candidates.into_iter().find_map(|(proxy, name)| Some((proxy.as_ref()?, name)))?;
+        let matcher = Matcher::builder().all(address.expose().to_owned()).no(self.exempt_hosts()).build();
+        let intercept = matcher.intercept(&url.parse().ok()?)?;
+        Some(ProxyChoice { variable, address: intercept.uri().authority()?.to_string() })
+    }
+
+    /// Returns the hosts that no proxy is used for, in the form of `NO_PROXY`.
+    fn exempt_hosts(&self) -> String {
+        match &self.no_proxy {
+            Some(hosts) if !hosts.trim().is_empty() => format!("{hosts},{LOOPBACK}"),
+            Some(_) | None => LOOPBACK.to_owned(),
+        }
+    }
+
     fn proxy_uses_tls(&self) -> bool {
         [&self.http_proxy, &self.https_proxy, &self.all_proxy]
             .into_iter()
             .flatten()
             .any(|proxy| proxy.expose().to_ascii_lowercase().starts_with("https:"))
     }
+}
+
+/// Proxy that a request goes through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyChoice {
+    /// Variable that names it.
+    pub variable: &'static str,
+    /// Its host and port, without credentials.
+    pub address: String,
 }
 
 /// Reason why no client can be created. A retry does not help.
@@ -113,6 +148,11 @@ impl HttpTransport {
         self
     }
 
+    /// Returns the proxy that requests to this URL go through, if any.
+    pub fn proxy_for(&self, url: &str) -> Option<ProxyChoice> {
+        self.network.proxy_for(url)
+    }
+
     /// Returns the client; the first call creates it.
     pub async fn client(&self) -> Result<&Client, HttpSetupError> {
         self.client.get_or_try_init(|| self.build_client()).await
@@ -163,7 +203,7 @@ impl HttpTransport {
 
     fn proxies(&self) -> Result<Vec<Proxy>, HttpSetupError> {
         let network = &self.network;
-        let exempt = network.no_proxy.as_deref().and_then(NoProxy::from_string);
+        let exempt = NoProxy::from_string(&network.exempt_hosts());
         type ProxyConstructor = fn(&str) -> reqwest::Result<Proxy>;
         let kinds: [(&Option<Secret>, &str, ProxyConstructor); 3] = [
             (&network.https_proxy, "HTTPS_PROXY", |url| Proxy::https(url)),
@@ -291,4 +331,26 @@ fn add_file(roots: &mut RootCertStore, file: &std::path::Path, name: &str) -> Re
         roots.add(certificate).map_err(|error| unreadable(&error))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_proxy_of_a_url_is_known_and_loopback_has_none() {
+        let network = NetworkConfig {
+            https_proxy: Some(Secret::new("http://user:word@proxy.test:3128")),
+            all_proxy: Some(Secret::new("socks5://any.test:1080")),
+            no_proxy: Some("inner.test".to_owned()),
+            ..NetworkConfig::default()
+        };
+        let choice = |variable, address: &str| Some(ProxyChoice { variable, address: address.to_owned() });
+        assert_eq!(network.proxy_for("https://model.test/v1"), choice("HTTPS_PROXY", "proxy.test:3128"));
+        assert_eq!(network.proxy_for("http://model.test/v1"), choice("ALL_PROXY", "any.test:1080"));
+        for direct in ["https://inner.test", "http://127.0.0.1:8080/v1", "http://localhost:11434", "http://[::1]:9/"] {
+            assert_eq!(network.proxy_for(direct), None, "{direct}");
+        }
+        assert_eq!(NetworkConfig::default().proxy_for("https://model.test"), None);
+    }
 }

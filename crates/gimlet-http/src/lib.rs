@@ -5,4 +5,4 @@
 mod checked_resolver;
 mod http_transport;
 
-pub use http_transport::{HttpSetupError, HttpTransport, NetworkConfig};
+pub use http_transport::{HttpSetupError, HttpTransport, NetworkConfig, ProxyChoice};

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use gimlet_http::HttpSetupError;
+use gimlet_http::{HttpSetupError, ProxyChoice};
 use gimlet_proto::{ModelError, ModelErrorKind, RateLimit};
 use rustls::CertificateError;
 
@@ -191,6 +191,7 @@ fn reason(status: u16) -> &'static str {
 pub(crate) fn from_transport(
     source: &(dyn Error + 'static),
     connecting: bool,
+    proxy: Option<&ProxyChoice>,
     words: &ProviderAdvice,
 ) -> RequestFailure {
     let mut deepest = source.to_string();
@@ -206,6 +207,11 @@ pub(crate) fn from_transport(
     if lower.contains("proxy auth") {
         return RequestFailure::new(ModelErrorKind::Network, RetryAdvice::Never, "the proxy demands authentication")
             .with_hint("Put the proxy's user and password into HTTPS_PROXY");
+    }
+    if let Some(proxy) = proxy
+        && connecting
+    {
+        return proxy_failure(&deepest, proxy);
     }
     if connecting && is_dns_failure(source) {
         // A name that does not exist will not soon; the retries are for a network that is just coming up.
@@ -225,6 +231,16 @@ pub(crate) fn from_transport(
         .with_hint(words.check_address());
     }
     RequestFailure::new(ModelErrorKind::Network, RetryAdvice::Budget, format!("the connection failed: {deepest}"))
+}
+
+/// Returns the failure for a proxy that cannot be reached, or that cannot reach the server.
+fn proxy_failure(problem: &str, proxy: &ProxyChoice) -> RequestFailure {
+    let ProxyChoice { variable, address } = proxy;
+    let message = format!("cannot connect through the proxy {address} of {variable}: {problem}");
+    // A proxy that is not there will not soon be: it is a wrong setting or another network.
+    RequestFailure::new(ModelErrorKind::Network, RetryAdvice::AtMost(2), message).with_hint(format!(
+        "Check that the proxy runs, change or unset {variable}, or name the server in NO_PROXY to reach it directly"
+    ))
 }
 
 /// Returns true if the host name could not be resolved. The connector reports that only in its message.

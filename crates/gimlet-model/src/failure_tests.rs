@@ -91,12 +91,12 @@ fn only_refused_requests_have_cures() {
 fn certificates_are_final_and_broken_connections_are_not() {
     let tls = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
     let wrapped = io::Error::new(io::ErrorKind::InvalidData, tls);
-    let failure = from_transport(&wrapped, true, &ANTHROPIC.advice);
+    let failure = from_transport(&wrapped, true, None, &ANTHROPIC.advice);
     assert_eq!((failure.error.kind, failure.retry_advice), (ModelErrorKind::Tls, RetryAdvice::Never));
     assert!(failure.error.hint.unwrap().contains("NODE_EXTRA_CA_CERTS"));
     let handshake = io::Error::new(io::ErrorKind::InvalidData, rustls::Error::HandshakeNotComplete);
-    assert_eq!(from_transport(&handshake, true, &ANTHROPIC.advice).retry_advice, RetryAdvice::Never);
-    assert_eq!(from_transport(&handshake, false, &ANTHROPIC.advice).retry_advice, RetryAdvice::Budget);
-    let reset = from_transport(&io::Error::from(io::ErrorKind::ConnectionReset), false, &ANTHROPIC.advice);
+    assert_eq!(from_transport(&handshake, true, None, &ANTHROPIC.advice).retry_advice, RetryAdvice::Never);
+    assert_eq!(from_transport(&handshake, false, None, &ANTHROPIC.advice).retry_advice, RetryAdvice::Budget);
+    let reset = from_transport(&io::Error::from(io::ErrorKind::ConnectionReset), false, None, &ANTHROPIC.advice);
     assert_eq!((reset.error.kind, reset.retry_advice), (ModelErrorKind::Network, RetryAdvice::Budget));
 }

@@ -62,6 +62,8 @@ pub struct PipedInput {
     /// True once any input has arrived.
     has_received: bool,
     ended: bool,
+    /// True if a pipe that is silent all along is waited for.
+    follows: bool,
     timeouts: InputTimeouts,
     /// Time when collecting the next batch began. Stored here because waiting for a batch may be cancelled and
     /// restarted at any time.
@@ -97,9 +99,23 @@ impl PipedInput {
             pending: Vec::new(),
             has_received: false,
             ended: false,
+            follows: false,
             timeouts: patience,
             collecting_since: None,
         })
+    }
+
+    /// Waits for input however long the pipe is silent.
+    pub async fn follow(&mut self) {
+        self.follows = true;
+        if let Some(Ok(chunk)) = self.chunks.recv().await {
+            self.push_chunk(chunk);
+        }
+    }
+
+    /// Returns true if the pipe is open and has been silent all along.
+    pub fn is_silent(&self) -> bool {
+        !self.has_received && !self.ended
     }
 
     /// Returns true if any input arrives within the given time; the input is kept.
@@ -193,7 +209,7 @@ impl PipedInput {
                 Err(TryRecvError::Empty) => {}
             }
         }
-        !self.has_received || (self.ended && self.pending.is_empty())
+        (!self.has_received && !self.follows) || (self.ended && self.pending.is_empty())
     }
 
     fn push_chunk(&mut self, chunk: Vec<u8>) {

@@ -195,6 +195,9 @@ async fn run_event_loop(
                     input = None;
                 }
                 if matches!(event.body, EventBody::TurnEnded(_)) && input.as_mut().is_none_or(PipedInput::is_finished) {
+                    if input.as_ref().is_some_and(PipedInput::is_silent) {
+                        printer.note_silent_input().await;
+                    }
                     close(handle);
                 }
             }
@@ -251,6 +254,13 @@ struct EventPrinter {
 }
 
 impl EventPrinter {
+    /// Tells the user that a pipe which said nothing is not waited for.
+    async fn note_silent_input(&mut self) {
+        let note = "gimlet: nothing came on standard input, and it is not waited for; --follow waits for a quiet pipe, \
+                    < /dev/null gives none\n";
+        self.notes.line(note.as_bytes().to_vec()).await;
+    }
+
     async fn print_event(&mut self, event: &Event) {
         match self.format {
             PrintFormat::StreamJson => {

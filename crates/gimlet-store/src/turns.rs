@@ -24,11 +24,21 @@ pub fn count_turns(path: &Path) -> io::Result<usize> {
     let mut count = 0;
     while let Some(line) = lines.next_line()? {
         let has = |text: &str| memmem::find(line.bytes, text.as_bytes()).is_some();
-        let other = ["\"tool_use_id\"", "\"isMeta\":true", "\"isCompactSummary\":true", "\"isSidechain\":true"];
-        let prompt = has("\"type\":\"user\"") && !other.iter().any(|mark| has(mark)) && !has("[Request interrupted");
+        let has_field = |name: &str, value: &str| has_field(line.bytes, name, value);
+        let is_other = has("\"tool_use_id\"")
+            || ["\"isMeta\"", "\"isCompactSummary\"", "\"isSidechain\""].iter().any(|name| has_field(name, "true"));
+        let prompt = has_field("\"type\"", "\"user\"") && !is_other && !has("[Request interrupted");
         count += usize::from(prompt);
     }
     Ok(count)
+}
+
+/// Returns true if a line has a field of this value, both as JSON, with any space around the colon.
+fn has_field(line: &[u8], name: &str, value: &str) -> bool {
+    memmem::find_iter(line, name.as_bytes()).any(|at| {
+        let rest = line[at + name.len()..].trim_ascii_start();
+        rest.strip_prefix(b":").is_some_and(|rest| rest.trim_ascii_start().starts_with(value.as_bytes()))
+    })
 }
 
 /// Error for a cut that would remove something else than its turn.

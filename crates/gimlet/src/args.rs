@@ -144,6 +144,9 @@ pub(crate) struct RunArgs {
     /// Reject a first line that is not an initialize request (needs stream-json input and output)
     #[arg(long, help_heading = "For programs (Agent SDKs)", hide_short_help = true)]
     pub(crate) await_initialize: bool,
+    /// Wait for a pipe that is quiet, such as tail -f, before the first turn and after each
+    #[arg(long, help_heading = "Output", hide_short_help = true)]
+    pub(crate) follow: bool,
     /// Print every step on stderr (with --output-format json: print all messages as an array)
     #[arg(long, help_heading = "Output")]
     pub(crate) verbose: bool,

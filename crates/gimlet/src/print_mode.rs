@@ -133,6 +133,14 @@ fn check_flags(run: &RunArgs) -> Result<(), Report> {
         return Err(Report::new("--replay-user-messages is for programs that drive the session")
             .with_hint("Add --input-format stream-json and --output-format stream-json"));
     }
+    if run.follow && run.prompt.as_deref().is_none_or(|prompt| prompt.trim().is_empty()) {
+        return Err(Report::new("--follow needs a prompt that says what to do with what is piped in")
+            .with_hint("Give one: tail -f app.log | gimlet -p --follow \"alert me about errors\""));
+    }
+    if run.follow && std::io::stdin().is_terminal() {
+        return Err(Report::new("--follow waits for a pipe, and standard input is a terminal")
+            .with_hint("Pipe something in: tail -f app.log | gimlet -p --follow \"alert me about errors\""));
+    }
     let only_streaming = [
         ("--include-partial-messages", run.include_partial_messages),
         ("--forward-subagent-text", run.forward_subagent_text),
@@ -176,6 +184,9 @@ async fn read_prompt(
         return Ok((prompt, None));
     }
     let mut input = PipedInput::start(std::io::stdin(), InputTimeouts::BATCH).map_err(thread_error)?;
+    if run.follow {
+        input.follow().await;
+    }
     let piped = match argument {
         Some(_) => input.read_opening(InputTimeouts::OPENING).await,
         // With a fallback prompt, an idle pipe is not waited for.

@@ -123,6 +123,7 @@ impl PreparedRequest<'_> {
         let client = transport.client().await.map_err(RequestFailure::from)?;
         let mut head = RequestHead { url: endpoint.url(self.model), headers: self.headers.clone() };
         endpoint.auth.dress(&self.secrets, &mut head, &self.body)?;
+        let proxy = transport.proxy_for(&head.url);
         let sending = client.post(head.url).headers(head.headers).body(self.body.clone()).send();
         let limit = timeouts.headers;
         match self.wait_with_notices(sending, limit).await {
@@ -137,7 +138,8 @@ impl PreparedRequest<'_> {
                 let local = if connecting { endpoint.local_server() } else { None };
                 let refused =
                     local.and_then(|server| failure::connection_refused_locally(&error, &server, self.advice()));
-                let failure = refused.unwrap_or_else(|| failure::from_transport(&error, connecting, self.advice()));
+                let failure = refused
+                    .unwrap_or_else(|| failure::from_transport(&error, connecting, proxy.as_ref(), self.advice()));
                 Err(AttemptError::Unanswered { failure, reset })
             }
             None => {
@@ -234,7 +236,7 @@ impl PreparedRequest<'_> {
                 Some(Ok(Some(piece))) => piece,
                 Some(Ok(None)) => return self.finish_ended_stream(reply, &sample, hints),
                 Some(Err(error)) => {
-                    let failure = failure::from_transport(&error.without_url(), false, self.advice());
+                    let failure = failure::from_transport(&error.without_url(), false, None, self.advice());
                     return self.finish_broken_reply(reply, failure, hints);
                 }
                 None => {

@@ -289,31 +289,54 @@ async fn an_unreadable_certificate_file_is_named() {
 }
 
 #[tokio::test]
-async fn proxies_are_used_unless_the_host_is_exempt() {
+async fn proxies_are_used_unless_the_host_is_exempt_or_this_machine() {
     let proxy = CannedServer::start(vec![stream(&REPLY)]).await;
     let direct = CannedServer::start(vec![stream(&REPLY)]).await;
-    let through = env(&direct).with("HTTP_PROXY", proxy.url.as_str());
+    let behind = env(&direct).with("HTTP_PROXY", proxy.url.as_str());
+    let through = behind.clone().with("ANTHROPIC_BASE_URL", "http://model.test");
     assert_eq!(summarize_events(&collect_events(&provider_with(&through, |_| ()), request("hi")).await), WHOLE);
     assert!(
-        proxy.recorded_requests()[0].head.starts_with(&format!("POST {}/v1/messages", direct.url)),
+        proxy.recorded_requests()[0].head.starts_with("POST http://model.test/v1/messages"),
         "{}",
         proxy.recorded_requests()[0].head
     );
     assert!(direct.recorded_requests().is_empty());
-    let exempt = through.with("NO_PROXY", "127.0.0.1");
-    assert_eq!(summarize_events(&collect_events(&provider_with(&exempt, |_| ()), request("hi")).await), WHOLE);
+    assert_eq!(summarize_events(&collect_events(&provider_with(&behind, |_| ()), request("hi")).await), WHOLE);
     assert_eq!((proxy.recorded_requests().len(), direct.recorded_requests().len()), (1, 1));
+    let exempt = through.with("NO_PROXY", "model.test");
+    let events = collect_events(&provider_with(&exempt, |_| ()), request("hi")).await;
+    assert!(final_error(&events).message.contains("cannot find the server"), "{}", final_error(&events));
+    assert_eq!(proxy.recorded_requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_not_there_is_named_with_its_variable() {
+    let server = CannedServer::start(Vec::new()).await;
+    let address =
+        format!("127.0.0.1:{}", std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
+    let dead = env(&server)
+        .with("ANTHROPIC_BASE_URL", "https://model.test")
+        .with("HTTPS_PROXY", format!("http://user:canary@{address}").as_str());
+    let events = collect_events(&provider_with(&dead, |_| ()), request("hi")).await;
+    let error = final_error(&events);
+    assert!(
+        error.message.starts_with(&format!("cannot connect through the proxy {address} of HTTPS_PROXY: ")),
+        "{error}"
+    );
+    assert!(error.hint.as_deref().unwrap().contains("NO_PROXY"), "{error}");
+    assert!(!format!("{error:?}").contains("canary"));
 }
 
 #[tokio::test]
 async fn a_proxy_that_wants_a_password_is_final_and_says_how_to_give_one() {
     let proxy = CannedServer::start(vec![answer(407, &[("proxy-authenticate", "Basic")], "")]).await;
     let (server, _) = private_tls(vec![]).await;
-    let provider = provider_with(&env(&server).with("HTTPS_PROXY", proxy.url.as_str()), |_| ());
+    let behind = env(&server).with("ANTHROPIC_BASE_URL", "https://model.test").with("HTTPS_PROXY", proxy.url.as_str());
+    let provider = provider_with(&behind, |_| ());
     let events = collect_events(&provider, request("hi")).await;
     assert_eq!(summarize_events(&events), ["failed Network"]);
     assert!(final_error(&events).hint.as_deref().unwrap().contains("HTTPS_PROXY"), "{}", final_error(&events));
-    assert!(proxy.recorded_requests()[0].head.starts_with("CONNECT 127.0.0.1:"));
+    assert!(proxy.recorded_requests()[0].head.starts_with("CONNECT model.test:443"));
     assert!(!proxy.recorded_requests()[0].head.contains("canary"));
 }
 

@@ -37,6 +37,9 @@ fn a_story_goes_back_beyond_compactions_and_leaves_out_what_was_given_up() {
     ];
     assert_eq!(item_kinds(&story), expected.map(|(kind, text)| (kind, text.to_owned())));
     assert_eq!(count_turns(&home.path()).unwrap(), 4, "prompts of branches that were given up are prompts");
+    let spaced: String = std::fs::read_to_string(home.path()).unwrap().replace("\":", "\" : ");
+    std::fs::write(home.path(), spaced).unwrap();
+    assert_eq!(count_turns(&home.path()).unwrap(), 4, "other programs put spaces around colons");
 }
 
 #[test]

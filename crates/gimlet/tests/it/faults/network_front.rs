@@ -86,7 +86,7 @@ impl NetworkFront {
             }
             _ => {}
         }
-        if matches!(self, NetworkFront::Proxy) {
+        if matches!(self, NetworkFront::Proxy | NetworkFront::ProxyWithPassword) {
             url = format!("https://{HIDDEN}");
         }
         RunningFront { url, env, _tasks: tasks }

@@ -129,7 +129,12 @@ async fn calls_with_unusable_input_do_not_run_and_are_answered() {
             .expect_requests(2)
             .expect_history(history)
             .check_also(|model, _| {
-                assert!(model.request(1).tool_result(0).contains(r#"{"INVALID_JSON":"{\"file_path\": oops"}"#))
+                let result = model.request(1).tool_result(0);
+                assert!(result.contains(r#"{"INVALID_JSON":"{\"file_path\": oops"}"#), "{result}");
+                assert!(
+                    result.contains("The input is not valid JSON: expected value at line 1 column 15."),
+                    "{result}"
+                );
             }),
     );
     play_rows(rows).await;

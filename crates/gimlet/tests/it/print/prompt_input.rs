@@ -221,6 +221,30 @@ async fn a_pipe_that_never_says_anything_does_not_keep_gimlet_waiting() {
     let run = wait_for_exit(run).await;
     run.expect_code(0);
     assert_eq!((run.stdout.as_str(), model.requests().len()), ("ok\n", 1));
+    assert!(run.stderr.contains("nothing came on standard input") && run.stderr.contains("--follow"), "{}", run.stderr);
+}
+
+#[tokio::test]
+async fn follow_waits_for_a_quiet_pipe_and_goes_on_until_it_ends() {
+    let world = world();
+    let model = Script::new().say("one").then().say("two").serve().await.unwrap();
+    let mut run = world.run(&model).stream("watch this").arg("--follow").hold_stdin().start();
+    let mut pipe = run.stdin.take().unwrap();
+    pipe.write_all(b"a first line\n").unwrap();
+    model.wait_for_requests(1).await;
+    let first = model.request(0).last_user_text();
+    assert!(first.ends_with("watch this\n\n<stdin>\na first line\n</stdin>"), "{first}");
+    pipe.write_all(b"a second line\n").unwrap();
+    model.wait_for_requests(2).await;
+    drop(pipe);
+    let run = wait_for_exit(run).await;
+    run.expect_code(0);
+    assert_eq!(model.request(1).last_user_text(), "<stdin>\na second line\n</stdin>");
+    assert!(!run.stderr.contains("nothing came"), "{}", run.stderr);
+
+    let refused = world.run(&model).args(["-p", "--follow"]).stdin("some lines\n").finish().await;
+    refused.expect_code(1);
+    assert!(refused.stderr.contains("--follow needs a prompt"), "{}", refused.stderr);
 }
 
 /// What a batch carries, without the mark that says it is data.
