@@ -1,6 +1,7 @@
 //! Opening a session from flags and environment.
 
 mod folder_trust;
+mod hook_catalogue;
 mod initial_mode;
 mod key_helper;
 mod launch_stages;
@@ -47,6 +48,7 @@ use gimlet_store::{MirrorFactory, SessionCheckpoints, StoreLocations};
 use crate::launch_error::LaunchError;
 use crate::launch_request::LaunchRequest;
 use crate::process_env::ProcessEnv;
+pub use hook_catalogue::{CataloguedHook, HookCatalogue, HookState};
 use initial_mode::InitialMode;
 pub use initial_mode::PreviousMode;
 use launch_stages::{BuiltSandbox, ChosenAgent, ChosenProvider, LaunchWarnings, ResolvedSettings};

@@ -118,12 +118,35 @@ impl LoadedSettings {
         }
         for layer in &layers {
             effective.add_rules(layer);
-            effective.add_hooks(layer);
+            effective.hooks.extend(layer_hooks(layer));
         }
         effective.enforce_managed_only();
         effective.add_merged_values();
         effective
     }
+}
+
+impl LoadedSettings {
+    /// Returns every hook of every file, also those that do not act.
+    pub fn hook_lines(&self) -> Vec<HookLine> {
+        self.layers.iter().flat_map(layer_hooks).collect()
+    }
+}
+
+fn layer_hooks(layer: &SettingsLayer) -> Vec<HookLine> {
+    let mut hooks = Vec::new();
+    for event in layer.root.get("hooks").map(JsonNode::members).unwrap_or_default() {
+        for node in event.value.elements() {
+            // The file was checked when it was read.
+            let Ok(group) = HookGroup::deserialize(node) else { continue };
+            let places = node.get("hooks").map(JsonNode::elements).unwrap_or_default();
+            for (handler, place) in group.hooks.into_iter().zip(places) {
+                let (event, matcher) = (event.key.clone(), group.matcher.clone());
+                hooks.push(HookLine { event, matcher, handler, origin: node_origin(layer, place) });
+            }
+        }
+    }
+    hooks
 }
 
 impl EffectiveSettings {
@@ -152,20 +175,6 @@ impl EffectiveSettings {
                     anchor: layer.anchor.clone(),
                     from_project: layer.author == FileAuthor::Project,
                 });
-            }
-        }
-    }
-
-    fn add_hooks(&mut self, layer: &SettingsLayer) {
-        for event in layer.root.get("hooks").map(JsonNode::members).unwrap_or_default() {
-            for node in event.value.elements() {
-                // The file was checked when it was read.
-                let Ok(group) = HookGroup::deserialize(node) else { continue };
-                let places = node.get("hooks").map(JsonNode::elements).unwrap_or_default();
-                for (handler, place) in group.hooks.into_iter().zip(places) {
-                    let (event, matcher) = (event.key.clone(), group.matcher.clone());
-                    self.hooks.push(HookLine { event, matcher, handler, origin: node_origin(layer, place) });
-                }
             }
         }
     }

@@ -15,7 +15,7 @@ use std::num::NonZeroU32;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use hooks::{HookGroup, HookHandlerSettings, HookKind};
+pub use hooks::{FailureChoice, HookGroup, HookHandlerSettings, HookKind};
 pub(crate) use hosted::HostedSettings;
 pub use interface::{
     CommandKind, DisplayCommand, EditorMode, FooterLink, FooterLinkKind, KeybindingFlavor, NotifyChannel,

@@ -12,6 +12,7 @@ mod hook_event;
 mod hook_output;
 mod hook_payload;
 mod hook_run;
+mod hook_trial;
 mod matcher;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use gimlet_policy::CallCondition;
 use gimlet_proto::{Driver, DriverHook, EntryId, HookListing};
 use gimlet_store::ResultFiles;
 use serde_json::value::to_raw_value;
@@ -33,12 +35,16 @@ pub use handler::{HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookE
 pub use hook_event::StartSource;
 pub(crate) use hook_output::{HookPermission, PermissionRequestAnswer};
 pub(crate) use hook_payload::{BatchCall, CallFacts, HookPayload, HookSubject, ModelSwitch};
+pub use hook_trial::{HookTrial, HookTrialRun, try_hooks};
 pub use matcher::{HookMatcher, HookMatcherError};
 
 use crate::call::CallScope;
 use hook_event::bit_mask;
 use hook_run::HookRun;
 pub(crate) use hook_run::spill_to_file;
+
+/// Maximum number of contexts that wait for a prompt.
+const MOST_LATE_CONTEXTS: usize = 100;
 
 /// Facts of a session that are part of every hook input, and the folder for long texts.
 #[derive(Default)]
@@ -84,6 +90,8 @@ struct HookRegistryState {
     /// Hooks by their owner, in the order in which the owners were first registered.
     owners: Vec<(HookOwner, Vec<HookEntry>)>,
     prompt: Option<EntryId>,
+    /// Context from hooks that nothing waited for, until a prompt takes it along.
+    late_contexts: Vec<String>,
     /// Not reported yet.
     source: Option<StartSource>,
 }
@@ -116,6 +124,38 @@ impl HookRegistry {
         let mut state = self.lock();
         state.owners.retain(|(known, _)| known != owner);
         self.update_listened(&state);
+    }
+
+    /// Registers the hooks of a subagent's own definition for as long as it runs. They are called for nothing but its
+    /// conversation, and those for the end of a turn at its end.
+    pub fn add_agent_hooks(&self, agent: &str, entries: Vec<HookEntry>) {
+        let only_for: Arc<str> = Arc::from(agent);
+        let entries = entries.into_iter().map(|entry| {
+            let event = if entry.event == HookEvent::Stop { HookEvent::SubagentStop } else { entry.event };
+            HookEntry { event, only_for: Some(only_for.clone()), ..entry }
+        });
+        self.replace(HookOwner::Agent(agent.to_owned()), entries.collect());
+    }
+
+    /// Registers the hooks of a skill for the rest of the session; those of an earlier call of it stay as they are.
+    pub fn add_skill_hooks(&self, skill: &str, entries: Vec<HookEntry>) {
+        let owner = HookOwner::Skill(skill.to_owned());
+        if !self.lock().owners.iter().any(|(known, _)| *known == owner) {
+            self.replace(owner, entries);
+        }
+    }
+
+    /// Keeps context from a hook that nothing waited for. The next prompt takes it along.
+    fn keep_late_context(&self, text: String) {
+        let mut state = self.lock();
+        if state.late_contexts.len() < MOST_LATE_CONTEXTS {
+            state.late_contexts.push(text);
+        }
+    }
+
+    /// Takes the context from hooks that nothing waited for.
+    pub(crate) fn take_late_contexts(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().late_contexts)
     }
 
     /// Records which events have a listener.
@@ -214,7 +254,9 @@ impl HookRegistry {
             return None;
         }
         let subject = occasion.subject(scope.subagent.as_ref().map(|agent| agent.kind.as_str()));
-        let entries = self.matching_entries(event, subject);
+        let mut entries = self.matching_entries(event, subject, scope);
+        drop_unmet_conditions(&mut entries, scope, occasion);
+        entries.retain(HookEntry::claim_run);
         if entries.is_empty() {
             return None;
         }
@@ -236,9 +278,7 @@ impl HookRegistry {
             entries.into_iter().partition(|entry| entry.runs_in_background);
         if !background.is_empty() {
             let round = round.clone();
-            scope.services.spawn(async move {
-                drop(round.run_hooks(background).await);
-            });
+            scope.services.spawn(async move { round.run_detached(background).await });
         }
         if awaited.is_empty() {
             return None;
@@ -247,8 +287,15 @@ impl HookRegistry {
         Some(Box::pin(round.run_hooks(awaited)))
     }
 
-    fn matching_entries(&self, event: HookEvent, subject: Option<HookSubject<'_>>) -> Vec<HookEntry> {
-        self.lock().entries().filter(|entry| entry.matches(event, subject)).cloned().collect()
+    fn matching_entries(
+        &self,
+        event: HookEvent,
+        subject: Option<HookSubject<'_>>,
+        scope: &CallScope,
+    ) -> Vec<HookEntry> {
+        let agent = scope.subagent.as_ref().map(|agent| agent.id.as_str());
+        let is_meant = |entry: &&HookEntry| entry.matches(event, subject) && entry.is_for(agent);
+        self.lock().entries().filter(is_meant).cloned().collect()
     }
 
     /// Builds the input of hooks.
@@ -287,4 +334,16 @@ impl HookRegistry {
         // Only whole values are swapped under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Drops the hooks whose condition the event does not meet.
+fn drop_unmet_conditions(entries: &mut Vec<HookEntry>, scope: &CallScope, occasion: &HookPayload<'_>) {
+    let conditions: Vec<Arc<CallCondition>> = entries.iter().filter_map(|entry| entry.condition.clone()).collect();
+    if conditions.is_empty() {
+        return;
+    }
+    let Some(call) = occasion.call() else { return entries.retain(|entry| entry.condition.is_none()) };
+    let conditions: Vec<&CallCondition> = conditions.iter().map(|condition| &**condition).collect();
+    let mut met = scope.gate.match_conditions(scope, call, &conditions).into_iter();
+    entries.retain(|entry| entry.condition.is_none() || met.next().unwrap_or(true));
 }

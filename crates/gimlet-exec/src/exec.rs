@@ -208,7 +208,7 @@ impl Exec {
     }
 
     /// Registers a file to be removed by [`Self::shutdown`], or when the last handle and the last command are gone.
-    pub(crate) fn remove_at_end(&self, file: PathBuf) {
+    pub fn remove_at_end(&self, file: PathBuf) {
         self.shared.lock_temporary().push(file);
     }
 

@@ -11,6 +11,7 @@ mod shell_snapshot;
 mod shell_wrapper;
 
 use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +28,8 @@ use prestarted_shell::{PrestartedShell, SharedEnvironment, ShellContext};
 use shell_snapshot::ShellSnapshot;
 use shell_wrapper::ShellLanguage;
 
+/// Largest file of variables that commands read.
+const MAX_ENV_FILE: u64 = 1 << 20;
 /// The kernel's limit for one argument, its terminator included.
 const MAX_ARGUMENT_BYTES: usize = 128 * 1024;
 
@@ -91,6 +94,8 @@ pub struct Shell {
     effort: Option<String>,
     prefix: Vec<OsString>,
     env_file: Option<PathBuf>,
+    /// File of variables that the session itself collects; read after the user's.
+    session_env_file: Option<PathBuf>,
     snapshot: ShellSnapshot,
     prestart: bool,
     prestarted: PrestartedShell,
@@ -128,6 +133,7 @@ impl Shell {
         Ok(Self {
             prefix: config.env.get("CLAUDE_CODE_SHELL_PREFIX").map(split_prefix).unwrap_or_default(),
             env_file: config.env.get("CLAUDE_ENV_FILE").map(PathBuf::from),
+            session_env_file: None,
             env: Mutex::new(
                 command_env::for_commands(&config.env, &config.session_id, config.effort.as_deref()).into(),
             ),
@@ -141,6 +147,20 @@ impl Shell {
             prestarted_confined: PrestartedShell::default(),
             confined_env: Mutex::default(),
         })
+    }
+
+    /// Reads this file before each command once it has content, after the user's own. A file that grew too large is
+    /// passed over.
+    pub fn with_session_env_file(mut self, file: PathBuf) -> Self {
+        self.session_env_file = Some(file);
+        self
+    }
+
+    /// Returns the session's file of variables if commands read it.
+    fn filled_session_env_file(&self) -> Option<&Path> {
+        let file = self.session_env_file.as_deref()?;
+        let length = std::fs::metadata(file).ok().filter(Metadata::is_file)?.len();
+        (1..=MAX_ENV_FILE).contains(&length).then_some(file)
     }
 
     /// Returns the program that runs the command texts.
@@ -162,14 +182,15 @@ impl Shell {
     /// Returns the files and folders that a shell reads before its command.
     pub fn start_up_files(&self) -> Vec<PathBuf> {
         let snapshots = self.snapshot.folder().map(Path::to_owned);
-        snapshots.into_iter().chain(self.env_file.clone()).collect()
+        snapshots.into_iter().chain(self.env_file.clone()).chain(self.session_env_file.clone()).collect()
     }
 
     /// Returns the environment of commands where nothing but bash adds variables to it. `None` when other sources
     /// may: a file that is read before each command, a program that starts the shell, or a shell whose own variables
     /// are not listed.
     pub fn known_environment(&self) -> Option<Arc<[(OsString, OsString)]>> {
-        let plain = self.language == ShellLanguage::Bash && self.prefix.is_empty() && self.env_file.is_none();
+        let reads_none = self.env_file.is_none() && self.filled_session_env_file().is_none();
+        let plain = self.language == ShellLanguage::Bash && self.prefix.is_empty() && reads_none;
         plain.then(|| self.environment())
     }
 
@@ -237,7 +258,7 @@ impl Shell {
             CommandPlacement::Open | CommandPlacement::Sandboxed(_) => self.open_context(),
             CommandPlacement::Confined(confinement) => self.confined_context(confinement),
         };
-        let env_file = self.env_file.as_deref().filter(|file| file.exists());
+        let env_files = [self.env_file.as_deref().filter(|file| file.exists()), self.filled_session_env_file()];
         let (cwd, vanished_cwd) = nearest_directory(command.cwd);
         let waiting = match placement {
             CommandPlacement::Open => Some(&self.prestarted),
@@ -249,14 +270,14 @@ impl Shell {
             && self.can_prestart()
             && can_enter(&cwd)
         {
-            let order = shell_wrapper::encode_waiting_order(&cwd, command.text, snapshot, env_file);
+            let order = shell_wrapper::encode_waiting_order(&cwd, command.text, snapshot, env_files);
             let running = waiting.send_order(&surroundings, &order).await;
             waiting.ensure_started(exec, &self.path, &surroundings);
             if let Some(running) = running {
                 return Ok(ShellRun { running, cwd, vanished_cwd });
             }
         }
-        let args = shell_wrapper::wrapper_arguments(self.language, command.text, snapshot, env_file);
+        let args = shell_wrapper::wrapper_arguments(self.language, command.text, snapshot, env_files);
         let (program, args) = self.apply_prefix(args)?;
         let mut env = surroundings.environment.to_vec();
         env.retain(|(name, _)| name != "PWD" && !command.env.iter().any(|(own, _)| own == name));
@@ -271,7 +292,7 @@ impl Shell {
         let spawn = SpawnRequest { program, args, cwd: cwd.clone(), env, stdin, streams, report, confinement };
         let spawn = match placement {
             CommandPlacement::Sandboxed(sandbox) => {
-                let needed: Vec<&Path> = [snapshot, env_file].into_iter().flatten().collect();
+                let needed: Vec<&Path> = [snapshot].into_iter().chain(env_files).flatten().collect();
                 sandbox.wrap_spawn(SpawnRequest { report: DirectoryReporter::Program, ..spawn }, &needed)?
             }
             CommandPlacement::Open | CommandPlacement::Confined(_) => spawn,

@@ -1,14 +1,15 @@
 //! The `command` handler: a shell command, or a program with arguments, that gets the event on standard input.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_core::{HandlerCall, HandlerError, HandlerReport, HookEvent, HookHandler};
-use gimlet_exec::CapturedCommand;
+use gimlet_exec::{CapturedCommand, CapturedRun};
 use gimlet_proto::BoxFuture;
 use gimlet_text::quote_shell_word;
 
-use crate::hook_answer::command_report;
+use crate::hook_answer::{command_report, wake_report};
 use crate::hook_host::{HookHost, HookInputFacts, HookTrustCheck};
 
 /// Bytes kept of each output stream of a hook.
@@ -35,18 +36,25 @@ pub(crate) struct CommandHook {
     /// True if a file of the project defines it.
     pub(crate) from_project: bool,
     pub(crate) trust: Option<HookTrustCheck>,
+    /// True if exit code 2 tells the model something, whatever the event.
+    pub(crate) wakes_model: bool,
+    /// Folders that it may name beside that of the session, by their variables.
+    pub(crate) folders: Vec<(&'static str, PathBuf)>,
 }
 
 impl HookHandler for CommandHook {
     fn run(&self, call: HandlerCall) -> BoxFuture<'static, Result<HandlerReport, HandlerError>> {
         let host = self.host.clone();
-        let (form, from_project) = (self.form.clone(), self.from_project);
+        let (form, from_project, wakes_model) = (self.form.clone(), self.from_project, self.wakes_model);
+        let mut folders = vec![("CLAUDE_PROJECT_DIR", host.project_dir().to_owned())];
+        folders.extend(self.folders.iter().cloned());
         let objection = self.trust.as_ref().and_then(|check| check());
         Box::pin(async move {
             if let Some(reason) = objection {
                 return refuse_untrusted(call.event, reason);
             }
-            run_command(&host, &form, from_project, &call).await
+            let run = run_command(&host, &form, from_project, &folders, &call).await?;
+            if wakes_model { wake_report(&run) } else { command_report(call.event, &run) }
         })
     }
 
@@ -96,8 +104,9 @@ async fn run_command(
     host: &HookHost,
     form: &CommandForm,
     from_project: bool,
+    folders: &[(&'static str, PathBuf)],
     call: &HandlerCall,
-) -> Result<HandlerReport, HandlerError> {
+) -> Result<CapturedRun, HandlerError> {
     let input = HookInputFacts::read(&call.input).map_err(HandlerError::Failed)?;
     let env = host.hook_env(from_project);
     let (program, args) = match form {
@@ -109,24 +118,25 @@ async fn run_command(
             (if *bash { "bash".to_owned() } else { "/bin/sh".to_owned() }, vec!["-c".to_owned(), text])
         }
         CommandForm::Program { program, args } => {
-            let fill = |word: &String| fill_placeholders(word, host);
+            let fill = |word: &String| fill_placeholders(word, folders);
             (fill(program), args.iter().map(fill).collect())
         }
     };
     let mut stdin = call.input.get().as_bytes().to_vec();
     stdin.push(b'\n');
-    let cwd = if input.cwd.is_dir() { input.cwd.clone() } else { std::path::PathBuf::from("/") };
+    let mut variables = host.variables(call.event, &input);
+    variables.extend(folders.iter().map(|(name, folder)| (name.into(), folder.into())));
+    let cwd = if input.cwd.is_dir() { input.cwd.clone() } else { PathBuf::from("/") };
     let command = CapturedCommand {
         program: program.into(),
         args: args.into_iter().map(Into::into).collect(),
         cwd: &cwd,
         env: &env,
-        variables: host.variables(&input),
+        variables,
         stdin: &stdin,
         max_bytes: MAX_OUTPUT,
     };
-    let run = command.run(&host.exec).await.map_err(|error| HandlerError::Failed(describe_error(&error)))?;
-    command_report(call.event, &run)
+    command.run(&host.exec).await.map_err(|error| HandlerError::Failed(describe_error(&error)))
 }
 
 /// Returns an error with its causes on one line.
@@ -141,15 +151,16 @@ fn describe_error(error: &dyn std::error::Error) -> String {
 }
 
 /// Replaces `${CLAUDE_PROJECT_DIR}` and its relatives in one word.
-fn fill_placeholders(word: &str, host: &HookHost) -> String {
+fn fill_placeholders(word: &str, folders: &[(&'static str, PathBuf)]) -> String {
     let mut filled = String::new();
     let mut rest = word;
     while let Some((before, after)) = rest.split_once("${") {
         filled.push_str(before);
-        let value = after.split_once('}').and_then(|(name, tail)| Some((host.placeholder(name)?, tail)));
+        let folder = |name: &str| folders.iter().find(|(known, _)| *known == name).map(|(_, folder)| folder);
+        let value = after.split_once('}').and_then(|(name, tail)| Some((folder(name)?, tail)));
         match value {
             Some((value, tail)) => {
-                filled.push_str(&value);
+                filled.push_str(&value.to_string_lossy());
                 rest = tail;
             }
             None => {

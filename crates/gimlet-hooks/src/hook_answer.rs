@@ -39,6 +39,26 @@ pub(crate) fn command_report(event: HookEvent, run: &CapturedRun) -> Result<Hand
     }
 }
 
+/// Returns the report of a program that may wake the model: with the blocking code it does, whatever the event, and
+/// any other end has nothing to say.
+pub(crate) fn wake_report(run: &CapturedRun) -> Result<HandlerReport, HandlerError> {
+    let stdout = String::from_utf8_lossy(&run.stdout.bytes).into_owned();
+    let stderr = String::from_utf8_lossy(&run.stderr.bytes).into_owned();
+    let answer = match run.exit.code {
+        Some(BLOCKING_CODE) => {
+            let reason = non_blank(&stderr).or_else(|| non_blank(&stdout));
+            HandlerAnswer::Block(reason.unwrap_or_else(|| "it has finished and gave no reason".to_owned()))
+        }
+        Some(0) => match parse_answer(&stdout) {
+            Some(Ok(answer)) => answer,
+            Some(Err(why)) => return Err(HandlerError::Failed(why)),
+            None => HandlerAnswer::Text(stdout.clone()),
+        },
+        _ => return Err(HandlerError::Failed(describe_failure(run.exit, &stderr))),
+    };
+    Ok(HandlerReport { answer, stdout, stderr, exit_code: run.exit.code })
+}
+
 /// Returns the report of a program that ended with the blocking code. Where the event cannot block it is a failure.
 fn block(
     event: HookEvent,

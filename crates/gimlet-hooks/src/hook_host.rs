@@ -1,10 +1,12 @@
 //! What handlers of one session share: how programs are started, the environment, and the HTTP client.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use gimlet_core::HookEvent;
 use gimlet_exec::{Exec, is_public_address};
 use gimlet_http::{HttpTransport, NetworkConfig};
 use gimlet_proto::Env;
@@ -26,6 +28,8 @@ pub struct HookHostConfig {
     /// Folder in which the session was started.
     pub project_dir: PathBuf,
     pub session_id: String,
+    /// File to which some hooks append variables for the session's commands.
+    pub env_file: Option<PathBuf>,
     /// Variables with the model's credentials, which hooks of a project's files do not get.
     pub model_credentials: &'static [&'static str],
 }
@@ -36,6 +40,7 @@ pub struct HookHost {
     env: RwLock<Env>,
     project_dir: PathBuf,
     session_id: String,
+    env_file: Option<PathBuf>,
     model_credentials: &'static [&'static str],
     pub(crate) transport: HttpTransport,
     /// Reaches public addresses only.
@@ -60,12 +65,13 @@ struct EffortFact {
 
 impl HookHost {
     pub fn new(config: HookHostConfig) -> Self {
-        let HookHostConfig { exec, env, project_dir, session_id, model_credentials } = config;
+        let HookHostConfig { exec, env, project_dir, session_id, env_file, model_credentials } = config;
         let network = NetworkConfig::from_env(&env);
         let transport = HttpTransport::new(network.clone(), true, CONNECT_TIMEOUT);
         let public_transport =
             HttpTransport::new(network, true, CONNECT_TIMEOUT).with_permitted_addresses(is_public_address);
-        Self { exec, env: RwLock::new(env), project_dir, session_id, model_credentials, transport, public_transport }
+        let env = RwLock::new(env);
+        Self { exec, env, project_dir, session_id, env_file, model_credentials, transport, public_transport }
     }
 
     /// Replaces the environment, after settings changed it.
@@ -79,21 +85,19 @@ impl HookHost {
 
     /// Returns the environment for a hook: without the model's credentials if a file of the project defines it.
     pub(crate) fn hook_env(&self, from_project: bool) -> Env {
-        if from_project { self.env().without_vars(self.model_credentials) } else { self.env() }
+        // The user's own file of variables is for commands, and no hook is meant to append to it.
+        let env = self.env().without_vars(&["CLAUDE_ENV_FILE"]);
+        if from_project { env.without_vars(self.model_credentials) } else { env }
     }
 
-    /// Returns the value of a placeholder such as `CLAUDE_PROJECT_DIR`; `None` for an unknown name.
-    pub(crate) fn placeholder(&self, name: &str) -> Option<String> {
-        match name {
-            "CLAUDE_PROJECT_DIR" => Some(self.project_dir.to_string_lossy().into_owned()),
-            _ => None,
-        }
+    /// Returns the folder in which the session was started.
+    pub(crate) fn project_dir(&self) -> &Path {
+        &self.project_dir
     }
 
     /// Returns the variables that a program gets beside gimlet's environment.
-    pub(crate) fn variables(&self, input: &HookInputFacts<'_>) -> Vec<(OsString, OsString)> {
+    pub(crate) fn variables(&self, event: HookEvent, input: &HookInputFacts<'_>) -> Vec<(OsString, OsString)> {
         let mut variables: Vec<(OsString, OsString)> = vec![
-            ("CLAUDE_PROJECT_DIR".into(), self.project_dir.clone().into()),
             ("CLAUDE_CODE_CHILD_SESSION".into(), "1".into()),
             ("CLAUDE_CODE_SESSION_ID".into(), self.session_id.clone().into()),
             ("CLAUDE_PID".into(), std::process::id().to_string().into()),
@@ -106,8 +110,28 @@ impl HookHost {
         {
             variables.push(("TOOL_INPUT".into(), tool_input.get().into()));
         }
+        if let Some(file) = &self.env_file
+            && may_add_variables(event)
+        {
+            prepare_env_file(file);
+            variables.push(("CLAUDE_ENV_FILE".into(), file.clone().into()));
+        }
         variables
     }
+}
+
+/// Returns true if hooks of this event may add variables to the session's commands.
+fn may_add_variables(event: HookEvent) -> bool {
+    matches!(event, HookEvent::SessionStart | HookEvent::Setup | HookEvent::CwdChanged | HookEvent::FileChanged)
+}
+
+/// Creates the file, for this user alone, so that a hook can append to it. Where that fails the hook fails at the same
+/// place, with a message of its own.
+fn prepare_env_file(file: &Path) {
+    if let Some(folder) = file.parent() {
+        drop(std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder));
+    }
+    drop(std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(file));
 }
 
 impl<'a> HookInputFacts<'a> {

@@ -11,4 +11,4 @@ mod http_hook;
 mod settings_hooks;
 
 pub use hook_host::{HookHost, HookHostConfig, HookTrustCheck};
-pub use settings_hooks::{HookPolicy, HookProblem, settings_hook_entries};
+pub use settings_hooks::{HookDefinition, HookPolicy, HookProblem, hook_entries};

@@ -2,11 +2,13 @@
 //! the others act.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gimlet_config::{HookHandlerSettings, HookKind, HookLine, Scope, SettingOrigin, ShellChoice};
+use gimlet_config::{FailureChoice, HookHandlerSettings, HookKind, HookLine, Scope, SettingOrigin, ShellChoice};
 use gimlet_core::{HookEntry, HookEvent, HookFailurePolicy, HookHandler, HookMatcher};
+use gimlet_policy::CallCondition;
 use reqwest::Url;
 
 use crate::command_hook::{CommandForm, CommandHook};
@@ -31,10 +33,48 @@ pub struct HookPolicy<'a> {
     pub allowed_variables: Option<&'a [String]>,
 }
 
+/// What defines hooks.
+#[derive(Clone, Copy, Debug)]
+pub enum HookDefinition<'a> {
+    /// Settings files; each line names its scope.
+    Settings,
+    /// The front matter of an agent.
+    Agent { name: &'a str },
+    /// The front matter of a skill.
+    Skill { name: &'a str },
+    /// A plugin, with its folder and the folder for its data.
+    Plugin { name: &'a str, root: &'a Path, data: &'a Path },
+}
+
+impl HookDefinition<'_> {
+    fn source_name(self, scope: Scope) -> Arc<str> {
+        Arc::from(match self {
+            HookDefinition::Settings => format!("{} settings", scope.as_str()),
+            HookDefinition::Agent { name } => format!("the agent {name}"),
+            HookDefinition::Skill { name } => format!("the skill {name}"),
+            HookDefinition::Plugin { name, .. } => format!("the plugin {name}"),
+        })
+    }
+
+    /// Returns the folders that hooks of a plugin may name.
+    fn folders(self) -> Vec<(&'static str, PathBuf)> {
+        match self {
+            HookDefinition::Plugin { root, data, .. } => {
+                vec![("CLAUDE_PLUGIN_ROOT", root.to_owned()), ("CLAUDE_PLUGIN_DATA", data.to_owned())]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// Returns the registry entries of these hooks, in their order, and what cannot be used. A handler that several files
 /// define alike runs once. `trust` gives the check of a hook's script, if it has one.
-pub fn settings_hook_entries(
+///
+/// Entries of an agent go to `HookRegistry::add_agent_hooks` when it starts, and those of a skill to `add_skill_hooks`
+/// when it is called.
+pub fn hook_entries(
     host: &Arc<HookHost>,
+    definition: HookDefinition<'_>,
     lines: &[HookLine],
     policy: &HookPolicy<'_>,
     trust: impl Fn(&HookLine) -> Option<HookTrustCheck>,
@@ -43,7 +83,8 @@ pub fn settings_hook_entries(
     let mut seen: Vec<(&str, Option<&str>, &HookHandlerSettings)> = Vec::new();
     for line in lines {
         let key = (line.event.as_str(), line.matcher.as_deref(), &line.handler);
-        if seen.contains(&key) {
+        let is_async = runs_in_background(&line.handler);
+        if !is_async && seen.contains(&key) {
             continue;
         }
         seen.push(key);
@@ -51,7 +92,7 @@ pub fn settings_hook_entries(
         if !event.row().fires {
             continue;
         }
-        match settings_entry(host, event, line, policy, trust(line)) {
+        match hook_entry(host, definition, event, line, policy, trust(line)) {
             Ok(entry) => entries.push(entry),
             Err(message) => problems.push(HookProblem { origin: line.origin.clone(), message }),
         }
@@ -59,27 +100,31 @@ pub fn settings_hook_entries(
     (entries, problems)
 }
 
-fn settings_entry(
+fn runs_in_background(settings: &HookHandlerSettings) -> bool {
+    settings.in_background == Some(true) || settings.async_rewake == Some(true)
+}
+
+fn hook_entry(
     host: &Arc<HookHost>,
+    definition: HookDefinition<'_>,
     event: HookEvent,
     line: &HookLine,
     policy: &HookPolicy<'_>,
     trust: Option<HookTrustCheck>,
 ) -> Result<HookEntry, String> {
     let settings = &line.handler;
-    if settings.async_rewake == Some(true) {
-        return Err("asyncRewake is not supported yet; use async".to_owned());
-    }
-    if settings.condition.is_some() {
-        return Err("a hook with `if` is not supported yet; use a matcher, or look at tool_input".to_owned());
-    }
+    let condition = hook_condition(host, event, settings)?;
     let matcher = HookMatcher::new(event, line.matcher.as_deref()).map_err(|error| error.to_string())?;
     let from_project = matches!(line.origin.scope, Scope::Project | Scope::Local);
     let handler: Arc<dyn HookHandler> = match settings.kind {
-        HookKind::Command => {
-            let form = command_form(settings)?;
-            Arc::new(CommandHook { host: host.clone(), form, from_project, trust })
-        }
+        HookKind::Command => Arc::new(CommandHook {
+            host: host.clone(),
+            form: command_form(settings)?,
+            from_project,
+            trust,
+            wakes_model: settings.async_rewake == Some(true),
+            folders: definition.folders(),
+        }),
         HookKind::Http => {
             let request = Arc::new(http_request(settings, policy, !from_project)?);
             Arc::new(HttpHook { host: host.clone(), request, trust })
@@ -88,16 +133,38 @@ fn settings_entry(
             return Err(format!("hooks of type {} are not supported yet", kind_name(settings.kind)));
         }
     };
+    let blocks = settings.on_failure == Some(FailureChoice::Block);
+    if blocks && !event.may_fail_closed() {
+        return Err(format!("onFailure \"block\" would keep the agent from ending at {}", event.name()));
+    }
+    let policy = if blocks { HookFailurePolicy::Block } else { HookFailurePolicy::Continue };
+    let runs_once = settings.once == Some(true) && matches!(definition, HookDefinition::Skill { .. });
     Ok(HookEntry {
-        event,
-        matcher,
-        handler,
         timeout: configured_timeout(settings.timeout)?,
-        runs_in_background: settings.in_background == Some(true),
-        on_failure: HookFailurePolicy::Continue,
-        on_silence: HookFailurePolicy::Continue,
-        source: Arc::from(format!("{} settings", line.origin.scope.as_str())),
+        runs_in_background: settings.kind == HookKind::Command && runs_in_background(settings),
+        wakes_model: settings.async_rewake == Some(true),
+        condition,
+        once: runs_once.then(Arc::default),
+        status: settings.status_message.as_deref().map(Arc::from),
+        on_failure: policy,
+        on_silence: policy,
+        ..HookEntry::new(event, matcher, handler, definition.source_name(line.origin.scope))
     })
+}
+
+/// Returns the rule that calls must match.
+fn hook_condition(
+    host: &HookHost,
+    event: HookEvent,
+    settings: &HookHandlerSettings,
+) -> Result<Option<Arc<CallCondition>>, String> {
+    let Some(text) = &settings.condition else { return Ok(None) };
+    if event.row().matcher != Some("tool_name") {
+        return Err(format!("`if` is a rule about tool calls, and {} is about none", event.name()));
+    }
+    let source = CallCondition::plain_source(host.project_dir());
+    let condition = CallCondition::parse(text, &source).map_err(|error| format!("its `if`: {error}"))?;
+    Ok(Some(Arc::new(condition)))
 }
 
 fn command_form(settings: &HookHandlerSettings) -> Result<CommandForm, String> {

@@ -2,6 +2,7 @@
 //! by the mode, a rule or harmlessness, and otherwise a question. Every need of a call must pass; the strictest
 //! outcome wins. No input can make it wait or fail: doubt asks.
 
+mod call_condition;
 mod command_files;
 mod grants;
 mod near_rules;
@@ -25,6 +26,7 @@ use crate::shell::{
     analyse_for_zsh, find_possible_launches, launch_candidates,
 };
 use crate::verdict::{Decision, PartVerdict, Verdict, VerdictReason};
+pub use call_condition::{CallCondition, match_conditions};
 use rule_subject::{CommandFiles, FileAccess, RuleSubject};
 
 /// Limit of words that could start a program that a rule is about, but begin another command of that program.

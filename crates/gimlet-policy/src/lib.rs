@@ -13,8 +13,8 @@ mod suggest;
 mod verdict;
 
 pub use decide::{
-    DecisionContext, HookDecision, NeedFacts, ProposedCall, SandboxPlacement, decide, decide_after_hook, decide_parts,
-    decide_with_files,
+    CallCondition, DecisionContext, HookDecision, NeedFacts, ProposedCall, SandboxPlacement, decide, decide_after_hook,
+    decide_parts, decide_with_files, match_conditions,
 };
 pub use denied_files::DeniedFiles;
 pub use paths::{

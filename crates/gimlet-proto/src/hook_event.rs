@@ -129,6 +129,12 @@ impl HookEvent {
         self.row().name
     }
 
+    /// Returns true if a hook that fails may block. A hook that could keep an agent from ending may not: the agent
+    /// would never end.
+    pub fn may_fail_closed(self) -> bool {
+        !matches!(self, HookEvent::Stop | HookEvent::SubagentStop)
+    }
+
     /// Returns true if the event has a subject that a matcher can name.
     pub fn has_subject(self) -> bool {
         self.row().matcher.is_some()

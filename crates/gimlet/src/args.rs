@@ -16,9 +16,9 @@ pub(crate) use unavailable_flags::{
 };
 
 pub(crate) use commands::{
-    AutoModeCommand, CheckArgs, CliCommand, ComparisonBase, ConfigCommand, DevCommand, PermissionsCommand,
-    SandboxCommand, SandboxExplainArgs, SandboxLimitArgs, SandboxRunArgs, ScriptedModelArgs, SimulateArgs, TrustArgs,
-    WhyArgs, WritableScope,
+    AutoModeCommand, CheckArgs, CliCommand, ComparisonBase, ConfigCommand, DevCommand, HooksCommand, HooksTestArgs,
+    PermissionsCommand, SandboxCommand, SandboxExplainArgs, SandboxLimitArgs, SandboxRunArgs, ScriptedModelArgs,
+    SimulateArgs, TrustArgs, WhyArgs, WritableScope,
 };
 pub(crate) use session_args::{
     ExportArgs, ExportFormat, FsckArgs, ListArgs, RemoveArgs, RenameArgs, SearchArgs, SessionsCommand, ShowArgs,

@@ -9,6 +9,7 @@ mod dev_cmd;
 mod doctor_cmd;
 mod environment;
 mod first_run;
+mod hooks_cmd;
 mod permissions_cmd;
 mod print_mode;
 mod report;
@@ -177,6 +178,9 @@ fn run_cli(cli: CliArgs, ignored_flags: Vec<String>) -> Result<ExitCode, EarlyEx
         Some(CliCommand::Config { command }) => Ok(config_cmd::run(&command, &environment::read_process_env()?)?),
         Some(CliCommand::AutoMode { command }) => Ok(auto_mode_cmd::run(&command, &environment::read_process_env()?)?),
         Some(CliCommand::Trust(args)) => Ok(trust_cmd::run(&args, &environment::read_process_env()?)?),
+        Some(CliCommand::Hooks { command }) => {
+            Ok(run_in_runtime(hooks_cmd::run(command, environment::read_process_env()?))?)
+        }
         Some(CliCommand::Doctor { json }) => Ok(doctor_cmd::run(&environment::read_process_env()?, json)),
         Some(CliCommand::Completions { shell }) => {
             completions_cmd::print_completions(shell);

@@ -17,7 +17,7 @@ use gimlet_core::{DiskFileView, PolicyInput};
 use gimlet_policy::shell::EnvironmentNames;
 use gimlet_policy::{Decision, PartVerdict, PermissionSuggestion, RuleSet, SandboxPlacement, Verdict, VerdictReason};
 use gimlet_proto::Env;
-use parsed_call::ParsedCall;
+pub(crate) use parsed_call::{ParsedCall, find_builtin_tool};
 use serde_json::{Value, json};
 
 use crate::args::CheckArgs;
@@ -140,6 +140,12 @@ fn path_context(
     environment: Option<Arc<EnvironmentNames>>,
 ) -> PathContext {
     PathContext { project_dir: cwd.clone(), roots: vec![cwd.clone()], cwd, home, env, environment }
+}
+
+/// Returns the paths of a session that starts in this folder.
+pub(crate) fn folder_paths(around: &ProcessEnv) -> PathContext {
+    let environment = inherited_variable_names(&around.env);
+    path_context(around.cwd.clone(), around.home.clone(), around.env.clone(), environment)
 }
 
 /// Adds the rules of all files and collects warnings about them. A leading `/` stands for the folder in question.

@@ -1,6 +1,7 @@
 //! Slash commands that need what only the application has: settings files and the flags of this run.
 
 mod config_command;
+mod hooks_command;
 mod status_command;
 
 use std::sync::Arc;
@@ -9,12 +10,14 @@ use gimlet_app::{LaunchRequest, ProcessEnv};
 use gimlet_core::commands::SlashCommand;
 
 use config_command::ConfigSlashCommand;
+use hooks_command::HooksSlashCommand;
 use status_command::StatusCommand;
 
 /// Returns the commands for sessions that these flags start.
 pub(crate) fn application_commands(request: &LaunchRequest, around: &ProcessEnv) -> Vec<Arc<dyn SlashCommand>> {
     vec![
         Arc::new(ConfigSlashCommand::new(request.clone(), around.clone())),
+        Arc::new(HooksSlashCommand::new(request.clone(), around.clone())),
         Arc::new(StatusCommand::new(request.clone(), around.clone())),
     ]
 }

@@ -37,6 +37,11 @@ pub fn session_folders(around: &ProcessEnv) -> Vec<PathBuf> {
     ]
 }
 
+/// Returns the file to which hooks of a session append variables for its commands. Two processes may run one session.
+pub(super) fn session_env_file(config_home: &Path, id: &SessionId) -> PathBuf {
+    config_home.join("shell-snapshots").join(format!("{id}.{}.env.sh", std::process::id()))
+}
+
 /// Returns the executor, and the access to processes that a session gets.
 pub(super) fn build_processes(
     env: &Env,
@@ -58,5 +63,8 @@ pub(super) fn build_processes(
         snapshot_file: Some(config_home.join("shell-snapshots").join(format!("{id}.sh"))),
         prestart: true,
     });
+    let env_file = session_env_file(config_home, id);
+    exec.remove_at_end(env_file.clone());
+    let shell = shell.map(|shell| shell.with_session_env_file(env_file));
     (exec.clone(), ProcessAccess::new(exec, shell))
 }

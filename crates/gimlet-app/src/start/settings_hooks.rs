@@ -10,43 +10,61 @@ use gimlet_config::{
 use gimlet_core::HookEntry;
 use gimlet_exec::Exec;
 use gimlet_fs::MetadataStamp;
-use gimlet_hooks::{HookHost, HookHostConfig, HookPolicy, HookTrustCheck, settings_hook_entries};
+use gimlet_hooks::{HookDefinition, HookHost, HookHostConfig, HookPolicy, HookProblem, HookTrustCheck, hook_entries};
 use gimlet_proto::SessionId;
 
 use super::SessionSettings;
 use super::key_helper::MODEL_CREDENTIALS;
+use super::session_processes::session_env_file;
 
 impl SessionSettings {
     /// Lets the hooks of settings run with this executor. Returns them, and one line about each that cannot be used.
     pub(super) fn start_hooks(&mut self, exec: &Exec, session: &SessionId) -> (Vec<HookEntry>, Vec<String>) {
+        self.set_hook_host(exec, session);
+        self.settings_hooks().unwrap_or_default()
+    }
+
+    /// Sets what handlers of hooks share.
+    pub(super) fn set_hook_host(&mut self, exec: &Exec, session: &SessionId) {
         self.hook_host = Some(Arc::new(HookHost::new(HookHostConfig {
             exec: exec.clone(),
             env: self.env.clone(),
             project_dir: self.around.cwd.clone(),
             session_id: session.to_string(),
+            env_file: Some(session_env_file(&self.around.config_home, session)),
             model_credentials: MODEL_CREDENTIALS,
         })));
-        self.settings_hooks().unwrap_or_default()
     }
 
     /// Returns the hooks of settings, and one line about each that cannot be used; `None` before they can run.
     pub(super) fn settings_hooks(&self) -> Option<(Vec<HookEntry>, Vec<String>)> {
-        let host = self.hook_host.as_ref()?;
-        let settings = &self.effective.settings;
-        let policy = HookPolicy {
-            allowed_urls: settings.allowed_http_hook_urls.as_deref(),
-            allowed_variables: settings.http_hook_allowed_env_vars.as_deref(),
-        };
-        let lines: Vec<HookLine> = match self.has_plugin_hooks_only() {
-            true => self.effective.hooks.iter().filter(|line| line.origin.scope == Scope::Managed).cloned().collect(),
-            false => self.effective.hooks.clone(),
-        };
-        let (entries, problems) = settings_hook_entries(host, &lines, &policy, |line| self.hook_trust_check(line));
+        self.hook_host.as_ref()?;
+        let (entries, problems) = self.entries_of(&self.running_hook_lines());
         let problems = problems.into_iter().map(|problem| {
             let origin = problem.origin;
             format!("{}:{}: this hook is not run: {}", origin.file.display(), origin.line, problem.message)
         });
         Some((entries, problems.collect()))
+    }
+
+    /// Returns the hooks that settings and switches leave.
+    pub(super) fn running_hook_lines(&self) -> Vec<HookLine> {
+        let hooks = self.effective.hooks.iter();
+        match self.has_plugin_hooks_only() {
+            true => hooks.filter(|line| line.origin.scope == Scope::Managed).cloned().collect(),
+            false => hooks.cloned().collect(),
+        }
+    }
+
+    /// Returns these hooks as entries of the registry, and those that cannot be used; none before they can run.
+    pub(super) fn entries_of(&self, lines: &[HookLine]) -> (Vec<HookEntry>, Vec<HookProblem>) {
+        let Some(host) = &self.hook_host else { return Default::default() };
+        let settings = &self.effective.settings;
+        let policy = HookPolicy {
+            allowed_urls: settings.allowed_http_hook_urls.as_deref(),
+            allowed_variables: settings.http_hook_allowed_env_vars.as_deref(),
+        };
+        hook_entries(host, HookDefinition::Settings, lines, &policy, |line| self.hook_trust_check(line))
     }
 
     /// Returns true if an administrator lets hooks come from plugins and managed settings only.

@@ -17,6 +17,14 @@ pub enum HookKind {
     Agent,
 }
 
+/// Consequence of a hook that fails or does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FailureChoice {
+    Continue,
+    Block,
+}
+
 /// Handlers that share a matcher.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HookGroup {
@@ -37,6 +45,8 @@ pub struct HookHandlerSettings {
     /// In seconds.
     pub timeout: Option<f64>,
     pub status_message: Option<String>,
+    /// What follows if the hook fails or does not answer in time: work goes on, or what it guards is blocked.
+    pub on_failure: Option<FailureChoice>,
     pub once: Option<bool>,
     /// A shell command, or a program when there are `args`.
     pub command: Option<String>,

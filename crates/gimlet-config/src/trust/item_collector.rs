@@ -221,7 +221,8 @@ impl LayerItemCollector<'_> {
             DigestBuilder::new(kind).add_part(name.as_bytes()).add_part(canonical_json(&value).as_bytes());
         let mut scripts = Vec::new();
         if executes && kind != ProjectItemKind::Env {
-            (content, scripts) = ScriptRoots::for_project(self.project).add_scripts(content, &value);
+            let command = without_unrun_members(kind, value.clone());
+            (content, scripts) = ScriptRoots::for_project(self.project).add_scripts(content, &command);
         }
         let text = shown.unwrap_or_else(|| match &node.json {
             JsonValue::String(text) => text.clone(),
@@ -240,6 +241,16 @@ impl LayerItemCollector<'_> {
             place: Some(LayerPath { layer: self.at, path }),
         });
     }
+}
+
+/// Returns the value of an item without the members of a hook that are never run: words in them name no scripts.
+fn without_unrun_members(kind: ProjectItemKind, mut value: Value) -> Value {
+    if kind == ProjectItemKind::Hook
+        && let Some(members) = value.as_object_mut()
+    {
+        members.retain(|name, _| !matches!(name.as_str(), "if" | "statusMessage" | "prompt"));
+    }
+    value
 }
 
 fn path_segments(path: &str, below: &[&str]) -> Vec<String> {

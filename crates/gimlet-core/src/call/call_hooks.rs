@@ -53,7 +53,7 @@ pub(super) async fn run_pre_call_hooks(
         Clearance::Undecided(prepared) if hooks.has_listeners(HookEvent::PreToolUse) => prepared,
         pass => return Ok(HookClearedCall { pass, say: None, contexts: Vec::new() }),
     };
-    let call = call_facts(incoming, tool, &prepared.input);
+    let call = call_facts(incoming, tool, &prepared.input, &prepared.needs);
     let mut fired = hooks.fire(scope, &HookPayload::PreToolUse(call)).await;
     let contexts = std::mem::take(&mut fired.contexts);
     match apply_pre_call_hooks(scope, incoming, tool, prepared, fired, alone) {
@@ -139,6 +139,7 @@ fn deferred_result(incoming: &ToolCall) -> Box<CallResult> {
 /// Facts for post-call hooks, collected before the call runs.
 pub(super) struct PostCallFacts {
     input: Value,
+    needs: Vec<AccessNeed>,
     /// Files that the call may write, symlinks resolved.
     written: Vec<PathBuf>,
 }
@@ -158,7 +159,7 @@ impl PostCallFacts {
             AccessNeed::Write(path) => Some(really(path)),
             _ => None,
         });
-        Some(Self { input: permit.input().clone(), written: written.collect() })
+        Some(Self { input: permit.input().clone(), needs: permit.needs().to_vec(), written: written.collect() })
     }
 
     /// Runs the hooks that come after a call and adds their output to the result.
@@ -170,7 +171,7 @@ impl PostCallFacts {
         settled: &mut CallResult,
         elapsed_ms: u64,
     ) {
-        let call = call_facts(incoming, tool, &self.input);
+        let call = call_facts(incoming, tool, &self.input, &self.needs);
         let hooks = scope.services.hooks();
         let output = settled.output.clone();
         let fired = match settled.error {
@@ -240,6 +241,11 @@ fn replace_output(scope: &CallScope, tool: &ToolRef, settled: &mut CallResult, o
     }
 }
 
-fn call_facts<'a>(incoming: &'a ToolCall, tool: &'a ToolRef, input: &'a Value) -> CallFacts<'a> {
-    CallFacts { id: &incoming.id, tool: HookSubject::for_tool(tool), server: tool.server(), input }
+fn call_facts<'a>(
+    incoming: &'a ToolCall,
+    tool: &'a ToolRef,
+    input: &'a Value,
+    needs: &'a [AccessNeed],
+) -> CallFacts<'a> {
+    CallFacts { id: &incoming.id, tool: HookSubject::for_tool(tool), server: tool.server(), input, needs }
 }

@@ -2,22 +2,52 @@
 //! the record of a call that a hook refused before it was decided.
 
 use gimlet_policy::shell::ParseTrouble;
-use gimlet_policy::{Behavior, Decision, HookDecision, Verdict, VerdictReason};
+use gimlet_policy::{Behavior, CallCondition, Decision, HookDecision, SandboxPlacement, Verdict, VerdictReason};
+use gimlet_proto::PermissionMode;
 use gimlet_store::Decider;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::decision_log::FinalDecision;
 use super::refusal::DenialDetails;
-use super::{AskOutcome, Gate, Refusal, prepare_edited_call};
+use super::{AskOutcome, Gate, PolicyCall, Refusal, prepare_edited_call};
 use crate::call::{self, CallScope, ToolCall};
 use crate::hooks::{CallFacts, CombinedHookOutput, HookEvent, HookPayload, PermissionRequestAnswer};
-use crate::tool::{PreparedCall, ToolRef};
+use crate::panics::catch_panic;
+use crate::tool::{PermissionVerdict, PreparedCall, ToolRef};
 
 /// Text added to a refusal that a hook allows to be retried.
 pub(super) const RETRY: &str = " A hook has looked at this refusal and lets you try the call again.";
 
 impl Gate {
+    /// Returns for each condition of a hook whether the call may be meant by it. If that cannot be found out the hook
+    /// runs: it may be there to deny.
+    pub(crate) fn match_conditions(
+        &self,
+        scope: &CallScope,
+        call: CallFacts<'_>,
+        conditions: &[&CallCondition],
+    ) -> Vec<bool> {
+        let sought = PolicyCall {
+            tool: call.tool.name,
+            also_named: call.tool.also_named,
+            needs: call.needs,
+            input: call.input.as_object(),
+            needs_person: false,
+            own: &PermissionVerdict::Passthrough,
+        };
+        let mode = PermissionMode::Default;
+        let matched = catch_panic(|| {
+            self.with_policy_input_in_mode(mode, &scope.services, SandboxPlacement::None, |input| {
+                input.match_conditions(conditions, sought)
+            })
+        });
+        matched.unwrap_or_else(|panicked| {
+            panicked.log(scope, "matching the condition of a hook");
+            vec![true; conditions.len()]
+        })
+    }
+
     /// Refuses a call because of a hook's decision.
     pub(crate) fn refuse_by_hook(
         &self,
@@ -133,6 +163,7 @@ fn call_facts<'a>(scope: &'a CallScope, incoming: &'a ToolCall, prepared: &'a Pr
         tool: call::hook_subject(scope, prepared),
         server: tool.and_then(|tool| tool.server()),
         input: &prepared.input,
+        needs: &prepared.needs,
     }
 }
 

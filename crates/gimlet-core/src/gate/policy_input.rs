@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use gimlet_policy::{
-    Decision, DecisionContext, DeniedFiles, FileView, FollowedPath, HookDecision, NeedFacts, PartVerdict,
-    PermissionSuggestion, ProposedCall, RuleSet, RuleSource, SandboxPlacement, UpdateDestination, Verdict,
+    CallCondition, Decision, DecisionContext, DeniedFiles, FileView, FollowedPath, HookDecision, NeedFacts,
+    PartVerdict, PermissionSuggestion, ProposedCall, RuleSet, RuleSource, SandboxPlacement, UpdateDestination, Verdict,
     VerdictReason,
 };
 use gimlet_proto::{AccessNeed, PermissionMode};
@@ -83,6 +83,12 @@ impl PolicyInput<'_> {
     pub fn part_verdicts(&self, judged: PolicyCall<'_>) -> Vec<PartVerdict> {
         let (needs, world) = (self.need_facts(judged.needs), self.decision_context());
         gimlet_policy::decide_parts(&to_policy_call(judged, &needs), self.rules, &world, self.view)
+    }
+
+    /// Returns for each condition whether the call may be meant by it.
+    pub fn match_conditions(&self, conditions: &[&CallCondition], call: PolicyCall<'_>) -> Vec<bool> {
+        let (needs, world) = (self.need_facts(call.needs), self.decision_context());
+        gimlet_policy::match_conditions(conditions, &to_policy_call(call, &needs), &world, self.view)
     }
 
     /// Returns the rules that "don't ask again" could save for a call that needs a question.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gimlet_proto::{BoxFuture, Driver, DriverError, DriverHook, HookCall};
 
-use super::hook_event::{may_fail_closed, requires_answer};
+use super::hook_event::requires_answer;
 use super::{
     HandlerCall, HandlerError, HandlerReport, HookEntry, HookEvent, HookFailurePolicy, HookHandler, HookMatcher,
     HookMatcherError,
@@ -63,20 +63,15 @@ pub(super) fn driver_entries(
     for hook in hooks {
         let Some(event) = firing_event(&hook.event) else { continue };
         let matcher = HookMatcher::new(event, hook.matcher.as_deref())?;
-        let on_failure = failure_policy(hook.blocks_on_failure == Some(true) && may_fail_closed(event));
+        let on_failure = failure_policy(hook.blocks_on_failure == Some(true) && event.may_fail_closed());
         let on_silence = match hook.blocks_on_failure {
             None => failure_policy(requires_answer(event)),
             Some(_) => on_failure,
         };
-        entries.extend(hook.callbacks.iter().map(|id| HookEntry {
-            event,
-            matcher: matcher.clone(),
-            handler: Arc::new(DriverCallback { driver: driver.clone(), id: id.clone() }),
-            timeout: hook.timeout,
-            runs_in_background: false,
-            on_failure,
-            on_silence,
-            source: source.clone(),
+        entries.extend(hook.callbacks.iter().map(|id| {
+            let handler = Arc::new(DriverCallback { driver: driver.clone(), id: id.clone() });
+            let entry = HookEntry::new(event, matcher.clone(), handler, source.clone());
+            HookEntry { timeout: hook.timeout, on_failure, on_silence, ..entry }
         }));
     }
     Ok(entries)

@@ -1,8 +1,10 @@
 //! The parts of a hook: its trigger, its handler, its timeout, and its failure policy.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use gimlet_policy::CallCondition;
 use gimlet_proto::{BoxFuture, ToolUseId};
 use serde_json::value::RawValue;
 
@@ -92,6 +94,16 @@ pub struct HookEntry {
     pub timeout: Option<Duration>,
     /// True if nothing waits for the hook: its answer decides nothing.
     pub runs_in_background: bool,
+    /// True if a hook in the background that blocks tells the model why.
+    pub wakes_model: bool,
+    /// Rule that the call of an event must match; events without a call never do.
+    pub condition: Option<Arc<CallCondition>>,
+    /// Where a hook runs once only: whether it has run.
+    pub once: Option<Arc<AtomicBool>>,
+    /// Id of the subagent that the hook is for; `None` for every conversation.
+    pub only_for: Option<Arc<str>>,
+    /// What to tell the user when the hook takes long.
+    pub status: Option<Arc<str>>,
     pub on_failure: HookFailurePolicy,
     /// Consequence if no answer came in time, or none can come any more.
     pub on_silence: HookFailurePolicy,
@@ -100,6 +112,35 @@ pub struct HookEntry {
 }
 
 impl HookEntry {
+    /// Returns a hook that is awaited, for every conversation, and whose failures hold nothing up.
+    pub fn new(event: HookEvent, matcher: HookMatcher, handler: Arc<dyn HookHandler>, source: Arc<str>) -> Self {
+        Self {
+            event,
+            matcher,
+            handler,
+            timeout: None,
+            runs_in_background: false,
+            wakes_model: false,
+            condition: None,
+            once: None,
+            only_for: None,
+            status: None,
+            on_failure: HookFailurePolicy::Continue,
+            on_silence: HookFailurePolicy::Continue,
+            source,
+        }
+    }
+
+    /// Returns true if the hook may be called in a conversation: that of a subagent with this id, or the main one.
+    pub(super) fn is_for(&self, agent: Option<&str>) -> bool {
+        self.only_for.is_none() || self.only_for.as_deref() == agent
+    }
+
+    /// Returns true if the hook may still run, and notes that it does.
+    pub(super) fn claim_run(&self) -> bool {
+        self.once.as_ref().is_none_or(|has_run| !has_run.swap(true, Ordering::Relaxed))
+    }
+
     /// Returns true if the hook is to be called for this event and subject.
     pub(super) fn matches(&self, event: HookEvent, subject: Option<HookSubject<'_>>) -> bool {
         self.event == event && subject.is_none_or(|subject| subject.is_matched_by(&self.matcher))

@@ -7,12 +7,6 @@ pub(super) fn requires_answer(event: HookEvent) -> bool {
     matches!(event, HookEvent::PreToolUse | HookEvent::UserPromptSubmit | HookEvent::PreModelSwitch)
 }
 
-/// Returns true if a hook that fails may block. A hook that could keep an agent from ending may not: the agent would
-/// never end.
-pub(super) fn may_fail_closed(event: HookEvent) -> bool {
-    !matches!(event, HookEvent::Stop | HookEvent::SubagentStop)
-}
-
 /// Returns true if `continue: false` stops something at this event. A changed settings file is only blocked by a
 /// decision.
 pub(super) fn may_stop(event: HookEvent) -> bool {

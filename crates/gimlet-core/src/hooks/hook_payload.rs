@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gimlet_proto::{CacheTtl, ServerIdentity, TaskState, ToolUseId};
+use gimlet_proto::{AccessNeed, CacheTtl, ServerIdentity, TaskState, ToolUseId};
 use gimlet_store::preview_text;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -55,6 +55,7 @@ pub(crate) struct CallFacts<'a> {
     pub(crate) server: Option<&'a ServerIdentity>,
     /// With paths expanded.
     pub(crate) input: &'a Value,
+    pub(crate) needs: &'a [AccessNeed],
 }
 
 /// A call of a batch with its result as the model receives it.
@@ -130,7 +131,8 @@ impl<'a> HookPayload<'a> {
         }
     }
 
-    fn call(&self) -> Option<CallFacts<'a>> {
+    /// Returns the call that the event is about, if any.
+    pub(super) fn call(&self) -> Option<CallFacts<'a>> {
         match self {
             HookPayload::PreToolUse(call)
             | HookPayload::PermissionRequest { call, .. }

@@ -94,16 +94,8 @@ impl HookBench {
     }
 
     fn entry(&self, event: HookEvent, matcher: Option<&str>, answer: fn() -> HandlerAnswer) -> HookEntry {
-        HookEntry {
-            event,
-            matcher: HookMatcher::new(event, matcher).unwrap(),
-            handler: Arc::new(RecordingHandler { answer, inputs: self.inputs.clone() }),
-            timeout: None,
-            runs_in_background: false,
-            on_failure: HookFailurePolicy::Continue,
-            on_silence: HookFailurePolicy::Continue,
-            source: Arc::from("a test"),
-        }
+        let handler = Arc::new(RecordingHandler { answer, inputs: self.inputs.clone() });
+        HookEntry::new(event, HookMatcher::new(event, matcher).unwrap(), handler, Arc::from("a test"))
     }
 
     async fn fire(&self, occasion: &HookPayload<'_>) -> CombinedHookOutput {
@@ -116,7 +108,7 @@ async fn a_handler_may_block_or_speak_without_json() {
     let stage = hook_bench();
     let mut events = stage.hub.subscribe();
     let (id, input) = (ToolUseId::new("t"), json!({}));
-    let call = CallFacts { id: &id, tool: HookSubject::from_name("Bash"), server: None, input: &input };
+    let call = CallFacts { id: &id, tool: HookSubject::from_name("Bash"), server: None, input: &input, needs: &[] };
     stage.listen(HookEvent::PreToolUse, None, || HandlerAnswer::Block("no".into()));
     assert_eq!(
         stage.fire(&HookPayload::PreToolUse(call)).await.permission,
@@ -145,7 +137,7 @@ async fn a_tool_is_found_by_its_older_names_too() {
     let stage = hook_bench();
     let (id, input) = (ToolUseId::new("t"), json!({}));
     let tool = HookSubject { aliases: &["Task"], ..HookSubject::from_name("Agent") };
-    let call = CallFacts { id: &id, tool, server: None, input: &input };
+    let call = CallFacts { id: &id, tool, server: None, input: &input, needs: &[] };
     stage.listen(HookEvent::PreToolUse, Some("Task"), || HandlerAnswer::Block("no".into()));
     assert!(stage.fire(&HookPayload::PreToolUse(call)).await.permission.is_some());
     assert_eq!(stage.inputs.lock().unwrap()[0]["tool_name"], "Agent");
@@ -211,4 +203,94 @@ fn owners_keep_their_place_until_their_hooks_are_removed() {
     assert!(!hooks.has_listeners(HookEvent::Stop) && hooks.has_listeners(HookEvent::PreToolUse));
     hooks.replace(plugin, vec![entry(HookEvent::Stop)]);
     assert_eq!(listed(), ["PreToolUse", "Stop"]);
+}
+
+/// A handler that answers after a while.
+struct SlowHandler(Duration);
+
+impl HookHandler for SlowHandler {
+    fn run(&self, _call: HandlerCall) -> BoxFuture<'static, Result<HandlerReport, HandlerError>> {
+        let pause = self.0;
+        Box::pin(async move {
+            tokio::time::sleep(pause).await;
+            Ok(HandlerReport::from_json(to_raw_value(&json!({})).unwrap()))
+        })
+    }
+
+    fn text(&self) -> String {
+        "./slow.sh".to_owned()
+    }
+
+    fn default_timeout(&self, _event: HookEvent) -> Duration {
+        Duration::from_secs(600)
+    }
+}
+
+fn notices(events: &mut gimlet_proto::EventReader) -> Vec<String> {
+    let mut texts = Vec::new();
+    while let Some(Some(event)) = futures_util::FutureExt::now_or_never(events.next()) {
+        if let EventBody::Notice(notice) = &event.body {
+            texts.push(notice.text.clone());
+        }
+    }
+    texts
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_user_is_told_which_hook_is_waited_for() {
+    let bench = hook_bench();
+    let mut events = bench.hub.subscribe();
+    for (seconds, wanted) in [(4, 0), (6, 1)] {
+        let handler = Arc::new(SlowHandler(Duration::from_secs(seconds)));
+        let matcher = HookMatcher::new(HookEvent::Stop, None).unwrap();
+        let entry = HookEntry::new(HookEvent::Stop, matcher, handler, Arc::from("user settings"));
+        bench.scope.services.hooks().replace(HookOwner::Settings, vec![entry]);
+        bench.fire(&HookPayload::Stop { last_text: "", again: false }).await;
+        let told = notices(&mut events);
+        assert_eq!(told.len(), wanted, "{told:?}");
+        assert!(told.iter().all(|text| text == "waiting for the hook Stop of user settings: ./slow.sh"), "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_condition_selects_calls_and_no_other_events() {
+    let bench = hook_bench();
+    let source = CallCondition::plain_source("/project");
+    let condition = Arc::new(CallCondition::parse("Bash(git *)", &source).unwrap());
+    let entry = |event| HookEntry {
+        condition: Some(condition.clone()),
+        ..bench.entry(event, None, || HandlerAnswer::Block("no".into()))
+    };
+    bench
+        .scope
+        .services
+        .hooks()
+        .replace(HookOwner::Settings, vec![entry(HookEvent::PreToolUse), entry(HookEvent::Stop)]);
+    let id = ToolUseId::new("t");
+    for (command, wanted) in [("git push", true), ("ls", false), ("echo `git log`", true)] {
+        let input = json!({"command": command});
+        let needs = [gimlet_proto::AccessNeed::Run(command.to_owned())];
+        let call =
+            CallFacts { id: &id, tool: HookSubject::from_name("Bash"), server: None, input: &input, needs: &needs };
+        let fired = bench.fire(&HookPayload::PreToolUse(call)).await;
+        assert_eq!(fired.permission.is_some(), wanted, "{command}");
+    }
+    assert!(bench.fire(&HookPayload::Stop { last_text: "", again: false }).await.blocked.is_none());
+}
+
+#[tokio::test]
+async fn hooks_of_an_agent_are_for_its_conversation_and_a_hook_may_run_once() {
+    let bench = hook_bench();
+    let hooks = bench.scope.services.hooks();
+    let entry = || bench.entry(HookEvent::Stop, None, || HandlerAnswer::Block("no".into()));
+    hooks.add_agent_hooks("a1", vec![entry()]);
+    assert!(!hooks.has_listeners(HookEvent::Stop) && hooks.has_listeners(HookEvent::SubagentStop));
+    let ends = || HookPayload::SubagentStop { last_text: "", again: false, transcript: None };
+    assert!(bench.fire(&ends()).await.blocked.is_none(), "this is not the agent's conversation");
+    hooks.remove(&HookOwner::Agent("a1".to_owned()));
+    hooks.add_skill_hooks("s", vec![HookEntry { once: Some(Arc::default()), ..entry() }]);
+    let stop = || HookPayload::Stop { last_text: "", again: false };
+    assert!(bench.fire(&stop()).await.blocked.is_some());
+    hooks.add_skill_hooks("s", vec![entry()]);
+    assert!(bench.fire(&stop()).await.blocked.is_none(), "it has run");
 }

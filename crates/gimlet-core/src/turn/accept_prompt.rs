@@ -49,7 +49,9 @@ pub(super) async fn submit_prompt(
     }
     let prompt = accept_prompt_as(conversation, turn, said, additions.prompt_id);
     mentions::attach_mentions(conversation, turn, named, &prompt).await;
-    for text in texts_after.into_iter().chain(additions.contexts) {
+    let late =
+        if turn.scope.subagent.is_none() { turn.scope.services.hooks().take_late_contexts() } else { Vec::new() };
+    for text in texts_after.into_iter().chain(late).chain(additions.contexts) {
         append_meta_message(conversation, &text);
     }
     turn_hooks::rename_session(conversation, additions.title);

@@ -30,10 +30,12 @@ impl ShellLanguage {
 /// back at its own value, 1, before the first word of the text is read; that is the purpose of the arithmetic in the
 /// second expansion. The last command before it leaves in `$_` the value that a shell has there at its start.
 const BASH: &str = concat!(
-    r#"__gimlet_text=$1 __gimlet_snapshot=$2 __gimlet_env_file=$3; shift 3; "#,
+    r#"__gimlet_text=$1 __gimlet_snapshot=$2 __gimlet_env_file=$3 __gimlet_session_env=$4; shift 4; "#,
     r#"if [[ $__gimlet_snapshot ]]; then . "$__gimlet_snapshot"; fi; "#,
     r#"if [[ $__gimlet_env_file ]]; then . "$__gimlet_env_file"; fi; "#,
-    r#"OPTERR=$__gimlet_text; unset __gimlet_text __gimlet_snapshot __gimlet_env_file BASH_EXECUTION_STRING; "#,
+    r#"if [[ $__gimlet_session_env ]]; then . "$__gimlet_session_env"; fi; "#,
+    r#"OPTERR=$__gimlet_text; "#,
+    r#"unset __gimlet_text __gimlet_snapshot __gimlet_env_file __gimlet_session_env BASH_EXECUTION_STRING; "#,
     r#": "$BASH"; eval -- "$OPTERR${OPTERR:OPTERR=1:0}""#,
 );
 
@@ -41,16 +43,17 @@ const BASH: &str = concat!(
 /// empty from then on, and changes to the directory without leaving a trace of the one in which it waited.
 const BASH_WAITS: &str = concat!(
     r#". /dev/stdin; \exec 0</dev/null; "#,
-    r#"if [[ $# -ne 5 || $5 != whole ]]; then echo 'The shell did not get its command.'; \exit 126; fi; "#,
-    r#"__gimlet_text=${OLDPWD-}; \builtin cd -- "$1" || \exit; set -- "$2" "$3" "$4"; "#,
+    r#"if [[ $# -ne 6 || $6 != whole ]]; then echo 'The shell did not get its command.'; \exit 126; fi; "#,
+    r#"__gimlet_text=${OLDPWD-}; \builtin cd -- "$1" || \exit; set -- "$2" "$3" "$4" "$5"; "#,
     r#"if [[ $__gimlet_text ]]; then OLDPWD=$__gimlet_text; else unset OLDPWD; export OLDPWD; fi; SECONDS=0; "#,
 );
 
 /// Zsh, in words that every POSIX shell understands. The variable is gone before the first word of the text is read.
 const POSIX: &str = concat!(
-    r#"__gimlet_text=$1 __gimlet_env_file=$3; shift 3; "#,
+    r#"__gimlet_text=$1 __gimlet_env_file=$3 __gimlet_session_env=$4; shift 4; "#,
     r#"if [ -n "$__gimlet_env_file" ]; then . "$__gimlet_env_file"; fi; "#,
-    r#"unset __gimlet_env_file ZSH_EXECUTION_STRING; eval "unset __gimlet_text; $__gimlet_text""#,
+    r#"if [ -n "$__gimlet_session_env" ]; then . "$__gimlet_session_env"; fi; "#,
+    r#"unset __gimlet_env_file __gimlet_session_env ZSH_EXECUTION_STRING; eval "unset __gimlet_text; $__gimlet_text""#,
 );
 
 /// Returns the arguments that make a shell run `text`.
@@ -58,7 +61,7 @@ pub(super) fn wrapper_arguments(
     language: ShellLanguage,
     text: &str,
     snapshot: Option<&Path>,
-    env_file: Option<&Path>,
+    env_files: [Option<&Path>; 2],
 ) -> Vec<OsString> {
     let path = |path: Option<&Path>| path.map(|path| path.as_os_str().to_owned()).unwrap_or_default();
     let (first, wrapper): (&[&str], &str) = match language {
@@ -72,7 +75,8 @@ pub(super) fn wrapper_arguments(
     };
     let mut args: Vec<OsString> = first.iter().map(OsString::from).collect();
     args.extend(["-c", wrapper, name, text].map(OsString::from));
-    args.extend([path(snapshot), path(env_file)]);
+    args.push(path(snapshot));
+    args.extend(env_files.map(path));
     args
 }
 
@@ -86,11 +90,12 @@ pub(super) fn encode_waiting_order(
     cwd: &Path,
     text: &str,
     snapshot: Option<&Path>,
-    env_file: Option<&Path>,
+    env_files: [Option<&Path>; 2],
 ) -> Vec<u8> {
     let path = |path: Option<&'_ Path>| path.map(|path| path.as_os_str().to_owned()).unwrap_or_default();
     // The last word is the last byte: half an order is none.
-    let words = [cwd.as_os_str().to_owned(), text.into(), path(snapshot), path(env_file), "whole".into()];
+    let [of_user, of_session] = env_files.map(path);
+    let words = [cwd.as_os_str().to_owned(), text.into(), path(snapshot), of_user, of_session, "whole".into()];
     let mut order = b"set -- ".to_vec();
     order.extend(quote_words(words.iter().map(OsString::as_os_str)).into_vec());
     order
@@ -123,7 +128,7 @@ mod tests {
     fn run_wrapper(shell: &str, wrapper: &str, text: &str, env_file: &str) -> (Option<i32>, String) {
         #[allow(clippy::disallowed_methods, reason = "the wrapper alone is under test, without custody")]
         let output = std::process::Command::new(shell)
-            .args(["-c", wrapper, "sh", text, "", env_file])
+            .args(["-c", wrapper, "sh", text, "", env_file, ""])
             .stdin(std::process::Stdio::null())
             .output()
             .unwrap();

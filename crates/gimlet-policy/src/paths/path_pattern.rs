@@ -110,6 +110,12 @@ impl PathPattern {
         })
     }
 
+    /// Returns the pattern that begins at its anchor, even if it forbids.
+    pub(crate) fn at_anchor_only(mut self) -> Self {
+        self.any_depth_if_forbidding = false;
+        self
+    }
+
     /// Returns true if the pattern covers this normalised absolute path.
     pub(crate) fn matches(&self, path: &Path, places: AnchorDirs<'_>, strictness: MatchStrictness) -> bool {
         self.matches_names(&path_names(path, strictness), places, strictness)

@@ -136,6 +136,15 @@ impl CommandPattern {
         }
     }
 
+    /// Returns true if the pattern says more than which program runs.
+    pub(crate) fn names_more_than_program(&self) -> bool {
+        match self {
+            CommandPattern::Exact(_) => true,
+            CommandPattern::Prefix(words) => words.len() > 1,
+            CommandPattern::Glob { pattern, .. } => pattern.contains(' '),
+        }
+    }
+
     /// Returns true if a text that the rule is about may begin with these characters.
     fn may_begin_with(&self, letters: &str) -> bool {
         let first = match self {

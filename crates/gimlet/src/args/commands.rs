@@ -50,6 +50,11 @@ pub(crate) enum CliCommand {
         after_help = "Examples:\n  gimlet trust                 what waits for trust in this folder\n  gimlet trust --yes           accept it as it is now\n  gimlet trust --revoke ../x   forget what was accepted of another folder"
     )]
     Trust(TrustArgs),
+    /// List the hooks of settings, or try them out
+    Hooks {
+        #[command(subcommand)]
+        command: HooksCommand,
+    },
     /// Check settings, trust and required programs (exits with 1 on problems)
     Doctor {
         /// Print one JSON object
@@ -92,6 +97,38 @@ pub(crate) struct TrustArgs {
     /// Revoke everything that was accepted for the directory
     #[arg(long, conflicts_with = "yes")]
     pub(crate) revoke: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum HooksCommand {
+    /// List every hook of the settings files, and whether it runs
+    List {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Call the hooks that match an event, and show what would follow
+    #[command(
+        long_about = "Call the hooks that match an event, and show what would follow.\n\nThe hooks really run, with an invented input for the event or that of --input; what they decide has no effect. Hooks that wait for trust are not called.",
+        after_help = "Examples:\n  gimlet hooks test PreToolUse --tool Bash\n  gimlet hooks test PreToolUse --input call.json      for {\"tool_name\": …, \"tool_input\": {…}}\n  echo '{\"prompt\":\"deploy\"}' | gimlet hooks test UserPromptSubmit --input -"
+    )]
+    Test(HooksTestArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct HooksTestArgs {
+    /// The event, such as PreToolUse
+    #[arg(value_name = "EVENT")]
+    pub(crate) event: String,
+    /// Tool of the call, for events about calls
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    /// File with members of the input, as a JSON object; - for standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

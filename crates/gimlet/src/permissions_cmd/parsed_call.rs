@@ -7,7 +7,7 @@ use gimlet_proto::AccessNeed;
 use serde_json::{Map, Value};
 
 /// Effects of a call.
-pub(super) enum ParsedCall {
+pub(crate) enum ParsedCall {
     BuiltIn(Box<PreparedCall>, &'static str),
     /// A tool that only another program, a server or another version has.
     Other {
@@ -20,7 +20,7 @@ pub(super) enum ParsedCall {
 
 impl ParsedCall {
     /// Parses a call. The error is the tool's message about an invalid input.
-    pub(super) fn new(name: &str, input: Value, paths: &PathContext) -> Result<Self, String> {
+    pub(crate) fn new(name: &str, input: Value, paths: &PathContext) -> Result<Self, String> {
         if let Some(tool) = find_builtin_tool(name) {
             let prepared = tool.prepare(input, paths).map_err(|error| error.model_text)?;
             return Ok(Self::BuiltIn(Box::new(prepared), tool.name()));
@@ -40,7 +40,7 @@ impl ParsedCall {
     }
 
     /// Returns the call in the form that the policy decides on.
-    pub(super) fn to_policy_call(&self) -> PolicyCall<'_> {
+    pub(crate) fn to_policy_call(&self) -> PolicyCall<'_> {
         match self {
             Self::BuiltIn(prepared, _) => PolicyCall::from(prepared.as_ref()),
             Self::Other { tool, input, needs, needs_person } => PolicyCall {
@@ -75,6 +75,6 @@ impl ParsedCall {
 }
 
 /// Finds a built-in tool by one of its names.
-pub(super) fn find_builtin_tool(name: &str) -> Option<&'static dyn AnyTool> {
+pub(crate) fn find_builtin_tool(name: &str) -> Option<&'static dyn AnyTool> {
     gimlet_tools::builtin().into_iter().find(|tool| tool.name() == name || tool.aliases().contains(&name))
 }

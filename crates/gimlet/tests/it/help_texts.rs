@@ -6,7 +6,8 @@ use gimlet_testkit::{RunOutput, TestWorld};
 use crate::world;
 
 /// Commands whose help is kept, beside those that a test finds in the main help.
-const NESTED: [&[&str]; 7] = [
+const NESTED: [&[&str]; 8] = [
+    &["hooks", "test"],
     &["permissions", "check"],
     &["permissions", "simulate"],
     &["sandbox", "run"],

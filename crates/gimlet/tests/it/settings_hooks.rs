@@ -209,15 +209,81 @@ async fn nothing_waits_for_an_async_hook_and_it_decides_nothing() {
     assert!(world.project.join("made").exists() && world.project.join("ran").exists());
 }
 
+/// Runs a session whose model makes these Bash calls, one after the other; returns their results.
+async fn run_calls(world: &TestWorld, commands: &[&str]) -> (RunOutput, Vec<String>) {
+    let mut script = Script::new();
+    for command in commands {
+        script = script.call("Bash", json!({"command": command})).then();
+    }
+    let model = script.say("done").serve().await.unwrap();
+    let run = world.run(&model).args(["-p", "--dangerously-skip-permissions", "--", "go"]).finish().await;
+    let results = (1..=commands.len()).filter_map(|number| model.request(number).tool_results().pop()).collect();
+    (run, results)
+}
+
 #[tokio::test]
-async fn a_hook_with_a_member_that_is_not_supported_is_named_and_not_run() {
+async fn a_hook_with_a_condition_runs_for_the_calls_that_may_be_meant() {
     let world = world();
-    let settings = json!({"hooks": {"PreToolUse": [{"hooks": [
-        {"type": "command", "if": "Bash(git *)", "command": "touch \"$CLAUDE_PROJECT_DIR/ran\""}]}]}});
+    let hook = json!({"type": "command", "if": "Bash(rm *)", "command": "echo not-removed >&2; exit 2"});
+    let never = json!({"type": "command", "if": "Bash(rm *)", "command": "touch \"$CLAUDE_PROJECT_DIR/never\""});
+    let settings =
+        json!({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}], "Stop": [{"hooks": [never]}]}});
     write_user_settings(&world, &settings);
-    let (run, _) = run_one_call(&world, &[]).await;
-    assert!(run.stderr.contains("this hook is not run: a hook with `if`"), "{}", run.stderr);
-    assert!(!world.project.join("ran").exists());
+    world.file("kept", "");
+    let (run, results) = run_calls(&world, &["touch made", "true && A=1 rm kept", "echo $(rm kept)"]).await;
+    run.expect_code(0);
+    assert!(run.stderr.contains("`if` is a rule about tool calls, and Stop is about none"), "{}", run.stderr);
+    assert!(world.project.join("made").exists() && world.project.join("kept").exists());
+    assert!(results[1].contains("not-removed") && results[2].contains("not-removed"), "{results:?}");
+    assert!(!world.project.join("never").exists());
+}
+
+#[tokio::test]
+async fn variables_that_a_start_hook_collects_are_set_in_later_commands() {
+    let world = world();
+    let start = "printf 'export FROM_HOOK=yes\\nexport PICKED=hook\\n' >> \"$CLAUDE_ENV_FILE\"";
+    let other = "touch \"$CLAUDE_PROJECT_DIR/${CLAUDE_ENV_FILE:+has-file}none\"";
+    let hook = |command: &str| json!([{"hooks": [{"type": "command", "command": command}]}]);
+    write_user_settings(&world, &json!({"hooks": {"SessionStart": hook(start), "PreToolUse": hook(other)}}));
+    let own = world.file("own.sh", "export PICKED=user FROM_USER=yes");
+    let script =
+        Script::new().call("Bash", json!({"command": "echo $FROM_USER-$FROM_HOOK-$PICKED"})).then().say("done");
+    let model = script.serve().await.unwrap();
+    let run = world.run(&model).env("CLAUDE_ENV_FILE", own.to_str().unwrap());
+    run.args(["-p", "--dangerously-skip-permissions", "--", "go"]).finish().await.expect_code(0);
+    assert_eq!(model.request(1).tool_results()[0].trim(), "yes-yes-hook", "the user's file is read first");
+    assert!(world.project.join("none").exists(), "other events have no such file of the session's");
+    let left = std::fs::read_dir(world.home.join(".claude/shell-snapshots")).map(Iterator::count).unwrap_or_default();
+    assert_eq!(left, 0, "the file goes with the session");
+}
+
+#[tokio::test]
+async fn a_hook_in_the_background_that_ends_with_code_two_tells_the_model() {
+    let world = world();
+    let hook = json!({"type": "command", "asyncRewake": true,
+        "command": "echo the-build-is-red >&2; touch \"$CLAUDE_PROJECT_DIR/ran\"; exit 2"});
+    write_user_settings(&world, &json!({"hooks": {"PostToolUse": [{"matcher": "Write", "hooks": [hook]}]}}));
+    let wait = "until [ -e ran ]; do sleep 0.01; done; sleep 0.5";
+    let script = Script::new()
+        .call("Write", json!({"file_path": world.project.join("a"), "content": "x"}))
+        .then()
+        .call("Bash", json!({"command": wait}))
+        .then()
+        .say("done");
+    let model = script.serve().await.unwrap();
+    world.run(&model).args(["-p", "--dangerously-skip-permissions", "--", "go"]).finish().await.expect_code(0);
+    let request = model.request(2);
+    assert!(request.body_text().contains("the-build-is-red"), "{}", request.body_text());
+}
+
+#[tokio::test]
+async fn a_guard_may_choose_to_block_when_it_fails() {
+    let world = world();
+    let hook = json!({"type": "command", "command": "exit 1", "onFailure": "block"});
+    write_user_settings(&world, &json!({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]}}));
+    let (_, results) = run_calls(&world, &["touch made"]).await;
+    assert!(results[0].contains("Blocked: the hook PreToolUse:Bash"), "{results:?}");
+    assert!(!world.project.join("made").exists());
 }
 
 /// Answers each request with the next body; returns what was posted.
@@ -299,4 +365,77 @@ async fn changed_hooks_act_without_a_new_start() {
     world.run(&model).args(args).finish().await;
     let results = model.request(2).tool_results();
     assert!(results.last().unwrap().contains("blocked-now"), "{results:?}");
+}
+
+#[tokio::test]
+async fn hooks_are_listed_with_what_becomes_of_each() {
+    let world = world();
+    let hooks = json!({
+        "PreToolUse": [{"matcher": "Bash", "hooks": [
+            {"type": "command", "command": "./guard.sh", "if": "Bash(rm *)"},
+            {"type": "http", "url": "ftp://example.org/x"}]}],
+        "TeammateIdle": [{"hooks": [{"type": "command", "command": "true"}]}]});
+    write_user_settings(&world, &json!({"hooks": hooks}));
+    world.file(".claude/settings.json", command_hook("Stop", "", "echo of-project").to_string());
+    let run = world.run_at("http://127.0.0.1:9").args(["hooks", "list"]).finish().await;
+    let page = run.expect_code(0).stdout.clone();
+    for (beginning, end) in [
+        ("Bash if Bash(rm *)  [command]  ./guard.sh", "runs"),
+        ("Bash                [http]     ftp://example.org/x", "is neither http nor https"),
+        ("*  [command]  true", "does not fire the event"),
+        ("*  [command]  echo of-project", "waits for trust (gimlet trust)"),
+    ] {
+        let found = page.lines().any(|line| line.trim().starts_with(beginning) && line.ends_with(end));
+        assert!(found, "{beginning} … {end}: {page}");
+    }
+    write_user_settings(&world, &json!({"disableAllHooks": true, "hooks": hooks}));
+    let run = world.run_at("http://127.0.0.1:9").args(["hooks", "list", "--json"]).finish().await;
+    let told: Value = serde_json::from_str(&run.expect_code(0).stdout).unwrap();
+    assert_eq!(told["hooks"][0]["state"], "off", "{told}");
+    assert_eq!((&told["hooks"][0]["scope"], &told["hooks"][0]["line"]), (&json!("user"), &json!(1)));
+}
+
+#[tokio::test]
+async fn a_trial_calls_the_hooks_that_match_and_tells_what_would_follow() {
+    let world = world();
+    let own = json!({"PreToolUse": [{"matcher": "Bash", "hooks": [
+        {"type": "command", "command": "cat > \"$HOME/input.json\"; echo not-today >&2; exit 2"},
+        {"type": "command", "command": "touch \"$HOME/removed\"", "if": "Bash(rm *)"}]}]});
+    write_user_settings(&world, &json!({"hooks": own}));
+    world.file(
+        ".claude/settings.json",
+        command_hook("PreToolUse", "", "touch \"$CLAUDE_PROJECT_DIR/untrusted\"").to_string(),
+    );
+    let test = |args: &[&str]| world.run_at("http://127.0.0.1:9").args([&["hooks", "test"], args].concat());
+    let page = test(&["PreToolUse", "--tool", "Bash"]).finish().await.expect_code(0).stdout.clone();
+    for part in ["exit code 2", "stderr | not-today", "the call is refused: not-today", "Not called: [command] touch"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let input: Value = serde_json::from_str(&std::fs::read_to_string(world.home.join("input.json")).unwrap()).unwrap();
+    assert_eq!((&input["tool_name"], &input["hook_event_name"]), (&json!("Bash"), &json!("PreToolUse")));
+    assert!(!world.home.join("removed").exists() && !world.project.join("untrusted").exists());
+    let given = world.file("call.json", r#"{"tool_name":"Bash","tool_input":{"command":"rm x"}}"#);
+    let args = ["PreToolUse", "--input", given.to_str().unwrap(), "--json"];
+    let told: Value = serde_json::from_str(&test(&args).finish().await.expect_code(0).stdout).unwrap();
+    assert_eq!(told["consequences"], json!(["the call is refused: not-today"]));
+    assert!(told["hooks"].as_array().unwrap().len() == 2 && world.home.join("removed").exists(), "{told}");
+    let page = test(&["Stop"]).finish().await.expect_code(0).stdout.clone();
+    assert!(page.contains("No hook matches.") && page.contains("Nothing would follow"), "{page}");
+    for (args, said) in [
+        (&["BeforeBreakfast"][..], "there is no event BeforeBreakfast"),
+        (&["TeammateIdle"], "never fires TeammateIdle"),
+        (&["Stop", "--tool", "Bash"], "Stop is not about a tool call"),
+    ] {
+        let run = test(args).finish().await;
+        assert!(run.expect_code(1).stderr.contains(said), "{}", run.stderr);
+    }
+}
+
+#[tokio::test]
+async fn the_command_hooks_lists_them_in_a_session() {
+    let world = world();
+    write_user_settings(&world, &command_hook("Stop", "", "echo at-the-end"));
+    let model = Script::new().say("never asked").serve().await.unwrap();
+    let run = world.run(&model).args(["-p", "--", "/hooks"]).finish().await;
+    assert!(run.expect_code(0).stdout.contains("echo at-the-end"), "{}", run.stdout);
 }
