@@ -256,6 +256,7 @@ fn assemble(
         prompt: past.segment,
         model: ModelConfig {
             provider: provider.into_model(),
+            small_model: Some(chosen.reviewer.clone()),
             model: chosen.model,
             managed: chosen.managed,
             thinking: provider::choose_thinking(request, &configured),

@@ -5,6 +5,7 @@
 
 mod agent_run;
 mod agent_runtime;
+mod hook_agent;
 mod identity;
 mod launch;
 mod mailbox;
@@ -17,6 +18,7 @@ mod stall;
 mod tool_selection;
 
 pub(crate) use agent_runtime::{AgentRuntime, AgentRuntimeParts};
+pub(crate) use hook_agent::{HOOK_AGENT, run_hook_agent};
 pub(crate) use identity::AgentIdentity;
 pub use launch::{AgentLaunch, AgentReport, LaunchOutcome};
 pub(crate) use mailbox::AgentMailboxes;

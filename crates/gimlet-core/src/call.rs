@@ -51,6 +51,7 @@ pub(crate) struct ToolCall {
 }
 
 /// State that every call of a turn needs.
+#[derive(Clone)]
 pub(crate) struct CallScope {
     pub(crate) services: Arc<SessionServices>,
     pub(crate) tools: ToolSet,

@@ -12,8 +12,12 @@ mod hook_event;
 mod hook_output;
 mod hook_payload;
 mod hook_run;
+mod hook_session;
 mod hook_trial;
+mod hook_verdict;
 mod matcher;
+mod model_hook;
+mod server_tool_hook;
 #[cfg(test)]
 mod tests;
 
@@ -35,9 +39,14 @@ pub use handler::{HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookE
 pub use hook_event::StartSource;
 pub(crate) use hook_output::{HookPermission, PermissionRequestAnswer};
 pub(crate) use hook_payload::{BatchCall, CallFacts, HookPayload, HookSubject, ModelSwitch};
+pub(crate) use hook_session::HookFacilities;
+pub use hook_session::HookSession;
 pub use hook_trial::{HookTrial, HookTrialRun, try_hooks};
 pub use matcher::{HookMatcher, HookMatcherError};
+pub use model_hook::ModelHook;
+pub use server_tool_hook::ServerToolHook;
 
+use crate::agents::HOOK_AGENT;
 use crate::call::CallScope;
 use hook_event::bit_mask;
 use hook_run::HookRun;
@@ -56,6 +65,7 @@ pub(crate) struct HookContext {
     pub(crate) source: Option<StartSource>,
     /// Agent that the main conversation runs as.
     pub(crate) agent: Option<String>,
+    pub(crate) facilities: HookFacilities,
 }
 
 /// Owner of registered hooks, by which they are replaced and removed.
@@ -83,6 +93,7 @@ pub struct HookRegistry {
     transcript: Option<PathBuf>,
     files: Option<ResultFiles>,
     agent: Option<String>,
+    facilities: HookFacilities,
 }
 
 #[derive(Default)]
@@ -104,9 +115,9 @@ impl HookRegistryState {
 
 impl HookRegistry {
     pub(crate) fn new(context: HookContext) -> Self {
-        let HookContext { driver, transcript, files, source, agent } = context;
+        let HookContext { driver, transcript, files, source, agent, facilities } = context;
         let state = Mutex::new(HookRegistryState { source, ..HookRegistryState::default() });
-        Self { listened: AtomicU64::new(0), state, driver, transcript, files, agent }
+        Self { listened: AtomicU64::new(0), state, driver, transcript, files, agent, facilities }
     }
 
     /// Replaces all hooks of this owner.
@@ -253,8 +264,14 @@ impl HookRegistry {
         if !self.has_listeners(event) {
             return None;
         }
+        let of_hook = scope.subagent.as_ref().is_some_and(|agent| agent.kind == HOOK_AGENT);
+        if of_hook && matches!(event, HookEvent::SubagentStart | HookEvent::SubagentStop) {
+            return None;
+        }
         let subject = occasion.subject(scope.subagent.as_ref().map(|agent| agent.kind.as_str()));
         let mut entries = self.matching_entries(event, subject, scope);
+        // A hook that asks an agent is not asked about what that agent does: there would be no end.
+        entries.retain(|entry| !(of_hook && entry.handler.asks_model()));
         drop_unmet_conditions(&mut entries, scope, occasion);
         entries.retain(HookEntry::claim_run);
         if entries.is_empty() {
@@ -266,7 +283,8 @@ impl HookRegistry {
         };
         // An object of strings, numbers and values always has a JSON form.
         let input = to_raw_value(&self.build_input(scope, occasion)).ok()?;
-        let call = HandlerCall { event, input: Arc::from(input), tool_use: occasion.tool_use().cloned() };
+        let session = Some(HookSession::new(scope, self.facilities.clone()));
+        let call = HandlerCall { event, input: Arc::from(input), tool_use: occasion.tool_use().cloned(), session };
         let round = HookRun {
             services: scope.services.clone(),
             agent: scope.agent.clone(),

@@ -55,8 +55,8 @@ pub use gimlet_store::{ContextPartKind, ContextPartSource, SegmentContextPart};
 pub use history::read_history;
 pub use hooks::{
     HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookEntry, HookEvent, HookFailurePolicy, HookHandler,
-    HookMatcher, HookMatcherError, HookOwner, HookRegistry, HookTrial, HookTrialRun, StartSource, check_driver_hooks,
-    try_hooks,
+    HookMatcher, HookMatcherError, HookOwner, HookRegistry, HookSession, HookTrial, HookTrialRun, ModelHook,
+    ServerToolHook, StartSource, check_driver_hooks, try_hooks,
 };
 pub use panics::note_panic;
 pub use past_calls::PastCalls;

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_config::{FailureChoice, HookHandlerSettings, HookKind, HookLine, Scope, SettingOrigin, ShellChoice};
-use gimlet_core::{HookEntry, HookEvent, HookFailurePolicy, HookHandler, HookMatcher};
+use gimlet_core::{HookEntry, HookEvent, HookFailurePolicy, HookHandler, HookMatcher, ModelHook, ServerToolHook};
 use gimlet_policy::CallCondition;
 use reqwest::Url;
+use serde_json::{Map, Value};
 
-use crate::command_hook::{CommandForm, CommandHook};
+use crate::command_hook::{CommandForm, CommandHook, default_timeout};
 use crate::hook_host::{HookHost, HookTrustCheck};
 use crate::http_hook::{HttpHook, HttpHookRequest};
 
@@ -129,9 +130,8 @@ fn hook_entry(
             let request = Arc::new(http_request(settings, policy, !from_project)?);
             Arc::new(HttpHook { host: host.clone(), request, trust })
         }
-        HookKind::McpTool | HookKind::Prompt | HookKind::Agent => {
-            return Err(format!("hooks of type {} are not supported yet", kind_name(settings.kind)));
-        }
+        HookKind::McpTool => Arc::new(server_tool_hook(settings)?),
+        HookKind::Prompt | HookKind::Agent => Arc::new(model_hook(event, settings)?),
     };
     let blocks = settings.on_failure == Some(FailureChoice::Block);
     if blocks && !event.may_fail_closed() {
@@ -165,6 +165,30 @@ fn hook_condition(
     let source = CallCondition::plain_source(host.project_dir());
     let condition = CallCondition::parse(text, &source).map_err(|error| format!("its `if`: {error}"))?;
     Ok(Some(Arc::new(condition)))
+}
+
+fn server_tool_hook(settings: &HookHandlerSettings) -> Result<ServerToolHook, String> {
+    let named = |text: &Option<String>, what: &str| {
+        let text = text.clone().filter(|text| !text.trim().is_empty());
+        text.ok_or_else(|| format!("the hook names no {what}"))
+    };
+    let input = match &settings.input {
+        None => Map::new(),
+        Some(Value::Object(members)) => members.clone(),
+        Some(_) => return Err("the input of the tool is no object".to_owned()),
+    };
+    Ok(ServerToolHook::new(named(&settings.server, "server")?, named(&settings.tool, "tool")?, input, default_timeout))
+}
+
+fn model_hook(event: HookEvent, settings: &HookHandlerSettings) -> Result<ModelHook, String> {
+    let prompt = settings.prompt.clone().filter(|prompt| !prompt.trim().is_empty()).ok_or("the hook has no prompt")?;
+    if !event.takes_model_hooks() {
+        return Err(format!("no hook of type {} is called at {}", kind_name(settings.kind), event.name()));
+    }
+    Ok(match settings.kind {
+        HookKind::Agent => ModelHook::agent(prompt, settings.model.clone()),
+        _ => ModelHook::prompt(prompt, settings.model.clone(), settings.continue_on_block == Some(true)),
+    })
 }
 
 fn command_form(settings: &HookHandlerSettings) -> Result<CommandForm, String> {

@@ -129,6 +129,26 @@ impl HookEvent {
         self.row().name
     }
 
+    /// Returns true if hooks that ask a model can be called at this event.
+    pub fn takes_model_hooks(self) -> bool {
+        matches!(
+            self,
+            HookEvent::UserPromptSubmit
+                | HookEvent::UserPromptExpansion
+                | HookEvent::PreToolUse
+                | HookEvent::PermissionRequest
+                | HookEvent::PermissionDenied
+                | HookEvent::PostToolUse
+                | HookEvent::PostToolUseFailure
+                | HookEvent::PostToolBatch
+                | HookEvent::SubagentStop
+                | HookEvent::TaskCreated
+                | HookEvent::TaskCompleted
+                | HookEvent::Stop
+                | HookEvent::TeammateIdle
+        )
+    }
+
     /// Returns true if a hook that fails may block. A hook that could keep an agent from ending may not: the agent
     /// would never end.
     pub fn may_fail_closed(self) -> bool {

@@ -106,6 +106,11 @@ impl AgentRuntime {
         ItemId(self.next_item.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// Returns a ledger for requests beside the conversations; their cost belongs to the session.
+    pub(crate) fn side_ledger(&self) -> UsageLedger {
+        self.ledger.for_subagent()
+    }
+
     pub(crate) fn roster(&self) -> &AgentRoster {
         &self.roster
     }

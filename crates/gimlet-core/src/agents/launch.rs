@@ -170,7 +170,7 @@ pub(super) fn refuse_isolation(kind: &AgentKind) -> Result<(), ToolError> {
 }
 
 /// Returns the depth of an agent launched from here. Fails if that is too deep.
-fn child_depth(scope: &CallScope) -> Result<u32, ToolError> {
+pub(super) fn child_depth(scope: &CallScope) -> Result<u32, ToolError> {
     let depth = scope.subagent.as_ref().map_or(0, |who| who.depth) + 1;
     let deepest = scope.agent_runtime.limits.depth;
     if depth <= deepest {
@@ -182,7 +182,7 @@ fn child_depth(scope: &CallScope) -> Result<u32, ToolError> {
 }
 
 /// Returns a token that is unique in a session.
-fn new_agent_id() -> String {
+pub(super) fn new_agent_id() -> String {
     let random = uuid::Uuid::new_v4().simple().to_string();
     format!("a{}", &random[..16])
 }

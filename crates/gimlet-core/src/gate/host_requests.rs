@@ -79,12 +79,33 @@ impl Gate {
         (verdict.decision, resolved.into_iter().next().map(|(_, real)| real))
     }
 
+    /// Permits the call of a server's tool by a hook, unless a rule or the server's configuration forbids it, or a rule
+    /// wants a person asked about it: nobody is.
+    pub(crate) fn permit_hook_request(
+        &self,
+        services: &SessionServices,
+        wish: ServerRequest,
+        sought: &ServerRequestFacts,
+    ) -> Result<HostPermit, String> {
+        self.permit_request(services, wish, sought, Decider::Hook)
+    }
+
     /// Permits a request of the program to a server, unless a rule or the server's configuration forbids it.
     pub(crate) fn permit_server_request(
         &self,
         services: &SessionServices,
         wish: ServerRequest,
         sought: &ServerRequestFacts,
+    ) -> Result<HostPermit, String> {
+        self.permit_request(services, wish, sought, Decider::Host)
+    }
+
+    fn permit_request(
+        &self,
+        services: &SessionServices,
+        wish: ServerRequest,
+        sought: &ServerRequestFacts,
+        decider: Decider,
     ) -> Result<HostPermit, String> {
         self.refresh_settings_without_hooks(services);
         let nothing = Map::new();
@@ -114,15 +135,19 @@ impl Gate {
         };
         let mut verdict = self.judge_host_request(PermissionMode::BypassPermissions, services, judged).verdict;
         let word = match verdict.decision {
+            // The request of a program itself answers any question; that of a hook answers none.
+            Decision::Ask if decider == Decider::Hook => FinalDecision::refused_by_policy(),
             Decision::Deny => FinalDecision::refused_by_policy(),
-            // The request itself answers any question.
-            Decision::Ask | Decision::Allow => FinalDecision::allowed_by(Decider::Host),
+            Decision::Ask | Decision::Allow => FinalDecision::allowed_by(decider),
         };
         // It was decided in a mode that may differ from the session's; to list that mode as a reason would mislead.
         verdict.reasons.retain(|reason| !matches!(reason, VerdictReason::Mode(_)));
         self.ledger.record_host_request(services, self.mode(), (&tool, &summary), &verdict, &word);
         match verdict.decision {
             Decision::Deny => Err(format!("{refused}: {}", verdict.model_text(&tool))),
+            Decision::Ask if decider == Decider::Hook => {
+                Err(format!("{refused}: it needs a question, and nobody is asked about a hook: {}", verdict.explain()))
+            }
             Decision::Ask | Decision::Allow => Ok(HostPermit { wish }),
         }
     }

@@ -8,7 +8,7 @@ use gimlet_policy::CallCondition;
 use gimlet_proto::{BoxFuture, ToolUseId};
 use serde_json::value::RawValue;
 
-use super::{HookEvent, HookMatcher, HookSubject};
+use super::{HookEvent, HookMatcher, HookSession, HookSubject};
 
 /// Handler that runs a hook. Dropping the future cancels the call.
 pub trait HookHandler: Send + Sync {
@@ -23,6 +23,11 @@ pub trait HookHandler: Send + Sync {
     /// Returns the text of the hook for lists of hooks.
     fn text(&self) -> String {
         String::new()
+    }
+
+    /// Returns true if the hook asks a model.
+    fn asks_model(&self) -> bool {
+        false
     }
 
     /// Returns the timeout for hooks without a configured one.
@@ -46,6 +51,8 @@ pub struct HandlerCall {
     pub input: Arc<RawValue>,
     /// Tool call that the event is about, if any.
     pub tool_use: Option<ToolUseId>,
+    /// The session; `None` for a trial outside of one.
+    pub session: Option<HookSession>,
 }
 
 /// Result of a handler call.

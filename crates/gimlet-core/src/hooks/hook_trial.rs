@@ -105,7 +105,7 @@ async fn try_hook<'a>(
     };
     // A value always has a JSON form.
     let Ok(input) = to_raw_value(input) else { return (run, Ok(HookOutput::default()), entry) };
-    let call = HandlerCall { event, input: input.into(), tool_use: None };
+    let call = HandlerCall { event, input: input.into(), tool_use: None, session: None };
     let patience = entry.timeout.unwrap_or_else(|| entry.handler.default_timeout(event));
     let output = match tokio::time::timeout(patience, entry.handler.run(call)).await {
         Ok(Ok(report)) => {

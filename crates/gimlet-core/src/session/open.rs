@@ -18,7 +18,7 @@ use crate::commands::{CommandContext, CommandResolver};
 use crate::context_usage::ContextGauge;
 use crate::conversation::{Conversation, ConversationSegment};
 use crate::gate::{AskRegistry, Gate, NetworkGate, UserAsker};
-use crate::hooks::{HookContext, HookOwner, HookRegistry};
+use crate::hooks::{HookContext, HookFacilities, HookOwner, HookRegistry};
 use crate::model_selection::LiveModelSelection;
 use crate::past_calls::PastCalls;
 use crate::services::{SessionServices, SessionShared};
@@ -125,6 +125,10 @@ fn build_hooks(config: &mut SessionConfig, warnings: &mut Vec<String>) -> HookRe
         files: Some(config.history.result_files.clone()),
         source: Some(config.history.source),
         agent: config.agents.main.as_ref().map(|agent| agent.name.clone()),
+        facilities: HookFacilities {
+            small_model: config.model.small_model.clone(),
+            tool_source: config.tools.source.clone(),
+        },
     });
     hooks.replace(HookOwner::Settings, std::mem::take(&mut config.driver.settings_hooks));
     warnings.extend(hooks.set_driver_hooks(&config.driver.hooks).err());

@@ -47,6 +47,8 @@ pub struct ModelConfig {
     pub provider: Arc<dyn Model>,
     /// An id or an alias.
     pub model: String,
+    /// The model of hooks that name none; `None` for the session's own.
+    pub small_model: Option<String>,
     /// True if managed settings choose the model, so that it cannot be changed.
     pub managed: bool,
     pub thinking: ThinkingMode,

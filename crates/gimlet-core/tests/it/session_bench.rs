@@ -506,6 +506,7 @@ impl SessionBench {
             model: ModelConfig {
                 provider: model.clone(),
                 model: "test".into(),
+                small_model: None,
                 managed: false,
                 thinking: ThinkingMode::ModelDefault,
                 effort: None,

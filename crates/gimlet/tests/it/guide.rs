@@ -112,6 +112,7 @@ fn guide_session(project: &Path, env: Env, provider: ProviderConfig) -> SessionC
         model: ModelConfig {
             provider: provider.into_model(),
             model: "default".to_owned(),
+            small_model: None,
             managed: false,
             thinking: ThinkingMode::ModelDefault,
             effort: None,

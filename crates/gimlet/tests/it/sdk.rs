@@ -21,6 +21,7 @@ mod sdk_flags;
 mod server_calls;
 mod server_instructions;
 mod server_names;
+mod server_tool_hooks;
 mod session_end;
 mod session_hooks;
 mod session_open;
