@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use gimlet_config::SettingSources;
+use gimlet_core::SetupTrigger;
 use gimlet_proto::{PermissionMode, SessionChanges, ThinkingDisplay};
 use serde_json::{Map, Value};
 
@@ -84,6 +85,8 @@ pub struct SessionOptions {
     pub default_title: Option<String>,
     /// True if nothing of the session is kept on disk.
     pub is_unsaved: bool,
+    /// Preparation of the project that the run is for: `Setup` hooks are called before the session begins.
+    pub setup: Option<SetupTrigger>,
 }
 
 /// Settings besides those of files, and which files count.

@@ -302,7 +302,12 @@ fn assemble(
             preferences: file_habits,
         },
         plan: plans,
-        driver: DriverConfig { driver: manner.driver.clone(), hooks: manner.hooks.clone(), settings_hooks },
+        driver: DriverConfig {
+            driver: manner.driver.clone(),
+            hooks: manner.hooks.clone(),
+            settings_hooks,
+            setup: request.session.setup,
+        },
         agents: AgentConfig { defined: toolbox.agents, main: role.into_main_agent() },
     };
     let (watched, quarantine) = (walls.watched, sandbox_setup::quarantine_dir(around));

@@ -7,6 +7,7 @@
 
 mod combined_output;
 mod driver_hooks;
+mod file_watch;
 mod handler;
 mod hook_event;
 mod hook_output;
@@ -34,9 +35,10 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use combined_output::CombinedHookOutput;
 pub use driver_hooks::check_driver_hooks;
+pub(crate) use file_watch::watch_files;
 pub use gimlet_proto::HookEvent;
 pub use handler::{HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookEntry, HookFailurePolicy, HookHandler};
-pub use hook_event::StartSource;
+pub use hook_event::{SetupTrigger, StartSource};
 pub(crate) use hook_output::{HookPermission, PermissionRequestAnswer};
 pub(crate) use hook_payload::{BatchCall, CallFacts, HookPayload, HookSubject, ModelSwitch};
 pub(crate) use hook_session::HookFacilities;
@@ -63,6 +65,8 @@ pub(crate) struct HookContext {
     pub(crate) files: Option<ResultFiles>,
     /// Origin of the session; reported before its first prompt.
     pub(crate) source: Option<StartSource>,
+    /// Preparation of the project that this run is for; reported before anything else.
+    pub(crate) setup: Option<SetupTrigger>,
     /// Agent that the main conversation runs as.
     pub(crate) agent: Option<String>,
     pub(crate) facilities: HookFacilities,
@@ -94,6 +98,8 @@ pub struct HookRegistry {
     files: Option<ResultFiles>,
     agent: Option<String>,
     facilities: HookFacilities,
+    /// Notified when other files may have to be watched.
+    watch_changed: tokio::sync::Notify,
 }
 
 #[derive(Default)]
@@ -105,6 +111,9 @@ struct HookRegistryState {
     late_contexts: Vec<String>,
     /// Not reported yet.
     source: Option<StartSource>,
+    setup: Option<SetupTrigger>,
+    /// Files that hooks asked to be watched.
+    watch_paths: Vec<PathBuf>,
 }
 
 impl HookRegistryState {
@@ -115,9 +124,10 @@ impl HookRegistryState {
 
 impl HookRegistry {
     pub(crate) fn new(context: HookContext) -> Self {
-        let HookContext { driver, transcript, files, source, agent, facilities } = context;
-        let state = Mutex::new(HookRegistryState { source, ..HookRegistryState::default() });
-        Self { listened: AtomicU64::new(0), state, driver, transcript, files, agent, facilities }
+        let HookContext { driver, transcript, files, source, setup, agent, facilities } = context;
+        let state = Mutex::new(HookRegistryState { source, setup, ..HookRegistryState::default() });
+        let watch_changed = tokio::sync::Notify::new();
+        Self { listened: AtomicU64::new(0), state, driver, transcript, files, agent, facilities, watch_changed }
     }
 
     /// Replaces all hooks of this owner.
@@ -173,6 +183,7 @@ impl HookRegistry {
     fn update_listened(&self, state: &HookRegistryState) {
         let listened = state.entries().fold(0, |bits, entry| bits | bit_mask(entry.event));
         self.listened.store(listened, Ordering::Relaxed);
+        self.watch_changed.notify_one();
     }
 
     /// Registers these hooks of the driving program. If one of them is invalid nothing changes: the program must not
@@ -213,6 +224,11 @@ impl HookRegistry {
     /// Takes the origin of the session, for the first caller.
     pub(crate) fn take_start_source(&self) -> Option<StartSource> {
         self.lock().source.take()
+    }
+
+    /// Takes the preparation that this run is for, for the first caller.
+    pub(crate) fn take_setup(&self) -> Option<SetupTrigger> {
+        self.lock().setup.take()
     }
 
     /// Returns true if the first turn has begun.

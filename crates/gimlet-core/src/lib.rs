@@ -56,7 +56,7 @@ pub use history::read_history;
 pub use hooks::{
     HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookEntry, HookEvent, HookFailurePolicy, HookHandler,
     HookMatcher, HookMatcherError, HookOwner, HookRegistry, HookSession, HookTrial, HookTrialRun, ModelHook,
-    ServerToolHook, StartSource, check_driver_hooks, try_hooks,
+    ServerToolHook, SetupTrigger, StartSource, check_driver_hooks, try_hooks,
 };
 pub use panics::note_panic;
 pub use past_calls::PastCalls;

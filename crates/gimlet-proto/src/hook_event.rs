@@ -63,7 +63,7 @@ pub const HOOK_EVENTS: &[HookEventRow] = {
     const NOT_YET: bool = false;
     &[
         row(SessionStart, "SessionStart", Some("source"), BLOCKS, FIRES),
-        row(Setup, "Setup", Some("trigger"), REPORTS, NOT_YET),
+        row(Setup, "Setup", Some("trigger"), REPORTS, FIRES),
         row(InstructionsLoaded, "InstructionsLoaded", Some("load_reason"), REPORTS, NOT_YET),
         row(UserPromptSubmit, "UserPromptSubmit", None, BLOCKS, FIRES),
         row(UserPromptExpansion, "UserPromptExpansion", Some("command_name"), BLOCKS, NOT_YET),
@@ -85,7 +85,7 @@ pub const HOOK_EVENTS: &[HookEventRow] = {
         row(ConfigChange, "ConfigChange", Some("source"), BLOCKS, FIRES),
         row(CwdChanged, "CwdChanged", None, REPORTS, FIRES),
         row(DirectoryAdded, "DirectoryAdded", Some("source"), REPORTS, FIRES),
-        row(FileChanged, "FileChanged", Some("file_path"), REPORTS, NOT_YET),
+        row(FileChanged, "FileChanged", Some("file_path"), REPORTS, FIRES),
         row(WorktreeCreate, "WorktreeCreate", None, BLOCKS, NOT_YET),
         row(WorktreeRemove, "WorktreeRemove", None, REPORTS, NOT_YET),
         row(PreCompact, "PreCompact", Some("trigger"), BLOCKS, NOT_YET),

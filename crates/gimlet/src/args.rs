@@ -272,6 +272,12 @@ pub(crate) struct RunArgs {
     /// Title of the session
     #[arg(short = 'n', long, value_name = "TITLE", help_heading = "Sessions", hide_short_help = true)]
     pub(crate) name: Option<String>,
+    /// Call the Setup hooks that prepare a project (trigger init) before the session begins
+    #[arg(long, conflicts_with = "maintenance", help_heading = "Sessions", hide_short_help = true)]
+    pub(crate) init: bool,
+    /// Call the Setup hooks that tend a project (trigger maintenance) before the session begins
+    #[arg(long, help_heading = "Sessions", hide_short_help = true)]
+    pub(crate) maintenance: bool,
     /// Do not save the session to disk
     #[arg(long, help_heading = "Sessions", hide_short_help = true)]
     pub(crate) no_session_persistence: bool,

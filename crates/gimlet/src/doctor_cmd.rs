@@ -5,7 +5,8 @@ mod unread_files;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use gimlet_app::{ProcessEnv, settings_mapping};
+use gimlet_app::start::{CataloguedHook, HookCatalogue, HookState};
+use gimlet_app::{LaunchRequest, ProcessEnv, settings_mapping};
 use gimlet_config::{IdleKey, KeyEffect, ProblemSeverity, RuleLine, SettingsProblem, SourcedValue, TrustStore};
 use gimlet_model::ProviderConfigError;
 use gimlet_policy::{Behavior, Rule, RuleRemark, RuleSet};
@@ -37,6 +38,7 @@ pub(crate) fn run(around: &ProcessEnv, as_json: bool) -> ExitCode {
     problems.extend(gimlet_config::state_file_problem(&found.loaded.locations));
     problems.extend(note_policy_helper(&found));
     problems.extend(settings_mapping::additional_directories(&found.effective, around).1);
+    problems.extend(find_unusable_hooks(around));
     problems.extend(check_config_home(&around.config_home));
     problems.extend(unread_files::find_unread_files(&found.loaded.locations));
     problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
@@ -61,6 +63,28 @@ fn describe_credential(around: &ProcessEnv, found: &SettingsSnapshot) -> String 
         }
         Err(error) => error.to_string(),
     }
+}
+
+/// Returns a problem for each hook that is never called although its author expects it.
+fn find_unusable_hooks(around: &ProcessEnv) -> Vec<SettingsProblem> {
+    // What keeps the settings from being read at all is reported elsewhere.
+    let Ok(catalogue) = HookCatalogue::read(&LaunchRequest::default(), around) else { return Vec::new() };
+    let problem = |hook: CataloguedHook| {
+        let severity = match hook.state {
+            HookState::Unusable(_) => ProblemSeverity::Warning,
+            HookState::NotFired => ProblemSeverity::Info,
+            HookState::Runs | HookState::WaitsForTrust | HookState::SwitchedOff | HookState::Repeated => return None,
+        };
+        Some(SettingsProblem {
+            severity,
+            file: hook.line.origin.file,
+            line: Some(hook.line.origin.line),
+            column: None,
+            key: format!("hooks.{}", hook.line.event),
+            message: format!("this hook is {}", hook.state.describe()),
+        })
+    };
+    catalogue.hooks.into_iter().filter_map(problem).collect()
 }
 
 /// Returns a problem if sessions, trust and settings cannot be stored in the config home.

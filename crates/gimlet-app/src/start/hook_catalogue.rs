@@ -49,7 +49,7 @@ impl HookState {
             HookState::SwitchedOff => "switched off by a setting".to_owned(),
             HookState::NotFired => "never called: this version does not fire the event".to_owned(),
             HookState::Repeated => "runs once with an equal one".to_owned(),
-            HookState::Unusable(why) => format!("cannot be used: {why}"),
+            HookState::Unusable(why) => format!("not usable: {why}"),
         }
     }
 

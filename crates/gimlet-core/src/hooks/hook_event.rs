@@ -23,6 +23,22 @@ pub(super) fn bit_mask(event: HookEvent) -> u64 {
     1 << event as u32
 }
 
+/// Preparation of a project that a run is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetupTrigger {
+    Init,
+    Maintenance,
+}
+
+impl SetupTrigger {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SetupTrigger::Init => "init",
+            SetupTrigger::Maintenance => "maintenance",
+        }
+    }
+}
+
 /// Origin of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StartSource {

@@ -1,6 +1,7 @@
 //! Parsing of a hook's answer: strict where it decides something and lenient elsewhere. Unknown fields are ignored; an
 //! unknown decision is an error.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -48,6 +49,8 @@ pub(super) struct HookOutput {
     pub(super) title: Option<String>,
     pub(super) first_prompt: Option<String>,
     pub(super) hides_prompt: bool,
+    /// Files to watch from now on, in place of those before.
+    pub(super) watch_paths: Option<Vec<PathBuf>>,
 }
 
 #[derive(Deserialize)]
@@ -89,6 +92,7 @@ struct EventSpecificOutput {
     session_title: Option<String>,
     initial_user_message: Option<String>,
     suppress_original_prompt: Option<bool>,
+    watch_paths: Option<Vec<PathBuf>>,
 }
 
 #[derive(Deserialize)]
@@ -176,6 +180,9 @@ impl HookOutput {
         output.retry = specific.retry == Some(true);
         output.title = non_empty_text(specific.session_title);
         output.first_prompt = non_empty_text(specific.initial_user_message);
+        if matches!(event, HookEvent::SessionStart | HookEvent::CwdChanged | HookEvent::FileChanged) {
+            output.watch_paths = specific.watch_paths;
+        }
         output.hides_prompt = form.suppress_original_prompt.or(specific.suppress_original_prompt) == Some(true);
         Ok(output)
     }

@@ -7,7 +7,7 @@ use gimlet_store::preview_text;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::{HookEvent, HookMatcher, StartSource};
+use super::{HookEvent, HookMatcher, SetupTrigger, StartSource};
 use crate::services::SessionServices;
 use crate::tool::ToolRef;
 
@@ -70,6 +70,7 @@ pub(crate) struct BatchCall {
 /// Payload of an event.
 pub(crate) enum HookPayload<'a> {
     SessionStart { source: StartSource, model: &'a str, title: Option<&'a str> },
+    Setup { trigger: SetupTrigger },
     UserPromptSubmit { prompt: &'a str, title: Option<&'a str> },
     PreToolUse(CallFacts<'a>),
     PermissionRequest { call: CallFacts<'a>, suggestions: &'a [Value] },
@@ -85,6 +86,7 @@ pub(crate) enum HookPayload<'a> {
     ConfigChange { source: &'static str, file: &'a Path },
     CwdChanged { old: &'a Path, new: &'a Path },
     DirectoryAdded { directory: &'a Path, source: &'static str },
+    FileChanged { file: &'a Path, change: &'static str },
     PreModelSwitch(&'a ModelSwitch),
     PostModelSwitch(&'a ModelSwitch),
     SessionEnd { reason: &'static str },
@@ -110,6 +112,7 @@ impl<'a> HookPayload<'a> {
     pub(super) fn event(&self) -> HookEvent {
         match self {
             HookPayload::SessionStart { .. } => HookEvent::SessionStart,
+            HookPayload::Setup { .. } => HookEvent::Setup,
             HookPayload::UserPromptSubmit { .. } => HookEvent::UserPromptSubmit,
             HookPayload::PreToolUse(_) => HookEvent::PreToolUse,
             HookPayload::PermissionRequest { .. } => HookEvent::PermissionRequest,
@@ -125,6 +128,7 @@ impl<'a> HookPayload<'a> {
             HookPayload::ConfigChange { .. } => HookEvent::ConfigChange,
             HookPayload::CwdChanged { .. } => HookEvent::CwdChanged,
             HookPayload::DirectoryAdded { .. } => HookEvent::DirectoryAdded,
+            HookPayload::FileChanged { .. } => HookEvent::FileChanged,
             HookPayload::PreModelSwitch(_) => HookEvent::PreModelSwitch,
             HookPayload::PostModelSwitch(_) => HookEvent::PostModelSwitch,
             HookPayload::SessionEnd { .. } => HookEvent::SessionEnd,
@@ -157,6 +161,9 @@ impl<'a> HookPayload<'a> {
             HookPayload::ConfigChange { source, .. } => source,
             HookPayload::DirectoryAdded { source, .. } => source,
             HookPayload::SessionEnd { reason } => reason,
+            HookPayload::Setup { trigger } => trigger.as_str(),
+            // A matcher names files, not the folders that they are in.
+            HookPayload::FileChanged { file, .. } => file.file_name()?.to_str()?,
             HookPayload::SubagentStart | HookPayload::SubagentStop { .. } => agent_type?,
             // Events about no call have no subject that a matcher could name.
             _ => return self.call().map(|call| call.tool),
@@ -169,6 +176,8 @@ impl<'a> HookPayload<'a> {
         !matches!(
             self,
             HookPayload::SessionStart { .. }
+                | HookPayload::Setup { .. }
+                | HookPayload::FileChanged { .. }
                 | HookPayload::Notification { .. }
                 | HookPayload::SubagentStart
                 | HookPayload::StopFailure { .. }
@@ -202,6 +211,7 @@ impl<'a> HookPayload<'a> {
                 set("model", json!(model));
                 title.iter().for_each(|title| set("session_title", json!(title)));
             }
+            HookPayload::Setup { trigger } => set("trigger", json!(trigger.as_str())),
             HookPayload::UserPromptSubmit { prompt, title } => {
                 set("prompt", json!(prompt));
                 title.iter().for_each(|title| set("session_title", json!(title)));
@@ -253,6 +263,10 @@ impl<'a> HookPayload<'a> {
             HookPayload::DirectoryAdded { directory, source } => {
                 set("directory", json!(directory.to_string_lossy()));
                 set("source", json!(source));
+            }
+            HookPayload::FileChanged { file, change } => {
+                set("file_path", json!(file.to_string_lossy()));
+                set("event", json!(change));
             }
             HookPayload::PreModelSwitch(switch) | HookPayload::PostModelSwitch(switch) => {
                 set("from_model", json!(switch.from));

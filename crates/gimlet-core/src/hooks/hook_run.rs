@@ -1,6 +1,7 @@
 //! One run of an event's hooks: all run in parallel, each with its timeout, and every failure is handled by the policy
 //! of its entry. Dropping a run cancels every hook that has not answered.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +46,11 @@ impl HookRun {
     pub(super) async fn run_hooks(self, entries: Vec<HookEntry>) -> CombinedHookOutput {
         let outputs = join_all(entries.iter().map(|entry| self.run_hook(entry))).await;
         let mut fired = CombinedHookOutput::default();
+        let mut watched: Option<Vec<PathBuf>> = None;
         for mut output in outputs {
+            if let Some(paths) = output.watch_paths.take() {
+                watched.get_or_insert_with(Vec::new).extend(paths);
+            }
             if let Some(text) = output.message.take() {
                 self.publish_notice(NoticeLevel::Warning, self.fit_text(text));
             }
@@ -54,6 +59,9 @@ impl HookRun {
                 output.stop = None;
             }
             fired.merge(output);
+        }
+        if let Some(paths) = watched {
+            self.services.hooks().set_watch_paths(paths, &self.services.paths().cwd);
         }
         if let Some(reason) = fired.stop.as_deref().filter(|reason| !reason.is_empty()) {
             self.publish_notice(NoticeLevel::Info, format!("stopped by the hook {}: {reason}", self.name));

@@ -39,7 +39,7 @@ impl HookMatcher {
         let plain = |c: char| c.is_alphanumeric() || c == '_' || c == '|';
         let listed = |c: char| plain(c) || matches!(c, '-' | ' ' | ',');
         let is_list = match event {
-            HookEvent::StopFailure => text.chars().all(plain),
+            HookEvent::StopFailure | HookEvent::FileChanged => text.chars().all(plain),
             _ => text.chars().all(listed),
         };
         if is_list {

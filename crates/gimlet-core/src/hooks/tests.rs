@@ -252,6 +252,51 @@ async fn the_user_is_told_which_hook_is_waited_for() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn changes_of_watched_files_are_fired_with_the_name_that_a_matcher_gave() {
+    let folder = tempfile::tempdir().unwrap();
+    let bench = hook_bench();
+    bench.scope.services.lock_state().cwd = folder.path().to_owned();
+    bench.listen(HookEvent::FileChanged, Some(".env|package.json"), || {
+        HandlerAnswer::Json(
+            to_raw_value(&json!({"hookSpecificOutput": {"hookEventName": "FileChanged",
+            "watchPaths": ["later.txt"]}}))
+            .unwrap(),
+        )
+    });
+    let scope = Arc::new(bench.scope.clone());
+    let watch = tokio::spawn(watch_files(scope));
+    let seen = || {
+        bench
+            .inputs
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|input| {
+                let name = input["file_path"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+                (name, input["event"].as_str().unwrap().to_owned())
+            })
+            .collect::<Vec<_>>()
+    };
+    let step = || tokio::time::sleep(Duration::from_secs(3));
+    step().await;
+    std::fs::write(folder.path().join("other"), "x").unwrap();
+    std::fs::write(folder.path().join(".env"), "x").unwrap();
+    step().await;
+    std::fs::write(folder.path().join(".env"), "longer").unwrap();
+    step().await;
+    std::fs::remove_file(folder.path().join(".env")).unwrap();
+    step().await;
+    let own = |change: &str| (".env".to_owned(), change.to_owned());
+    assert_eq!(seen(), [own("add"), own("change"), own("unlink")]);
+    bench.listen(HookEvent::FileChanged, Some(".env|later"), || HandlerAnswer::Text(String::new()));
+    step().await;
+    std::fs::write(folder.path().join("later.txt"), "x").unwrap();
+    step().await;
+    assert_eq!(seen().last().unwrap().0, "later.txt", "a hook asked for it");
+    watch.abort();
+}
+
 #[tokio::test]
 async fn a_condition_selects_calls_and_no_other_events() {
     let bench = hook_bench();
@@ -293,4 +338,27 @@ async fn hooks_of_an_agent_are_for_its_conversation_and_a_hook_may_run_once() {
     assert!(bench.fire(&stop()).await.blocked.is_some());
     hooks.add_skill_hooks("s", vec![entry()]);
     assert!(bench.fire(&stop()).await.blocked.is_none(), "it has run");
+}
+
+#[tokio::test]
+async fn what_a_hook_in_the_background_adds_waits_for_the_next_prompt_and_decides_nothing() {
+    let bench = hook_bench();
+    let mut events = bench.hub.subscribe();
+    let answer = || {
+        let answer = json!({"decision": "block", "reason": "no", "systemMessage": "and-this",
+            "hookSpecificOutput": {"hookEventName": "Stop", "additionalContext": "built-in-time", "other": 1}});
+        HandlerAnswer::Json(to_raw_value(&answer).unwrap())
+    };
+    let entry = HookEntry { runs_in_background: true, ..bench.entry(HookEvent::Stop, None, answer) };
+    let hooks = bench.scope.services.hooks();
+    hooks.replace(HookOwner::Settings, vec![entry]);
+    let fired = bench.fire(&HookPayload::Stop { last_text: "", again: false }).await;
+    assert!(fired.blocked.is_none() && fired.contexts.is_empty());
+    let mut late = Vec::new();
+    while late.len() < 2 {
+        tokio::task::yield_now().await;
+        late.extend(hooks.take_late_contexts());
+    }
+    assert!(late[0].contains("built-in-time") && late[1].contains("and-this"), "{late:?}");
+    assert!(notices(&mut events).is_empty(), "users are told nothing");
 }

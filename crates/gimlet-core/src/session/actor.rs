@@ -15,6 +15,7 @@ use super::op_handler::{OpHandler, TurnSignal};
 use crate::call::CallScope;
 use crate::conversation::Conversation;
 use crate::gate::AskRequest;
+use crate::hooks::watch_files;
 use crate::prompt_tags::SERVER_INSTRUCTIONS;
 use crate::structured_output::OutputSchema;
 use crate::tool::ToolSet;
@@ -45,6 +46,8 @@ pub(super) struct SessionActor {
 
 impl SessionActor {
     pub(super) async fn run(mut self) {
+        let services = self.op_handler.services();
+        services.spawn(watch_files(self.op_handler.scope.clone()));
         let mut exit_signal = self.exit_signal.clone();
         let exit_requested = tokio::select! {
             biased;

@@ -124,6 +124,7 @@ fn build_hooks(config: &mut SessionConfig, warnings: &mut Vec<String>) -> HookRe
         transcript: config.history.record.transcript().path().map(ToOwned::to_owned),
         files: Some(config.history.result_files.clone()),
         source: Some(config.history.source),
+        setup: config.driver.setup,
         agent: config.agents.main.as_ref().map(|agent| agent.name.clone()),
         facilities: HookFacilities {
             small_model: config.model.small_model.clone(),

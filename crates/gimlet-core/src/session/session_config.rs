@@ -12,7 +12,7 @@ use crate::commands::CommandRegistry;
 use crate::conversation::PromptSegment;
 use crate::files::FilePreferences;
 use crate::gate::PermissionConfig;
-use crate::hooks::{HookEntry, StartSource};
+use crate::hooks::{HookEntry, SetupTrigger, StartSource};
 use crate::model_selection::ModelSelection;
 use crate::plan_mode::PlanConfig;
 use crate::record::ConversationRecord;
@@ -136,4 +136,6 @@ pub struct DriverConfig {
     pub hooks: Vec<DriverHook>,
     /// Hooks of settings files.
     pub settings_hooks: Vec<HookEntry>,
+    /// Preparation of the project that the run is for, if any.
+    pub setup: Option<SetupTrigger>,
 }

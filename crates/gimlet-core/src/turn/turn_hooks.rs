@@ -25,6 +25,10 @@ pub(super) async fn run_start_hooks(conversation: &mut Conversation, turn: &Turn
         }
         hooks.fire(&turn.scope, &HookPayload::SubagentStart).await
     } else {
+        if let Some(trigger) = hooks.take_setup() {
+            let fired = hooks.fire(&turn.scope, &HookPayload::Setup { trigger }).await;
+            conversation.opening.texts.extend(fired.contexts);
+        }
         let source = hooks.take_start_source()?;
         if !hooks.has_listeners(HookEvent::SessionStart) {
             return None;

@@ -5,6 +5,7 @@ use gimlet_app::{
     PermissionOptions, RequestOrigin, RequestedJson, SessionOptions, SettingsOptions, SystemPromptOptions,
     ThinkingChoice, ToolOptions,
 };
+use gimlet_core::SetupTrigger;
 use gimlet_proto::ThinkingDisplay;
 
 use super::{OutputFormat, RunArgs, SnapshotFlag, ThinkingDisplayFlag, ThinkingFlag};
@@ -83,6 +84,11 @@ impl RunArgs {
             title: self.name.clone(),
             default_title: None,
             is_unsaved: self.no_session_persistence,
+            setup: match (self.init, self.maintenance) {
+                (true, _) => Some(SetupTrigger::Init),
+                (_, true) => Some(SetupTrigger::Maintenance),
+                _ => None,
+            },
         }
     }
 

@@ -388,6 +388,8 @@ async fn hooks_are_listed_with_what_becomes_of_each() {
         let found = page.lines().any(|line| line.trim().starts_with(beginning) && line.ends_with(end));
         assert!(found, "{beginning} … {end}: {page}");
     }
+    let run = world.run_at("http://127.0.0.1:9").args(["doctor"]).finish().await;
+    assert!(run.stdout.contains("this hook is not usable: the address \"ftp://example.org/x\""), "{}", run.stdout);
     write_user_settings(&world, &json!({"disableAllHooks": true, "hooks": hooks}));
     let run = world.run_at("http://127.0.0.1:9").args(["hooks", "list", "--json"]).finish().await;
     let told: Value = serde_json::from_str(&run.expect_code(0).stdout).unwrap();
@@ -438,4 +440,121 @@ async fn the_command_hooks_lists_them_in_a_session() {
     let model = Script::new().say("never asked").serve().await.unwrap();
     let run = world.run(&model).args(["-p", "--", "/hooks"]).finish().await;
     assert!(run.expect_code(0).stdout.contains("echo at-the-end"), "{}", run.stdout);
+}
+
+/// A hook that misbehaves, and what the user reads about it.
+struct BadHook {
+    hook: Value,
+    said: &'static str,
+}
+
+#[tokio::test]
+async fn hooks_that_misbehave_are_named_and_hold_nothing_up() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent_url = format!("http://{}/", silent.local_addr().unwrap());
+    let command = |text: &str| json!({"type": "command", "command": text});
+    let rows = [
+        BadHook { hook: command("head -c 4000 /dev/urandom; exit 7"), said: "exit code 7" },
+        BadHook { hook: command("printf '{\\377 broken'"), said: "not valid JSON" },
+        BadHook { hook: command("exec <&-; exit 1"), said: "exit code 1" },
+        BadHook { hook: command("sleep 600 & exit 1"), said: "exit code 1" },
+        BadHook {
+            hook: json!({"type": "command", "command": "/no/such/program", "args": []}),
+            said: "/no/such/program",
+        },
+        BadHook { hook: json!({"type": "command", "command": "/etc/passwd", "args": []}), said: "/etc/passwd" },
+        BadHook {
+            hook: json!({"type": "command", "command": "sleep 600", "timeout": 0.1}),
+            said: "did not answer within 0.1 s",
+        },
+        BadHook { hook: json!({"type": "http", "url": format!("http://{closed}/")}), said: "cannot be reached" },
+        BadHook {
+            hook: json!({"type": "http", "url": silent_url, "timeout": 0.1}),
+            said: "did not answer within 0.1 s",
+        },
+        BadHook {
+            hook: json!({"type": "mcp_tool", "server": "none", "tool": "t"}),
+            said: "the server none is not connected",
+        },
+    ];
+    let hooks: Vec<&Value> = rows.iter().map(|row| &row.hook).collect();
+    let world = world();
+    write_user_settings(&world, &json!({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": hooks}]}}));
+    let (run, results) = run_calls(&world, &["touch made"]).await;
+    run.expect_code(0);
+    for row in &rows {
+        assert!(run.stderr.contains(row.said), "{}: {}", row.hook, run.stderr);
+    }
+    assert!(world.project.join("made").exists(), "{results:?}");
+    assert!(!run.stderr.contains('\u{1b}'), "what a hook prints does not reach the terminal as it is");
+}
+
+#[tokio::test]
+async fn a_hook_that_prints_100_megabytes_takes_little_memory() {
+    let peak = |pid_file: &std::path::Path| {
+        let status = std::fs::read_to_string(pid_file).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().to_owned();
+        peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap() >> 10
+    };
+    let mut peaks = Vec::new();
+    for size in [1_000, 100_000_000] {
+        let world = world();
+        // The last hook of the session sees what the session has had in memory at most.
+        let look = "cat /proc/$CLAUDE_PID/status > \"$HOME/status\"";
+        let flood = format!("head -c {size} /dev/zero | tr '\\0' x; head -c {size} /dev/zero | tr '\\0' y >&2");
+        let hook = |command: &str| json!([{"hooks": [{"type": "command", "command": command}]}]);
+        write_user_settings(&world, &json!({"hooks": {"PostToolUse": hook(&flood), "Stop": hook(look)}}));
+        run_calls(&world, &["true"]).await.0.expect_code(0);
+        peaks.push(peak(&world.home.join("status")));
+    }
+    assert!(peaks[1] <= peaks[0] + 32, "{peaks:?} MB");
+}
+
+#[tokio::test]
+async fn a_changed_file_that_a_matcher_names_reaches_its_hook() {
+    let world = world();
+    let record = "echo 'export FROM=hook' >> \"$CLAUDE_ENV_FILE\"; cat >> \"$HOME/seen.jsonl\"";
+    write_user_settings(&world, &command_hook("FileChanged", "watched.env|other", record));
+    let change = "n=0; until [ -s ~/seen.jsonl ]; do n=$((n+1)); echo $n > watched.env; sleep 0.05; done";
+    let (run, results) = run_calls(&world, &[change, "echo from-$FROM"]).await;
+    run.expect_code(0);
+    let seen = std::fs::read_to_string(world.home.join("seen.jsonl")).unwrap();
+    let input: Value = serde_json::from_str(seen.lines().next().unwrap()).unwrap();
+    assert_eq!(input["hook_event_name"], "FileChanged");
+    assert!(["add", "change"].contains(&input["event"].as_str().unwrap()), "{input}");
+    assert_eq!(input["file_path"], world.project.join("watched.env").to_str().unwrap());
+    assert!(input.get("permission_mode").is_none());
+    assert_eq!(results[1].trim(), "from-hook", "its variables are there for the next command");
+}
+
+#[tokio::test]
+async fn setup_hooks_run_once_before_the_session_begins_and_only_when_asked_for() {
+    let world = world();
+    let hook = |matcher: &str, text: &str| {
+        json!({"matcher": matcher, "hooks": [{"type": "command", "command":
+            format!("cat >> \"$HOME/seen.jsonl\"; echo '{{\"hookSpecificOutput\":{{\"hookEventName\":\"Setup\",\"additionalContext\":\"{text}\"}}}}'")}]})
+    };
+    let start = json!([{"hooks": [{"type": "command", "command": "cat >> \"$HOME/seen.jsonl\""}]}]);
+    let hooks =
+        json!({"Setup": [hook("init", "was-prepared"), hook("maintenance", "was-tended")], "SessionStart": start});
+    write_user_settings(&world, &json!({"hooks": hooks}));
+    for (flag, wanted) in [(None, None), (Some("--init"), Some("init")), (Some("--maintenance"), Some("maintenance"))] {
+        let model = Script::new().say("done").serve().await.unwrap();
+        world.run(&model).args(["-p"]).args(flag).args(["--", "go"]).finish().await.expect_code(0);
+        let seen = std::fs::read_to_string(world.home.join("seen.jsonl")).unwrap();
+        std::fs::remove_file(world.home.join("seen.jsonl")).unwrap();
+        let inputs: Vec<Value> = seen.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let events: Vec<&str> = inputs.iter().map(|input| input["hook_event_name"].as_str().unwrap()).collect();
+        let request = model.request(0);
+        match wanted {
+            None => assert_eq!(events, ["SessionStart"]),
+            Some(trigger) => {
+                assert_eq!(events, ["Setup", "SessionStart"], "the project is prepared first");
+                assert_eq!(inputs[0]["trigger"], trigger);
+                let text = if trigger == "init" { "was-prepared" } else { "was-tended" };
+                assert!(request.body_text().contains(text), "{}", request.body_text());
+            }
+        }
+    }
 }
