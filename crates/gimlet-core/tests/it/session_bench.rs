@@ -549,7 +549,7 @@ impl SessionBench {
             processes: ProcessAccess::new(exec, shell).with_sandbox(setup.sandboxing.map(Arc::new)),
             files: FileConfig { own_paths: setup.own, checkpoints: setup.checkpoints, ..FileConfig::default() },
             plan: setup.plans,
-            driver: DriverConfig { driver: setup.driver, hooks: setup.hooks, settings_hooks: Vec::new() },
+            driver: DriverConfig { driver: setup.driver, hooks: setup.hooks, settings_hooks: Vec::new(), setup: None },
         };
         let (handle, session) = open(config);
         let events = handle.subscribe();
