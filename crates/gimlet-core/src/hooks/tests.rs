@@ -7,6 +7,7 @@ use gimlet_proto::{
     AgentPath, BoxFuture, Env, EventBody, EventHub, HookPhase, Model, SessionId, ThinkingMode, ToolUseId,
 };
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -265,7 +266,8 @@ async fn changes_of_watched_files_are_fired_with_the_name_that_a_matcher_gave() 
         )
     });
     let scope = Arc::new(bench.scope.clone());
-    let watch = tokio::spawn(watch_files(scope));
+    let mut watch = JoinSet::new();
+    watch.spawn(watch_files(scope));
     let seen = || {
         bench
             .inputs
@@ -294,7 +296,7 @@ async fn changes_of_watched_files_are_fired_with_the_name_that_a_matcher_gave() 
     std::fs::write(folder.path().join("later.txt"), "x").unwrap();
     step().await;
     assert_eq!(seen().last().unwrap().0, "later.txt", "a hook asked for it");
-    watch.abort();
+    watch.shutdown().await;
 }
 
 #[tokio::test]
