@@ -1,0 +1,1 @@
+//! The line below the input: mode, hints, model, context and cost.

@@ -1,0 +1,1 @@
+//! Highlighting of code in answers and diffs.

@@ -1,0 +1,1 @@
+//! Output to the terminal: finished lines into the scrollback, the live region redrawn where it changed.
