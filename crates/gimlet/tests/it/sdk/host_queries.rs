@@ -177,7 +177,7 @@ async fn rules_folders_and_hooks_are_listed_with_where_they_come_from() {
     let catalog = listing["eventCatalog"].as_array().unwrap();
     let supports = |name: &str| catalog.iter().find(|event| event["name"] == name).map(|it| &it["supportsMatcher"]);
     assert_eq!((supports("PreToolUse"), supports("Stop")), (Some(&json!(true)), Some(&json!(false))));
-    assert_eq!(supports("Setup"), None, "what never happens is not in it");
+    assert_eq!(supports("TeammateIdle"), None, "what never happens is not in it");
     host.end().await.clean(0);
 }
 
