@@ -22,6 +22,7 @@ mod message;
 mod model;
 mod op;
 mod permission_mode;
+mod prompt_history;
 mod protected_names;
 mod result_content;
 mod sandbox;
@@ -69,6 +70,7 @@ pub use model::{
 };
 pub use op::{InterruptOutcome, MentionScope, Op, OpReply, PromptOrigin, PromptTiming, RewindOutcome, SubmittedPrompt};
 pub use permission_mode::PermissionMode;
+pub use prompt_history::PromptHistoryEntry;
 pub use protected_names::{PROTECTED_NAMES, ProtectedName};
 pub use result_content::{ContentPart, ImageSource, ResultContent};
 pub use sandbox::{NetworkAccess, SandboxSpec, SandboxViolation};

@@ -1,2 +1,622 @@
-//! The editor in which a prompt is written: buffer, keys, history, pasted text and completion. Reads keys as
-//! `crossterm::event::KeyEvent` and draws itself as styled lines; does no I/O.
+//! The editor in which a prompt is written: text, keys, history, pasted text and completion. Reads keys as
+//! `crossterm::event::KeyEvent` and draws itself as styled lines; does no I/O: what it needs from outside goes out as a
+//! [`ComposerRequest`] and comes back through a method.
+
+mod attachments;
+mod composed_prompt;
+mod composer_view;
+mod edit_buffer;
+mod editor_keys;
+mod history_search;
+mod input_layout;
+mod kill_ring;
+mod prompt_history;
+mod undo_log;
+
+use std::path::PathBuf;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use gimlet_proto::{Block, PromptHistoryEntry};
+use gimlet_text::{InvisibleChar, sanitise};
+
+pub use composed_prompt::{ComposedPrompt, InputKind, PastedText};
+pub use composer_view::InputView;
+pub use history_search::HistoryScope;
+
+use attachments::{AttachmentStore, dropped_images, must_be_folded, text_placeholder};
+use edit_buffer::{EditBuffer, EditKind, WordRule};
+use history_search::HistorySearch;
+use kill_ring::KillRing;
+use prompt_history::{HistoryStep, PromptDraft, PromptHistory};
+
+use crate::key_bindings::{KeyAction, KeyBindings, KeyContext, KeyResolution, KeyStroke};
+
+/// What a key led to.
+#[derive(Clone, Debug)]
+pub enum ComposerOutcome {
+    /// The key means nothing here.
+    Ignored,
+    /// The editor took it; redraw.
+    Changed,
+    /// Send this. The input is empty again.
+    Submit(ComposedPrompt),
+    Request(ComposerRequest),
+    /// A bound action that is not the editor's: modes, views, leaving.
+    Action(KeyAction),
+}
+
+/// Something that the editor needs from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ComposerRequest {
+    /// Show what the keys do.
+    ShowHelp,
+    /// Open this text in the user's editor; give the result to [`PromptComposer::replace_text`].
+    EditExternally { text: String },
+    /// Read the clipboard; give an image to [`PromptComposer::attach_image`], text to [`PromptComposer::handle_paste`].
+    ReadClipboard,
+    /// Read image files that were dropped on the terminal; give each to [`PromptComposer::attach_image`]. If that fails, give
+    /// `pasted` to [`PromptComposer::insert_text`].
+    ReadImages { paths: Vec<PathBuf>, pasted: String },
+    /// Withdraw the prompts that wait; give their text to [`PromptComposer::recall_text`].
+    RecallQueued,
+    /// Read the prompts of all folders; give them to [`PromptComposer::set_full_history`].
+    ReadFullHistory,
+}
+
+/// How far Ctrl+W and its like go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WordFlavor {
+    /// Words end at punctuation.
+    #[default]
+    Classic,
+    /// Ctrl+W removes up to the space before.
+    Readline,
+}
+
+/// What the composer knows of the session around it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ComposerSurroundings {
+    /// Number of prompts that wait for the turn's end.
+    pub queued: usize,
+    /// A call runs that could go on in the background.
+    pub has_foreground_call: bool,
+}
+
+/// The editor of a prompt.
+#[derive(Clone, Debug, Default)]
+pub struct PromptComposer {
+    buffer: EditBuffer,
+    kind: InputKind,
+    attachments: AttachmentStore,
+    kills: KillRing,
+    history: PromptHistory,
+    full_history: Option<Vec<PromptHistoryEntry>>,
+    search: Option<HistorySearch>,
+    stash: Option<PromptDraft>,
+    bindings: KeyBindings,
+    /// Keys of a sequence that is not complete.
+    pending_keys: Vec<KeyStroke>,
+    view: composer_view::ViewState,
+    word_flavor: WordFlavor,
+    surroundings: ComposerSurroundings,
+}
+
+impl PromptComposer {
+    pub fn new(bindings: KeyBindings) -> Self {
+        Self { bindings, ..Self::default() }
+    }
+
+    // Settings and surroundings
+
+    pub fn set_bindings(&mut self, bindings: KeyBindings) {
+        self.bindings = bindings;
+        self.pending_keys.clear();
+    }
+
+    pub fn bindings(&self) -> &KeyBindings {
+        &self.bindings
+    }
+
+    pub fn set_word_flavor(&mut self, flavor: WordFlavor) {
+        self.word_flavor = flavor;
+    }
+
+    pub fn set_surroundings(&mut self, surroundings: ComposerSurroundings) {
+        self.surroundings = surroundings;
+    }
+
+    /// Adds the prompts of earlier sessions, oldest first.
+    pub fn set_history(&mut self, earlier: Vec<PromptHistoryEntry>) {
+        self.history.prepend(earlier);
+    }
+
+    /// Takes the prompts of all folders for the open search, oldest first.
+    pub fn set_full_history(&mut self, entries: Vec<PromptHistoryEntry>) {
+        if let Some(search) = &mut self.search {
+            search.update(&entries);
+        }
+        self.full_history = Some(entries);
+        self.show_search_match();
+    }
+
+    // State
+
+    /// Returns the text with placeholders.
+    pub fn text(&self) -> &str {
+        self.buffer.text()
+    }
+
+    /// Returns true if there is nothing to send and nothing to lose.
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    pub fn kind(&self) -> InputKind {
+        self.kind
+    }
+
+    /// Returns true while a draft is put aside.
+    pub fn has_stash(&self) -> bool {
+        self.stash.is_some()
+    }
+
+    /// Returns the keys of a sequence that is not complete, for the footer.
+    pub fn pending_keys(&self) -> String {
+        let keys: Vec<String> = self.pending_keys.iter().map(ToString::to_string).collect();
+        keys.join(" ")
+    }
+
+    // Text from outside
+
+    /// Inserts text at the cursor.
+    pub fn insert_text(&mut self, text: &str) {
+        self.close_search();
+        self.buffer.insert(&clean_inserted(text), EditKind::Other);
+        self.note_edit();
+    }
+
+    /// Replaces the whole text: what an external editor returned, or a prompt that a rewind gave back.
+    pub fn replace_text(&mut self, text: &str) {
+        self.close_search();
+        self.buffer.set_text(clean_inserted(text).trim_end_matches('\n'));
+        self.note_edit();
+    }
+
+    /// Puts prompts that were withdrawn in front of what is in the input.
+    pub fn recall_text(&mut self, text: &str) {
+        let text = clean_inserted(text);
+        let gap = if self.buffer.is_empty() { "" } else { "\n" };
+        self.buffer.replace(0..0, &format!("{text}{gap}"), EditKind::Other);
+        self.note_edit();
+    }
+
+    /// Adds an image at the cursor.
+    pub fn attach_image(&mut self, image: Block) {
+        let placeholder = self.attachments.add_image(image);
+        self.insert_placeholder(placeholder);
+    }
+
+    fn insert_placeholder(&mut self, placeholder: String) {
+        self.buffer.add_atom(placeholder.clone());
+        self.buffer.insert(&placeholder, EditKind::Other);
+        self.note_edit();
+    }
+
+    /// Takes what the terminal reports as pasted.
+    pub fn handle_paste(&mut self, pasted: &str) -> ComposerOutcome {
+        self.pending_keys.clear();
+        let text = clean_inserted(pasted);
+        if let Some(search) = &mut self.search {
+            search.query.push_str(text.lines().next().unwrap_or_default());
+            self.update_search();
+            return ComposerOutcome::Changed;
+        }
+        if let Some(paths) = dropped_images(&text) {
+            let paths = paths.into_iter().map(PathBuf::from).collect();
+            return ComposerOutcome::Request(ComposerRequest::ReadImages { paths, pasted: text });
+        }
+        if text.is_empty() {
+            // Some terminals paste nothing if the clipboard holds an image.
+            return ComposerOutcome::Request(ComposerRequest::ReadClipboard);
+        }
+        if must_be_folded(&text) {
+            let placeholder = self.attachments.add_text(text);
+            self.insert_placeholder(placeholder);
+        } else {
+            self.buffer.insert(&text, EditKind::Other);
+            self.note_edit();
+        }
+        ComposerOutcome::Changed
+    }
+
+    /// Empties the input. Returns the entry for the history, so that nothing that was typed is lost.
+    pub fn clear_to_history(&mut self, at_ms: i64) -> Option<PromptHistoryEntry> {
+        self.close_search();
+        let entry = self.take_prompt().map(|prompt| prompt.history_entry(at_ms));
+        if let Some(entry) = &entry {
+            self.history.push(entry.clone());
+        }
+        entry
+    }
+
+    /// Adds a sent prompt to the history of this session.
+    pub fn remember(&mut self, entry: PromptHistoryEntry) {
+        self.history.push(entry);
+    }
+
+    // Keys
+
+    /// Handles one key.
+    pub fn handle_key(&mut self, event: KeyEvent) -> ComposerOutcome {
+        if event.kind == KeyEventKind::Release {
+            return ComposerOutcome::Ignored;
+        }
+        let stroke = KeyStroke::from_event(&event);
+        self.pending_keys.push(stroke);
+        match self.bindings.resolve(&self.contexts(), &self.pending_keys) {
+            KeyResolution::Prefix => ComposerOutcome::Changed,
+            KeyResolution::Action(action) => {
+                self.pending_keys.clear();
+                self.run_action(action)
+            }
+            KeyResolution::Disabled => {
+                self.pending_keys.clear();
+                ComposerOutcome::Changed
+            }
+            KeyResolution::Unbound => {
+                let is_sequence = self.pending_keys.len() > 1;
+                self.pending_keys.clear();
+                if is_sequence { ComposerOutcome::Changed } else { self.handle_text_key(stroke) }
+            }
+        }
+    }
+
+    fn contexts(&self) -> Vec<KeyContext> {
+        if self.search.is_some() {
+            return vec![KeyContext::HistorySearch];
+        }
+        let mut contexts = Vec::new();
+        if self.surroundings.has_foreground_call {
+            contexts.push(KeyContext::Task);
+        }
+        contexts.extend([KeyContext::Chat, KeyContext::Global]);
+        contexts
+    }
+
+    /// Handles a key without a binding.
+    fn handle_text_key(&mut self, stroke: KeyStroke) -> ComposerOutcome {
+        if self.search.is_some() {
+            return self.handle_search_key(stroke);
+        }
+        let is_plain = !stroke.modifiers().intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER);
+        match stroke.code() {
+            KeyCode::Char('?') if is_plain && self.buffer.is_empty() && self.kind == InputKind::Prompt => {
+                ComposerOutcome::Request(ComposerRequest::ShowHelp)
+            }
+            KeyCode::Char('!') if is_plain && self.buffer.cursor() == 0 && self.kind == InputKind::Prompt => {
+                self.kind = InputKind::Shell;
+                self.note_edit();
+                ComposerOutcome::Changed
+            }
+            KeyCode::Backspace if self.kind == InputKind::Shell && self.buffer.cursor() == 0 => {
+                self.kind = InputKind::Prompt;
+                self.note_edit();
+                ComposerOutcome::Changed
+            }
+            _ if self.edit_with_key(stroke) => ComposerOutcome::Changed,
+            _ => ComposerOutcome::Ignored,
+        }
+    }
+
+    /// Carries an action out, or hands it on.
+    pub fn run_action(&mut self, action: KeyAction) -> ComposerOutcome {
+        let is_vertical = matches!(action, KeyAction::HistoryPrevious | KeyAction::HistoryNext);
+        if !is_vertical {
+            self.view.goal_column = None;
+        }
+        self.kills.end_run();
+        match action {
+            KeyAction::ChatSubmit => return self.submit(),
+            KeyAction::ChatNewline => self.insert_newline(),
+            KeyAction::ChatUndo => {
+                self.buffer.undo();
+            }
+            KeyAction::ChatRedo => {
+                self.buffer.redo();
+            }
+            KeyAction::ChatClearInput => {
+                self.buffer.set_text("");
+            }
+            KeyAction::ChatStash => self.exchange_stash(),
+            KeyAction::ChatExternalEditor => {
+                let text = self.current_prompt().text();
+                return ComposerOutcome::Request(ComposerRequest::EditExternally { text });
+            }
+            KeyAction::ChatImagePaste => return ComposerOutcome::Request(ComposerRequest::ReadClipboard),
+            KeyAction::HistoryPrevious => return self.move_up(),
+            KeyAction::HistoryNext => return self.move_down(),
+            KeyAction::HistorySearch => self.open_search(),
+            KeyAction::HistorySearchNext => {
+                if let Some(search) = &mut self.search {
+                    search.select_next();
+                }
+                self.show_search_match();
+            }
+            KeyAction::HistorySearchAccept => self.close_search(),
+            KeyAction::HistorySearchCancel => self.cancel_search(),
+            KeyAction::HistorySearchExecute => {
+                self.close_search();
+                return self.submit();
+            }
+            KeyAction::HistorySearchCycleScope => return self.cycle_search_scope(),
+            // With text in front of it, Ctrl+D deletes.
+            KeyAction::AppExit if !self.buffer.is_empty() => {
+                let cursor = self.buffer.cursor();
+                let end = self.buffer.next_border(cursor);
+                self.buffer.remove(cursor..end, EditKind::Erasing);
+            }
+            KeyAction::ChatCancel if self.kind == InputKind::Shell && self.buffer.is_empty() => {
+                self.kind = InputKind::Prompt;
+            }
+            other => return ComposerOutcome::Action(other),
+        }
+        self.note_view_change();
+        ComposerOutcome::Changed
+    }
+
+    fn insert_newline(&mut self) {
+        self.buffer.insert("\n", EditKind::Other);
+        self.note_edit();
+    }
+
+    /// Sends the draft; a backslash before the cursor makes a line break instead.
+    fn submit(&mut self) -> ComposerOutcome {
+        let cursor = self.buffer.cursor();
+        if self.buffer.slice(0..cursor).ends_with('\\') {
+            self.buffer.replace(cursor - 1..cursor, "\n", EditKind::Other);
+            self.note_edit();
+            return ComposerOutcome::Changed;
+        }
+        match self.take_prompt() {
+            Some(prompt) => {
+                if let Some(stash) = self.stash.take() {
+                    self.put_draft(stash);
+                }
+                ComposerOutcome::Submit(prompt)
+            }
+            None => ComposerOutcome::Changed,
+        }
+    }
+
+    fn current_prompt(&self) -> ComposedPrompt {
+        let shown = self.buffer.text().to_owned();
+        let (pasted, images) = (self.attachments.texts_in(&shown), self.attachments.images_in(&shown));
+        ComposedPrompt { kind: self.kind, shown, pasted, images }
+    }
+
+    /// Empties the input and returns what was in it; `None` if that was blank.
+    fn take_prompt(&mut self) -> Option<ComposedPrompt> {
+        if self.buffer.text().trim().is_empty() {
+            return None;
+        }
+        let mut prompt = self.current_prompt();
+        prompt.shown = prompt.shown.trim_end().to_owned();
+        self.history.reset();
+        self.put_draft(PromptDraft::default());
+        self.buffer.forget_changes();
+        self.attachments
+            .retain_used(self.stash.iter().map(|stash| stash.text.as_str()).chain(self.history.kept_texts()));
+        Some(prompt)
+    }
+
+    // Drafts and history
+
+    fn current_draft(&self) -> PromptDraft {
+        PromptDraft { text: self.buffer.text().to_owned(), kind: self.kind, cursor: self.buffer.cursor() }
+    }
+
+    fn put_draft(&mut self, draft: PromptDraft) {
+        self.buffer.set_text(&draft.text);
+        self.buffer.set_cursor(draft.cursor);
+        self.kind = draft.kind;
+        self.note_view_change();
+    }
+
+    /// Puts an earlier prompt into the input, with its pasted texts.
+    fn put_entry(&mut self, entry: &PromptHistoryEntry) {
+        let (kind, text) = match entry.text.strip_prefix('!') {
+            Some(command) => (InputKind::Shell, command),
+            None => (InputKind::Prompt, entry.text.as_str()),
+        };
+        let mut text = text.to_owned();
+        for (number, pasted) in &entry.pasted {
+            let Ok(number) = usize::try_from(*number) else { continue };
+            let old = text_placeholder(number, pasted);
+            if let Some(at) = text.find(&old) {
+                let new = self.attachments.add_text(pasted.clone());
+                self.buffer.add_atom(new.clone());
+                text.replace_range(at..at + old.len(), &new);
+            }
+        }
+        let cursor = text.len();
+        self.put_draft(PromptDraft { text, kind, cursor });
+    }
+
+    fn exchange_stash(&mut self) {
+        if !self.buffer.is_empty() {
+            self.stash = Some(self.current_draft());
+            self.put_draft(PromptDraft::default());
+        } else if let Some(stash) = self.stash.take() {
+            self.put_draft(stash);
+        }
+    }
+
+    fn take_history_step(&mut self, step: HistoryStep) {
+        match step {
+            HistoryStep::Entry(entry) => self.put_entry(&entry),
+            HistoryStep::Draft(draft) => self.put_draft(draft),
+        }
+    }
+
+    /// Moves a row up; from the first row to the prompt before.
+    fn move_up(&mut self) -> ComposerOutcome {
+        if self.move_rows(-1) {
+            return ComposerOutcome::Changed;
+        }
+        if self.surroundings.queued > 0 && self.history.is_at_draft() {
+            return ComposerOutcome::Request(ComposerRequest::RecallQueued);
+        }
+        if let Some(step) = self.history.step_back(self.current_draft()) {
+            self.take_history_step(step);
+        } else {
+            self.buffer.set_cursor(0);
+        }
+        ComposerOutcome::Changed
+    }
+
+    /// Moves a row down; from the last row to the prompt after.
+    fn move_down(&mut self) -> ComposerOutcome {
+        if self.move_rows(1) {
+            return ComposerOutcome::Changed;
+        }
+        if let Some(step) = self.history.step_forward(self.current_draft()) {
+            self.take_history_step(step);
+        } else {
+            self.buffer.set_cursor(self.buffer.text().len());
+        }
+        ComposerOutcome::Changed
+    }
+
+    // Search
+
+    fn open_search(&mut self) {
+        self.search = Some(HistorySearch::new(self.current_draft()));
+    }
+
+    fn update_search(&mut self) {
+        let Some(search) = &mut self.search else { return };
+        let entries = match (search.scope, &self.full_history) {
+            (HistoryScope::Everywhere, Some(entries)) => entries.as_slice(),
+            _ => self.history.entries(),
+        };
+        search.update(entries);
+        self.show_search_match();
+    }
+
+    /// Shows the selected match in the input, with the cursor at what was searched for.
+    fn show_search_match(&mut self) {
+        let Some(search) = &self.search else { return };
+        let query = search.query.clone();
+        match search.selected().cloned() {
+            Some(entry) => {
+                self.put_entry(&entry);
+                let found = history_search::find_ignoring_case(self.buffer.text(), &query);
+                self.buffer.set_cursor(found.map_or(0, |range| range.start));
+            }
+            None => {
+                let original = search.original.clone();
+                self.put_draft(original);
+            }
+        }
+        self.note_view_change();
+    }
+
+    fn handle_search_key(&mut self, stroke: KeyStroke) -> ComposerOutcome {
+        let Some(search) = &mut self.search else { return ComposerOutcome::Ignored };
+        let is_plain = !stroke.modifiers().intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER);
+        match stroke.code() {
+            KeyCode::Char(char) if is_plain => search.query.extend(typed_chars(char, stroke.modifiers())),
+            KeyCode::Backspace if search.query.is_empty() => {
+                self.cancel_search();
+                return ComposerOutcome::Changed;
+            }
+            KeyCode::Backspace => {
+                search.query.pop();
+            }
+            // Any other key takes the match and acts on it.
+            _ => {
+                self.close_search();
+                return match self.bindings.resolve(&self.contexts(), &[stroke]) {
+                    KeyResolution::Action(action) => self.run_action(action),
+                    _ => self.handle_text_key(stroke),
+                };
+            }
+        }
+        self.update_search();
+        ComposerOutcome::Changed
+    }
+
+    fn cycle_search_scope(&mut self) -> ComposerOutcome {
+        let Some(search) = &mut self.search else { return ComposerOutcome::Ignored };
+        search.scope = match search.scope {
+            HistoryScope::Folder => HistoryScope::Everywhere,
+            HistoryScope::Everywhere => HistoryScope::Folder,
+        };
+        let must_read = search.scope == HistoryScope::Everywhere && self.full_history.is_none();
+        self.update_search();
+        if must_read {
+            return ComposerOutcome::Request(ComposerRequest::ReadFullHistory);
+        }
+        ComposerOutcome::Changed
+    }
+
+    /// Ends the search; what it found stays in the input.
+    fn close_search(&mut self) {
+        if self.search.take().is_some() {
+            self.full_history = None;
+            self.note_view_change();
+        }
+    }
+
+    fn cancel_search(&mut self) {
+        if let Some(search) = self.search.take() {
+            self.full_history = None;
+            self.put_draft(search.original);
+        }
+    }
+
+    // After changes
+
+    fn note_edit(&mut self) {
+        self.kills.end_run();
+        self.note_view_change();
+    }
+
+    fn note_view_change(&mut self) {
+        self.view.goal_column = None;
+    }
+
+    fn word_rule(&self) -> WordRule {
+        match self.word_flavor {
+            WordFlavor::Classic => WordRule::Letters,
+            WordFlavor::Readline => WordRule::Blanks,
+        }
+    }
+}
+
+/// Returns the characters that a key types.
+fn typed_chars(char: char, modifiers: KeyModifiers) -> Vec<char> {
+    if modifiers.contains(KeyModifiers::SHIFT) { char.to_uppercase().collect() } else { vec![char] }
+}
+
+/// Returns text from outside as it may stand in a draft: with `\n` for every line break, without escape sequences and
+/// control characters. Invisible characters stay; they are spelled out where they are shown.
+fn clean_inserted(text: &str) -> String {
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    if !text.chars().any(|char| char.is_control() && char != '\n' && char != '\t') {
+        return text;
+    }
+    let is_kept = |char: char| !char.is_control() && InvisibleChar::classify(char).is_some();
+    let pieces = text.split_inclusive(is_kept);
+    let mut out = String::with_capacity(text.len());
+    for piece in pieces {
+        let invisible = piece.chars().next_back().filter(|char| is_kept(*char));
+        let visible = piece.strip_suffix(|char| Some(char) == invisible).unwrap_or(piece);
+        out.push_str(&sanitise(visible));
+        out.extend(invisible);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;
