@@ -273,9 +273,13 @@ mod tests {
         let rough = gauge.current_usage(facts());
         assert!(rough.total_tokens >= 450 && rough.last_request.is_none(), "{rough:?}");
         let named = |name| rough.categories.iter().find(|category| category.name == name).unwrap().tokens;
-        assert_eq!((named("System prompt"), named("Memory files"), named("Skills")), (100, 100, 10));
+        // What the parts lose by rounding is added to the last category.
+        for (name, tokens) in [("System prompt", 100), ("Memory files", 100), ("Skills", 10)] {
+            assert!(named(name).abs_diff(tokens) <= 1, "{rough:?}");
+        }
         let file = &rough.memory_files[0];
-        assert_eq!((file.path.as_str(), file.scope.as_str(), file.tokens), ("/p/CLAUDE.md", "Project", 100));
+        assert_eq!((file.path.as_str(), file.scope.as_str()), ("/p/CLAUDE.md", "Project"));
+        assert!(file.tokens.abs_diff(100) <= 1, "{rough:?}");
         let finer = gauge.current_usage(ModelFacts { bytes_per_token: 3.5, ..facts() });
         assert!(finer.total_tokens.abs_diff(rough.total_tokens * 8 / 7) <= 1, "{finer:?}");
         gauge.record_usage("m", &TokenUsage { input_tokens: 1_000, output_tokens: 20, ..TokenUsage::default() });
