@@ -1,5 +1,7 @@
 //! Opening a session from flags and environment.
 
+mod document_settings;
+mod file_stamps;
 mod folder_trust;
 mod hook_catalogue;
 mod initial_mode;
@@ -8,6 +10,8 @@ mod launch_stages;
 mod main_agent;
 mod mcp_servers;
 mod memory_limit;
+mod memory_source;
+mod memory_text;
 mod model_choice;
 mod plan_file;
 mod policy_helper;
@@ -35,8 +39,8 @@ use gimlet_core::files::FilePreferences;
 use gimlet_core::tool::ToolSource;
 use gimlet_core::{
     AgentConfig, DriverConfig, EffectivePermissions, FileConfig, HistoryConfig, ModelConfig, PermissionConfig,
-    ProcessAccess, ReviewConfig, SessionConfig, SessionConfinement, SessionState, StartSource, ToolConfig, TurnConfig,
-    TurnOptions,
+    ProcessAccess, ReviewConfig, SegmentContextSource, SessionConfig, SessionConfinement, SessionState, StartSource,
+    ToolConfig, TurnConfig, TurnOptions,
 };
 use gimlet_exec::Exec;
 use gimlet_mcp::McpServers;
@@ -53,6 +57,7 @@ use initial_mode::InitialMode;
 pub use initial_mode::PreviousMode;
 use launch_stages::{BuiltSandbox, ChosenAgent, ChosenProvider, LaunchWarnings, ResolvedSettings};
 use main_agent::MainAgentChoice;
+use memory_source::MemorySource;
 use model_choice::SessionModels;
 pub use provider::register_secrets;
 pub use rule_names::{check_rule, check_tool_name, find_unknown_tool, known_tools};
@@ -248,6 +253,7 @@ fn assemble(
     let checkpoints = open_checkpoints(request, around, &configured, &past.id);
     let agent_when_cleared = role.agent_after_clear();
     let file_habits = file_habits(&configured);
+    let context_sources = context_sources(&configured);
     let config = SessionConfig {
         id: past.id,
         env: env.clone(),
@@ -273,6 +279,7 @@ fn assemble(
             source: if manner.cleared { StartSource::Clear } else { past.source },
             record: past.record,
             messages: past.messages,
+            context_parts: past.context_parts,
             deferred: past.deferred,
             outputs: past.outputs,
             result_files: past.result_files,
@@ -293,6 +300,7 @@ fn assemble(
             background_may_start_turn: manner.driver.is_some(),
             has_prompt: !request.is_driven(),
             options,
+            context_sources,
             commands: CommandRegistry::with_commands(manner.commands.iter().cloned()),
         },
         processes: processes.with_sandbox(walls.sandbox).with_confinement(confining),
@@ -318,6 +326,12 @@ fn assemble(
         agent_when_cleared,
         bypass_reachable: start.bypass_reachable,
     }
+}
+
+/// Returns the sources of what stands in front of every conversation, in this order.
+fn context_sources(configured: &SessionSettings) -> Vec<Arc<dyn SegmentContextSource>> {
+    let memory = MemorySource::new(configured.documents.clone(), &configured.env);
+    memory.map(|memory| Arc::new(memory) as Arc<dyn SegmentContextSource>).into_iter().collect()
 }
 
 fn turn_options(request: &LaunchRequest, configured: &SessionSettings, manner: &LaunchOptions) -> TurnOptions {

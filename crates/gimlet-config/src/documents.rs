@@ -239,6 +239,13 @@ impl DocumentReader {
         outcome
     }
 
+    /// Returns the files and folders that were read so far, for noticing that one of them changes.
+    pub fn read_paths(&self) -> Vec<PathBuf> {
+        let cache = self.cache();
+        let files = cache.documents.keys().map(|(path, _)| path);
+        files.chain(cache.walks.values().flat_map(|walk| &walk.folders)).cloned().collect()
+    }
+
     fn walk(&self, top: &Path, border: Option<&Path>) -> Arc<FolderWalk> {
         let key = (top.to_owned(), border.is_some());
         if let Some(known) = self.cache().walks.get(&key) {

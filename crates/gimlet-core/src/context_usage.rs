@@ -79,17 +79,17 @@ impl ContextSizes {
 impl ContextGauge {
     /// Begins a segment without messages.
     pub(crate) fn begin_segment(&self, prompt: &PromptSegment) {
-        let part_size = |part: &SegmentContextPart| ContextPartSize {
-            kind: part.kind,
-            source: part.source.clone(),
-            bytes: part.text.len() as u64,
-        };
         *self.lock() = ContextSizes {
             system: prompt.system.iter().map(|text| text.len() as u64).sum(),
             tools: tool_sizes(&prompt.tools),
-            context: prompt.context.iter().map(part_size).collect(),
+            context: part_sizes(prompt.context_parts()),
             ..ContextSizes::default()
         };
+    }
+
+    /// Records the context of a segment that opens.
+    pub(crate) fn set_context(&self, parts: &[SegmentContextPart]) {
+        self.lock().context = part_sizes(parts);
     }
 
     /// Records a new tool list. The next count applies to it.
@@ -234,6 +234,15 @@ fn block_weight(block: &Block) -> u64 {
     }
 }
 
+fn part_sizes(parts: &[SegmentContextPart]) -> Vec<ContextPartSize> {
+    let size = |part: &SegmentContextPart| ContextPartSize {
+        kind: part.kind,
+        source: part.source.clone(),
+        bytes: part.text.len() as u64,
+    };
+    parts.iter().map(size).collect()
+}
+
 /// Returns the name and size in bytes of each tool.
 fn tool_sizes(tools: &[ToolDef]) -> Vec<(String, u64)> {
     let size = |tool: &ToolDef| (tool.name.len() + tool.description.len() + tool.input_schema.get().len()) as u64;
@@ -260,13 +269,17 @@ mod tests {
     #[test]
     fn figures_add_up_and_follow_what_the_provider_counted() {
         let gauge = ContextGauge::default();
-        let source =
-            ContextPartSource { path: "/p/CLAUDE.md".into(), scope: "Project".into(), reason: "session start".into() };
+        let source = ContextPartSource {
+            path: "/p/CLAUDE.md".into(),
+            scope: "Project".into(),
+            reason: "session_start".into(),
+            ..ContextPartSource::default()
+        };
         let part = SegmentContextPart::new(ContextPartKind::Memory, "m".repeat(400)).with_source(source);
         gauge.begin_segment(&PromptSegment {
             system: Arc::from(["x".repeat(400)]),
             tools: Arc::default(),
-            context: Arc::from([part, SegmentContextPart::new(ContextPartKind::Skills, "s".repeat(40))]),
+            context: Some(Arc::from([part, SegmentContextPart::new(ContextPartKind::Skills, "s".repeat(40))])),
         });
         gauge.add_blocks(Role::User, &[Block::text(&"y".repeat(1_000))]);
         gauge.record_usage("m", &TokenUsage::default());

@@ -17,7 +17,9 @@ use crate::call::ToolCall;
 use crate::context_usage::ContextGauge;
 use crate::record::ConversationRecord;
 use crate::repeated_failures::RepeatedFailures;
+use crate::segment_context::DeliveredContext;
 use crate::usage_ledger::UsageLedger;
+use gimlet_store::SegmentContextPart;
 pub(crate) use message_history::MessageHistory;
 pub(crate) use payload_budget::PayloadBudget;
 pub use prompt_segment::PromptSegment;
@@ -37,8 +39,12 @@ pub(crate) struct Conversation {
 pub(crate) struct ConversationSegment {
     /// System prompt and tools, sent with every request. Only the tools can change, which ends the cached prefix.
     pub(crate) prompt: PromptSegment,
+    /// Tools that the segment began with, as they are recorded.
+    frozen_tools: Arc<[ToolDef]>,
     /// Message in front of the history.
     context_message: Option<Arc<Message>>,
+    /// Parts in front of the history and in it.
+    delivered: Arc<DeliveredContext>,
     pub(crate) history: MessageHistory,
     /// Set if the model's last notice on planning was that plan mode is on.
     pub(crate) announced_planning: bool,
@@ -63,13 +69,38 @@ impl ConversationSegment {
     pub(crate) fn new(prompt: PromptSegment, messages: Vec<Arc<Message>>, gauge: ContextGauge) -> Self {
         gauge.begin_segment(&prompt);
         Self {
+            frozen_tools: prompt.tools.clone(),
             context_message: prompt.context_message(),
+            delivered: Arc::new(DeliveredContext::new(prompt.context_parts().to_vec())),
             history: MessageHistory::new(messages, gauge),
             prompt,
             announced_planning: false,
             sent_once: HashSet::new(),
             repeats: RepeatedFailures::default(),
         }
+    }
+
+    /// Returns true if the context is known.
+    pub(crate) fn is_open(&self) -> bool {
+        self.prompt.context.is_some()
+    }
+
+    /// Opens the segment with its context.
+    pub(crate) fn open(&mut self, parts: Vec<SegmentContextPart>) {
+        self.delivered = Arc::new(DeliveredContext::new(parts.clone()));
+        self.prompt.context = Some(parts.into());
+        self.context_message = self.prompt.context_message();
+        self.history.gauge.set_context(self.prompt.context_parts());
+    }
+
+    /// Returns the parts of context that the conversation has.
+    pub(crate) fn delivered(&self) -> &Arc<DeliveredContext> {
+        &self.delivered
+    }
+
+    /// Records that a part joined the conversation.
+    pub(crate) fn note_delivered(&mut self, part: SegmentContextPart) {
+        Arc::make_mut(&mut self.delivered).push(part);
     }
 
     /// Replaces the list of tools if it differs, which ends the cached prefix.
@@ -133,6 +164,14 @@ impl Conversation {
         self.segment.plan_cache(self.cache_ttl, is_subagent)
     }
 
+    /// Records the frozen prompt of the open segment.
+    pub(crate) fn record_frozen_prompt(&mut self) {
+        let segment = &self.segment;
+        let tools = crate::context::tools_to_json(&segment.frozen_tools);
+        let transcript = self.record.transcript();
+        transcript.append_frozen_prefix(&segment.prompt.system, &tools, segment.prompt.context_parts());
+    }
+
     /// Adds a text before the next prompt, unless the model got it before, also in an earlier run.
     pub(crate) fn add_opening_once(&mut self, text: String) {
         if self.segment.sent_once.contains(&text) {
@@ -152,6 +191,7 @@ impl Conversation {
             blocks: messages.last().map_or(0, |last| last.blocks.len()),
             last_entry: self.record.transcript().last_entry().cloned(),
             announced_planning: self.segment.announced_planning,
+            delivered: self.segment.delivered.len(),
         }
     }
 
@@ -161,6 +201,7 @@ impl Conversation {
             return false;
         }
         self.segment.announced_planning = mark.announced_planning;
+        Arc::make_mut(&mut self.segment.delivered).truncate(mark.delivered);
         self.record.transcript().rewind_to(mark.last_entry);
         true
     }
@@ -188,4 +229,6 @@ pub(crate) struct PromptMark {
     blocks: usize,
     last_entry: Option<EntryId>,
     announced_planning: bool,
+    /// Number of delivered parts.
+    delivered: usize,
 }

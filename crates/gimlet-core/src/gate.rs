@@ -555,6 +555,11 @@ impl Gate {
         })
     }
 
+    /// Returns the files that no document of a user or project may lead to.
+    pub(crate) fn files_denied_to_documents(&self, scope: &CallScope) -> DeniedFiles {
+        self.with_policy_input(scope, SandboxPlacement::None, |input| input.files_denied_to_documents())
+    }
+
     fn decide_call(
         &self,
         scope: &CallScope,

@@ -29,6 +29,7 @@ mod repeated_failures;
 mod reply;
 mod sandbox;
 mod schedule;
+mod segment_context;
 mod services;
 mod session;
 mod steering;
@@ -65,6 +66,9 @@ pub use record::ConversationRecord;
 pub use redact::{Redactor, mask_tokens};
 pub use sandbox::{CallSandbox, CommandGuard, CommandGuardState, GuardedCommandEnd, SessionSandbox, SettingsFiles};
 pub use schedule::concurrency_limit;
+pub use segment_context::{
+    DeliveredContext, SegmentAgent, SegmentContextRequest, SegmentContextSource, SegmentContextUpdate,
+};
 pub use services::{ProcessAccess, SessionServices, SessionShared};
 pub use session::{
     AgentConfig, DriverConfig, FileConfig, HistoryConfig, ModelConfig, SessionConfig, SessionState, ToolConfig,

@@ -22,6 +22,7 @@ const TAGS: &[&str] = &[
     SERVER_INSTRUCTIONS,
     "command-name",
     "command-message",
+    "memory",
 ];
 
 /// Tag around a server's instructions.

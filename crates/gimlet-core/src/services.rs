@@ -27,6 +27,7 @@ use crate::past_calls::PastCalls;
 use crate::plan_mode::PlanConfig;
 use crate::redact::Redactor;
 use crate::sandbox::ActiveSandbox;
+use crate::segment_context::SegmentContextSource;
 use crate::session::{ModeChangeRequest, SessionNamer, SessionState};
 use crate::tasks::{Task, TaskRegistry};
 use crate::tool::{PathContext, StateChange, ToolContext, ToolError};
@@ -111,6 +112,11 @@ impl SessionServices {
     /// Returns the redactor that masks secret values.
     pub(crate) fn redactor(&self) -> &Redactor {
         &self.shared.redactor
+    }
+
+    /// Returns the sources of what stands in front of conversations.
+    pub(crate) fn context_sources(&self) -> &[Arc<dyn SegmentContextSource>] {
+        &self.shared.context_sources
     }
 
     /// Returns the registered hooks.
@@ -309,6 +315,11 @@ impl SessionServices {
         }
         state.files.forget_since(before);
         self.reset_agent_cwd(&mut state);
+    }
+
+    /// Takes the files that tools have read for the model since the last call.
+    pub(crate) fn take_read_files(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.lock_state().read_files)
     }
 
     /// Takes the pending request for a permission mode change, if a call made one.

@@ -2,6 +2,7 @@
 
 mod accept_prompt;
 mod call_batch;
+mod context_delivery;
 mod reply_outcome;
 mod turn_hooks;
 mod turn_loop;
@@ -24,6 +25,7 @@ use crate::steering::SteeringQueue;
 use crate::structured_output::OutputSchema;
 pub(crate) use accept_prompt::accept_note;
 pub(crate) use call_batch::apply_changes;
+pub(crate) use context_delivery::open_segment;
 pub(crate) use reply_outcome::append_meta_message;
 use turn_loop::TurnLoop;
 
@@ -152,6 +154,7 @@ async fn begin_turn(
         turn.publish_prompt_fate(&prompt, PromptOutcome::Refused);
         return (TurnEnd::HookStopped, reason, None);
     }
+    open_segment(conversation, turn).await;
     let answered = match accept_prompt::take_deferred_answer(conversation, turn, &mut prompt) {
         Ok(answered) => answered,
         Err(end) => {

@@ -48,6 +48,17 @@ impl DeniedFiles {
         (!rules.is_empty()).then_some(Self { rules, working_dirs: working, home, includes_credentials: false })
     }
 
+    /// Returns the files that no document of a user or project may lead to: those that path rules forbid to read or ask
+    /// about, and places for credentials.
+    pub fn for_documents(rules: &RuleSet, world: &DecisionContext) -> Self {
+        Self {
+            rules: read_deny_rules(rules).cloned().collect(),
+            working_dirs: world.deny_anchors(),
+            home: world.home.clone(),
+            includes_credentials: true,
+        }
+    }
+
     /// Returns true if the file at this normalised path must not be read, or not be changed.
     pub fn contains(&self, path: &Path) -> bool {
         (self.includes_credentials && is_credential_path(path, self.home.as_deref()))

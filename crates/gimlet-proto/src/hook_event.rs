@@ -64,7 +64,7 @@ pub const HOOK_EVENTS: &[HookEventRow] = {
     &[
         row(SessionStart, "SessionStart", Some("source"), BLOCKS, FIRES),
         row(Setup, "Setup", Some("trigger"), REPORTS, FIRES),
-        row(InstructionsLoaded, "InstructionsLoaded", Some("load_reason"), REPORTS, NOT_YET),
+        row(InstructionsLoaded, "InstructionsLoaded", Some("load_reason"), REPORTS, FIRES),
         row(UserPromptSubmit, "UserPromptSubmit", None, BLOCKS, FIRES),
         row(UserPromptExpansion, "UserPromptExpansion", Some("command_name"), BLOCKS, NOT_YET),
         row(MessageDisplay, "MessageDisplay", None, REPORTS, NOT_YET),

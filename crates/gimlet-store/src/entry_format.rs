@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::checkpoints::FileBackup;
-use crate::segment_context::SegmentContextPart;
+use crate::segment_context::{ContextPartLabel, SegmentContextPart};
 
 /// Attachment type for a call that is deferred.
 pub(crate) const DEFERRED_CALL: &str = "deferred_tool_use";
@@ -20,6 +20,8 @@ pub(crate) const RESUMED_CALL: &str = "deferred_tool_use_resumed";
 
 /// Member of a user entry that was not sent together with the user entry right before it.
 pub(crate) const APART: &str = "gimletApart";
+/// Member of a user entry that is a part of the context.
+pub(crate) const CONTEXT_PART: &str = "gimletContext";
 
 /// Context that every chain entry of a session records.
 #[derive(Clone, Debug, Default)]
@@ -198,6 +200,8 @@ fn render_block_array(blocks: &[Block]) -> String {
 pub(crate) struct UserEntryFields<'a> {
     pub(crate) origin: Option<&'a PromptOrigin>,
     pub(crate) answer: Option<ResultEntryFields<'a>>,
+    /// Set for a part of the context that joined the conversation.
+    pub(crate) context: Option<&'a ContextPartLabel>,
     /// True if the entries before it were sent without it: it begins a message of its own.
     pub(crate) starts_message: bool,
 }
@@ -216,6 +220,9 @@ pub(crate) fn render_user(
     line.add_flag("isCompactSummary", kind == UserEntryKind::CompactSummary);
     if let Some(origin) = about.origin {
         line.add_raw("origin", &to_json(origin));
+    }
+    if let Some(label) = about.context {
+        line.add_raw(CONTEXT_PART, &to_json(label));
     }
     line.add_flag(APART, about.starts_message);
     line.add_foot(links);

@@ -6,8 +6,9 @@ use gimlet_proto::{Block, EntryId};
 use serde_json::value::RawValue;
 
 use crate::chain::ChainLink;
-use crate::entry_format::APART;
+use crate::entry_format::{APART, CONTEXT_PART};
 use crate::raw_members::RawJsonMembers;
+use crate::segment_context::{ContextPartLabel, SegmentContextPart};
 use crate::transcript_index::{EntryKey, EntryKind};
 
 pub(crate) struct FullEntry {
@@ -26,6 +27,8 @@ pub(crate) struct FullEntry {
     pub(crate) model: Option<String>,
     pub(crate) mode: Option<String>,
     pub(crate) has_output: bool,
+    /// Set for a part of the context.
+    context: Option<ContextPartLabel>,
 }
 
 impl FullEntry {
@@ -41,7 +44,7 @@ impl FullEntry {
     }
 
     fn parse_entry(line: &[u8], link: ChainLink, kind: EntryKind, with_reports: bool) -> Option<FullEntry> {
-        let (mut uuid, mut message, mut mode) = (None, None, None);
+        let (mut uuid, mut message, mut mode, mut context) = (None, None, None, None);
         let (mut has_output, mut own_error, mut apart) = (false, false, false);
         for (key, value) in RawJsonMembers::new(line) {
             match key {
@@ -50,6 +53,7 @@ impl FullEntry {
                 b"permissionMode" => mode = parse_string(value),
                 b"toolUseResult" => has_output = true,
                 b"isApiErrorMessage" => own_error = value == b"true",
+                key if key == CONTEXT_PART.as_bytes() => context = serde_json::from_slice(value).ok(),
                 key if key == APART.as_bytes() => apart = value == b"true",
                 _ => {}
             }
@@ -66,11 +70,19 @@ impl FullEntry {
             model: None,
             mode,
             has_output,
+            context,
         };
         if !own_error || with_reports {
             live.read_message(message?)?;
         }
         Some(live)
+    }
+
+    /// Returns the part of the context that this message is; `None` for any other.
+    pub(crate) fn context_part(&self) -> Option<SegmentContextPart> {
+        let ContextPartLabel { kind, source } = self.context.clone()?;
+        let text = self.blocks.first()?.as_text()?.into_owned();
+        Some(SegmentContextPart { kind, text, source })
     }
 
     fn read_message(&mut self, message: &[u8]) -> Option<()> {

@@ -107,6 +107,8 @@ pub struct LoadedSession {
     /// Permission mode as recorded; the caller decides if it may be restored.
     pub permission_mode: Option<PermissionMode>,
     pub frozen: Option<FrozenPrefix>,
+    /// Parts of the context that joined the conversation after its beginning.
+    pub context_parts: Vec<SegmentContextPart>,
     /// Usage of the session as last recorded.
     pub cost: Vec<ModelUsage>,
     /// Structured outputs of the live part.
@@ -136,6 +138,7 @@ pub fn load_conversation(path: &Path, options: &LoadOptions) -> Result<LoadedSes
     let open_calls = find_open_calls(&lives);
     let last_entry = find_last_entry(&file, &index, &chain, &lives).map_err(read_error)?;
     let frozen = read_frozen_prefix(&file, &index, &chain).map_err(read_error)?;
+    let context_parts = lives.iter().filter_map(FullEntry::context_part).collect();
     let compacted = chain.links.first().is_some_and(|link| index.rows[link.row as usize].boundary);
     let RepairedConversation { messages, repairs, deferred } =
         repair_conversation(&file, &index, &chain, lives).map_err(read_error)?;
@@ -154,6 +157,7 @@ pub fn load_conversation(path: &Path, options: &LoadOptions) -> Result<LoadedSes
         model,
         permission_mode: mode.and_then(|mode| mode.parse().ok()),
         frozen,
+        context_parts,
         cost: index.cost,
         outputs,
         open_calls,

@@ -40,12 +40,44 @@ pub enum ContextPartKind {
     Other,
 }
 
-/// File of a part, for display.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// File of a part, and why it was loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextPartSource {
+    /// Path as spelled.
     pub path: String,
+    /// Path without symlinks, if that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub real_path: Option<String>,
     /// Whose file it is: `Managed`, `User`, `Project`, `Local` and so on.
     pub scope: String,
-    /// Why it was loaded.
+    /// Why it was loaded: `session_start`, `nested_traversal` and so on.
     pub reason: String,
+    /// Patterns of a rule that is about certain files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub globs: Vec<String>,
+    /// File whose reading loaded it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<String>,
+    /// File that imports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Digest of the file's text as it was loaded, to notice changes; `None` for a file of which only the place is
+    /// given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+impl ContextPartSource {
+    /// Returns the path without symlinks.
+    pub fn real_path(&self) -> &str {
+        self.real_path.as_deref().unwrap_or(&self.path)
+    }
+}
+
+/// What a transcript says about a message that is a part which joined the conversation after its beginning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ContextPartLabel {
+    pub(crate) kind: ContextPartKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) source: Option<ContextPartSource>,
 }

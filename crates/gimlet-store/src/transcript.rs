@@ -22,7 +22,7 @@ use crate::entry_format::{
 };
 use crate::layout::SessionFiles;
 use crate::load::LoadedSession;
-use crate::segment_context::SegmentContextPart;
+use crate::segment_context::{ContextPartLabel, SegmentContextPart};
 use crate::session_labels::{EarlyTitle, SessionLabels};
 use crate::side_writer::SideWriter;
 use crate::sync_thread::{FsyncMode, SyncFuture, SyncTarget, SyncThread};
@@ -281,13 +281,25 @@ impl Transcript {
                 links,
                 &content,
                 user.kind,
-                UserEntryFields { origin: user.origin, answer: None, starts_message: apart },
+                UserEntryFields { origin: user.origin, starts_message: apart, ..UserEntryFields::default() },
             )
         });
         if user.kind == UserEntryKind::Prompt {
             self.record_prompt(user.blocks, content.len());
         }
         id
+    }
+
+    /// Records a part of the context that joins the conversation here.
+    pub fn append_context_part(&mut self, part: &SegmentContextPart) -> EntryId {
+        let content = entry_format::render_user_content(&[Block::text(&part.text)], false);
+        let parent = self.last.clone();
+        let label = ContextPartLabel { kind: part.kind, source: part.source.clone() };
+        let starts_message = self.take_starts_message();
+        self.append_chain_entry(None, parent, |place, links| {
+            let about = UserEntryFields { context: Some(&label), starts_message, ..UserEntryFields::default() };
+            entry_format::render_user(place, links, &content, UserEntryKind::Meta, about)
+        })
     }
 
     /// Returns true if the next user entry begins a message of its own behind others, and resets that state.

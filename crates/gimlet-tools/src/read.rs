@@ -195,11 +195,14 @@ impl Tool for Read {
             call: cx.call.as_str().to_owned(),
             cancel: cx.cancel.clone(),
         };
-        if job.size <= INLINE_BYTES {
-            return job.run();
-        }
-        let running = tokio::task::spawn_blocking(move || job.run());
-        running.await.unwrap_or_else(|error| Err(ToolError::failed(format!("The read ended abnormally: {error}"))))
+        let read_file = job.path.clone();
+        let result = if job.size <= INLINE_BYTES {
+            job.run()
+        } else {
+            let running = tokio::task::spawn_blocking(move || job.run());
+            running.await.unwrap_or_else(|error| Err(ToolError::failed(format!("The read ended abnormally: {error}"))))
+        };
+        result.map(|result| result.with_change(move |session| session.read_files.push(read_file)))
     }
 
     fn parse_output(&self, json: &str) -> Option<ReadOutput> {

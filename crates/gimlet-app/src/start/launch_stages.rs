@@ -183,7 +183,7 @@ pub(super) fn prompt_segment(
     Ok(PromptSegment {
         system: gimlet_core::system_blocks(&system),
         tools: gimlet_core::tool_defs(&toolbox.tools, &prompt),
-        context: Arc::default(),
+        context: None,
     })
 }
 

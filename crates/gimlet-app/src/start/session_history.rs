@@ -6,9 +6,10 @@ use gimlet_core::{ConversationRecord, PromptSegment, StartSource};
 use gimlet_proto::{Block, EntryId, Message, PermissionMode, Role, SessionId};
 use gimlet_store::{
     Damage, DecisionLedger, EarlyTitle, EntryStamp, FindError, FsyncMode, InterruptKind, LoadError, LoadOptions,
-    LoadedSession, MAX_HISTORY, MirrorFactory, ProjectSessions, ResultFiles, SessionFiles, SessionFilter,
-    SessionLabels, StoreLocations, ToolOutputs, Transcript, TranscriptError, TranscriptOptions, check_dropped_turn,
-    clean_title, is_session_id, load_conversation, new_session_id, other_worktrees, read_summary, record_added_dir,
+    LoadedSession, MAX_HISTORY, MirrorFactory, ProjectSessions, ResultFiles, SegmentContextPart, SessionFiles,
+    SessionFilter, SessionLabels, StoreLocations, ToolOutputs, Transcript, TranscriptError, TranscriptOptions,
+    check_dropped_turn, clean_title, is_session_id, load_conversation, new_session_id, other_worktrees, read_summary,
+    record_added_dir,
 };
 
 use super::LaunchOptions;
@@ -30,6 +31,8 @@ pub(super) struct SessionHistory {
     pub source: StartSource,
     pub record: ConversationRecord,
     pub messages: Vec<Message>,
+    /// Parts of the context that are among them.
+    pub context_parts: Vec<SegmentContextPart>,
     /// Outputs of the calls in them.
     pub outputs: ToolOutputs,
     /// The model's message after them, when it is a deferred call.
@@ -146,7 +149,6 @@ impl SessionRequest<'_> {
         mirror_new_lines(mirror, &mut transcript);
         // Written before long entries: it is searched for at both ends of the file.
         record_agent(&mut transcript, agent.or(declined_agent(request)));
-        append_segment(&mut transcript, &segment);
         set_title(
             &mut transcript,
             request,
@@ -160,6 +162,7 @@ impl SessionRequest<'_> {
             source: StartSource::Startup,
             record: ConversationRecord::new(transcript),
             messages: Vec::new(),
+            context_parts: Vec::new(),
             outputs: ToolOutputs::default(),
             deferred: None,
             segment,
@@ -217,13 +220,7 @@ impl SessionRequest<'_> {
         // A missing agent may be back later; only a flag that names none removes it.
         record_agent(&mut transcript, agent.or(declined_agent(request)).or(agent_before.as_deref()));
         let same_agent = agent.unwrap_or_default() == agent_before.as_deref().unwrap_or_default();
-        let segment = match reusable_segment(request, &loaded, &segment, same_agent) {
-            Some(kept) => kept,
-            None => {
-                append_segment(&mut transcript, &segment);
-                segment
-            }
-        };
+        let segment = reusable_segment(request, &loaded, &segment, same_agent).unwrap_or(segment);
         let own_title = loaded.labels.title.as_deref();
         if own_title.is_none() || own_title != request.session.title.as_deref() {
             let titles = TitleCandidates { own: own_title, fallback: title_of_fork.as_deref() };
@@ -239,6 +236,7 @@ impl SessionRequest<'_> {
             source: if request.session.fork { StartSource::Fork } else { StartSource::Resume },
             record: ConversationRecord::new(transcript).with_prior_usage(loaded.cost),
             messages: loaded.messages,
+            context_parts: loaded.context_parts,
             outputs: loaded.outputs,
             deferred: loaded.deferred,
             segment,
@@ -543,11 +541,6 @@ fn fork_title(title: &str, here: &ProjectSessions) -> String {
     free.unwrap_or(first)
 }
 
-fn append_segment(transcript: &mut Transcript, segment: &PromptSegment) {
-    let tools = gimlet_core::tools_to_json(&segment.tools);
-    transcript.append_frozen_prefix(&segment.system, &tools, &segment.context);
-}
-
 /// Returns the segment of the resumed session, unless flags, another agent or different tools change it. An equal one
 /// is kept: an agent supplies its prompt each time, and it need not be recorded each time.
 fn reusable_segment(
@@ -563,13 +556,7 @@ fn reusable_segment(
         || request.system_prompt.append_file.is_some()
         || request.system_prompt.keeps_snapshot == Some(false);
     let frozen = loaded.frozen.as_ref().filter(|frozen| !changed || frozen.system[..] == fresh.system[..])?;
-    let tools = gimlet_core::tools_from_json(&frozen.tools_json)?;
-    // A tool with an equal name may differ: an answer schema, a list of agents, a sandbox that is off now.
-    (tools == fresh.tools).then(|| PromptSegment {
-        system: frozen.system.clone().into(),
-        tools,
-        context: frozen.context.clone().into(),
-    })
+    PromptSegment::restore(frozen, fresh)
 }
 
 /// Chooses the location of large results: beside the transcript, or in a private folder when nothing is stored.

@@ -15,6 +15,7 @@ use gimlet_hooks::HookHost;
 use gimlet_policy::{Behavior, RuleProblem, RuleScope, RuleSet, RuleSource, split_rules};
 use gimlet_proto::{Env, PermissionMode};
 
+use super::document_settings::LiveDocumentSettings;
 use super::key_helper::{KeyHelper, TrustObjection};
 use super::settings_reload::FlagSettings;
 use super::{policy_helper, provider, rule_names};
@@ -49,6 +50,8 @@ pub struct SessionSettings {
     /// Environment with the additions of settings.
     pub env: Env,
     key_helper: Option<Arc<KeyHelper>>,
+    /// What reading documents depends on, for those who read them while the session runs.
+    pub(super) documents: LiveDocumentSettings,
     /// What handlers of hooks share, once the session can start processes.
     pub(super) hook_host: Option<Arc<HookHost>>,
     /// Masks the credentials of that environment.
@@ -90,6 +93,7 @@ impl SessionSettings {
             flag_rules: parse_flag_rules(request, around)?,
             flag_remarks: rule_names::unknown_tool_remarks(request),
             flag_directories: resolve_flag_directories(request, around)?,
+            documents: LiveDocumentSettings::new(&loaded),
             loaded,
             inventory: TrustInventory::default(),
             trust: ProjectTrust::none(),
@@ -211,6 +215,7 @@ impl SessionSettings {
     /// Recomputes the effective settings for the present trust.
     pub(super) fn recompute_effective(&mut self) {
         self.effective = self.loaded.effective_settings(&self.inventory, &self.trust);
+        self.documents.replace(&self.loaded, &self.trust, &self.effective);
         if let Some(helper) = &self.key_helper {
             helper.set_command(self.effective.settings.api_key_helper.as_deref(), self.helper_objection(KEY_HELPER));
         }

@@ -28,6 +28,8 @@ pub(super) struct FolderWalk {
     /// Symlinks to folders outside the border, which are not followed.
     pub(super) outside: Vec<WalkedFile>,
     pub(super) skipped: Vec<SkippedDocument>,
+    /// Folders that were listed, without symlinks.
+    pub(super) folders: Vec<PathBuf>,
 }
 
 impl FolderWalk {
@@ -37,6 +39,7 @@ impl FolderWalk {
         if let Ok(real) = top.canonicalize() {
             let mut walker = FolderWalker { border, walk: &mut walk, visited: HashSet::new() };
             walker.enter_folder(top, real, MAX_DEPTH);
+            walk.folders = walker.visited.into_iter().collect();
         }
         walk
     }

@@ -18,6 +18,8 @@ pub(crate) struct AgentIdentity {
     /// True if it runs in the background.
     pub(crate) in_background: AtomicBool,
     pub(crate) mode: RequestedMode,
+    /// False for kinds that work without memory.
+    pub(crate) loads_memory: bool,
     /// Sender, if that is a subagent too: its mode limits this agent's mode.
     pub(crate) sender: Option<Arc<AgentIdentity>>,
     pub(crate) meter: AgentUsageMeter,
@@ -158,6 +160,7 @@ mod tests {
             depth: 1,
             in_background: false.into(),
             mode: RequestedMode { mode, source: AgentSource::Caller },
+            loads_memory: true,
             sender,
             meter: AgentUsageMeter::default(),
         };

@@ -172,6 +172,7 @@ impl<'a> AgentLineage<'a> {
                 depth: one.meta.spawn_depth,
                 in_background: false.into(),
                 mode: RequestedMode { mode: kind.spec.permission_mode, source: kind.source },
+                loads_memory: kind.loads_memory(),
                 sender,
                 meter: AgentUsageMeter::default(),
             }));
@@ -247,8 +248,13 @@ async fn load_prior_conversation(scope: &CallScope, id: &str, window: u64) -> Re
     match loaded {
         Ok(Ok(Some((transcript, mut loaded)))) => {
             keep_newest_images(&mut loaded.messages, SendableImage::max_count_for_window(window));
-            let history = loaded.messages.into_iter().map(Arc::new).collect();
-            Ok(PriorConversation { transcript, history, outputs: loaded.outputs })
+            Ok(PriorConversation {
+                transcript,
+                history: loaded.messages.into_iter().map(Arc::new).collect(),
+                outputs: loaded.outputs,
+                frozen: loaded.frozen,
+                context_parts: loaded.context_parts,
+            })
         }
         Ok(Ok(None)) => Err(unreadable(&"nothing of this session is kept")),
         Ok(Err(error)) => Err(unreadable(&error)),

@@ -4,6 +4,7 @@
 use gimlet_policy::{RuleSet, is_agent_removed};
 use gimlet_proto::{AgentSpec, AgentSummary, Env, PermissionMode};
 
+use super::hook_agent::HOOK_AGENT;
 use crate::tool::nearest_name;
 
 /// Kind used when a call names none.
@@ -38,6 +39,11 @@ impl AgentKind {
     /// Returns true for the built-in exploring kinds, which can be left out.
     fn is_explorer(&self) -> bool {
         self.source == AgentSource::BuiltIn && matches!(self.name.as_str(), "Explore" | "Plan")
+    }
+
+    /// Returns true if agents of this kind get the memory of the user and the project.
+    pub(super) fn loads_memory(&self) -> bool {
+        !self.is_explorer() && self.name != HOOK_AGENT
     }
 }
 

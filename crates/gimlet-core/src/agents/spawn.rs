@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gimlet_proto::{AgentPath, EventBody, Message, Notice, NoticeLevel, SubmittedPrompt, ToolUseId};
-use gimlet_store::{AgentMeta, ToolOutputs, Transcript};
+use gimlet_store::{AgentMeta, FrozenPrefix, SegmentContextPart, ToolOutputs, Transcript};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
@@ -51,6 +51,10 @@ pub(super) struct PriorConversation {
     pub(super) history: Vec<Arc<Message>>,
     /// Outputs of the calls in it.
     pub(super) outputs: ToolOutputs,
+    /// Beginning of its requests, if it was recorded.
+    pub(super) frozen: Option<FrozenPrefix>,
+    /// Parts of the context that are among the messages.
+    pub(super) context_parts: Vec<SegmentContextPart>,
 }
 
 /// A subagent that is ready to run.
@@ -88,6 +92,7 @@ impl SpawnPlan<'_> {
             depth: self.depth,
             in_background: self.background.into(),
             mode: RequestedMode { mode: self.kind.spec.permission_mode, source: self.kind.source },
+            loads_memory: self.kind.loads_memory(),
             sender: self.sender.clone(),
             meter: AgentUsageMeter::default(),
         }
@@ -118,15 +123,23 @@ impl SpawnPlan<'_> {
     /// Builds its conversation: a new one with its own transcript, or a continued one.
     fn build_conversation(&self, scope: &CallScope, model: &str, past: Option<PriorConversation>) -> Conversation {
         let host = &scope.agent_runtime;
-        let (transcript, history) = match past {
-            Some(past) => (past.transcript, past.history),
-            None => (self.begin_record(scope, model), Vec::new()),
-        };
         let system = [self.kind.spec.prompt.clone(), agent_environment(scope, model)];
         let system: Vec<String> = system.into_iter().filter(|text| !text.trim().is_empty()).collect();
         let tools = crate::context::tool_defs(&self.tools, &self.prompt_context(scope));
-        let prompt = PromptSegment { system: system.into(), tools, context: Arc::default() };
-        let segment = ConversationSegment::new(prompt, history, ContextGauge::default());
+        let fresh = PromptSegment { system: system.into(), tools, context: None };
+        let (transcript, segment) = match past {
+            None => {
+                let segment = ConversationSegment::new(fresh, Vec::new(), ContextGauge::default());
+                (self.begin_record(scope, model), segment)
+            }
+            Some(past) => {
+                // The same bytes as before, unless its tools changed.
+                let prompt = past.frozen.and_then(|frozen| PromptSegment::restore(&frozen, &fresh)).unwrap_or(fresh);
+                let mut segment = ConversationSegment::new(prompt, past.history, ContextGauge::default());
+                past.context_parts.into_iter().for_each(|part| segment.note_delivered(part));
+                (past.transcript, segment)
+            }
+        };
         let record = ConversationRecord::new(transcript);
         Conversation::new(record, segment, host.ledger.for_subagent(), host.cache_ttl)
     }

@@ -119,6 +119,11 @@ impl PolicyInput<'_> {
         destination.rule_source(&self.paths.project_dir)
     }
 
+    /// Returns the files that no document may lead to.
+    pub(super) fn files_denied_to_documents(&self) -> DeniedFiles {
+        DeniedFiles::for_documents(self.rules, &self.decision_context())
+    }
+
     /// Decides on a call. `hook` is the decision of hooks on it.
     pub(super) fn judge(&self, judged: PolicyCall<'_>, hook: Option<&HookDecision>) -> PolicyOutcome {
         let (needs, world) = (self.need_facts(judged.needs), self.decision_context());

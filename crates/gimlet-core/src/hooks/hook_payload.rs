@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gimlet_proto::{AccessNeed, CacheTtl, ServerIdentity, TaskState, ToolUseId};
-use gimlet_store::preview_text;
+use gimlet_store::{ContextPartSource, preview_text};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -71,6 +71,7 @@ pub(crate) struct BatchCall {
 pub(crate) enum HookPayload<'a> {
     SessionStart { source: StartSource, model: &'a str, title: Option<&'a str> },
     Setup { trigger: SetupTrigger },
+    InstructionsLoaded { source: &'a ContextPartSource },
     UserPromptSubmit { prompt: &'a str, title: Option<&'a str> },
     PreToolUse(CallFacts<'a>),
     PermissionRequest { call: CallFacts<'a>, suggestions: &'a [Value] },
@@ -113,6 +114,7 @@ impl<'a> HookPayload<'a> {
         match self {
             HookPayload::SessionStart { .. } => HookEvent::SessionStart,
             HookPayload::Setup { .. } => HookEvent::Setup,
+            HookPayload::InstructionsLoaded { .. } => HookEvent::InstructionsLoaded,
             HookPayload::UserPromptSubmit { .. } => HookEvent::UserPromptSubmit,
             HookPayload::PreToolUse(_) => HookEvent::PreToolUse,
             HookPayload::PermissionRequest { .. } => HookEvent::PermissionRequest,
@@ -162,6 +164,7 @@ impl<'a> HookPayload<'a> {
             HookPayload::DirectoryAdded { source, .. } => source,
             HookPayload::SessionEnd { reason } => reason,
             HookPayload::Setup { trigger } => trigger.as_str(),
+            HookPayload::InstructionsLoaded { source } => &source.reason,
             // A matcher names files, not the folders that they are in.
             HookPayload::FileChanged { file, .. } => file.file_name()?.to_str()?,
             HookPayload::SubagentStart | HookPayload::SubagentStop { .. } => agent_type?,
@@ -177,6 +180,7 @@ impl<'a> HookPayload<'a> {
             self,
             HookPayload::SessionStart { .. }
                 | HookPayload::Setup { .. }
+                | HookPayload::InstructionsLoaded { .. }
                 | HookPayload::FileChanged { .. }
                 | HookPayload::Notification { .. }
                 | HookPayload::SubagentStart
@@ -212,6 +216,16 @@ impl<'a> HookPayload<'a> {
                 title.iter().for_each(|title| set("session_title", json!(title)));
             }
             HookPayload::Setup { trigger } => set("trigger", json!(trigger.as_str())),
+            HookPayload::InstructionsLoaded { source } => {
+                set("file_path", json!(source.path));
+                set("memory_type", json!(source.scope));
+                set("load_reason", json!(source.reason));
+                if !source.globs.is_empty() {
+                    set("globs", json!(source.globs));
+                }
+                source.trigger.iter().for_each(|file| set("trigger_file_path", json!(file)));
+                source.parent.iter().for_each(|file| set("parent_file_path", json!(file)));
+            }
             HookPayload::UserPromptSubmit { prompt, title } => {
                 set("prompt", json!(prompt));
                 title.iter().for_each(|title| set("session_title", json!(title)));

@@ -16,6 +16,7 @@ use crate::checkpoints::FileCheckpoints;
 use crate::files::FilePreferences;
 use crate::hooks::HookRegistry;
 use crate::redact::Redactor;
+use crate::segment_context::SegmentContextSource;
 use crate::tasks::TaskRegistry;
 
 /// Identity, events, background work, processes, hooks and file services of a session.
@@ -25,6 +26,7 @@ pub struct SessionShared {
     pub(super) home: Option<PathBuf>,
     pub(super) redactor: Redactor,
     pub(super) hooks: HookRegistry,
+    pub(super) context_sources: Vec<Arc<dyn SegmentContextSource>>,
     pub(super) processes: ProcessAccess,
     pub(super) files: FileServices,
     pub(super) tasks: TaskRegistry,
@@ -57,6 +59,7 @@ impl SessionShared {
             home,
             redactor: Redactor::default(),
             hooks: HookRegistry::default(),
+            context_sources: Vec::new(),
             processes: ProcessAccess::default(),
             files: FileServices::default(),
             tasks: TaskRegistry::default(),
@@ -84,6 +87,12 @@ impl SessionShared {
     /// Sets the hooks that observe and influence events.
     pub(crate) fn with_hooks(mut self, hooks: HookRegistry) -> Self {
         self.hooks = hooks;
+        self
+    }
+
+    /// Sets the sources of what stands in front of conversations.
+    pub(crate) fn with_context_sources(mut self, sources: Vec<Arc<dyn SegmentContextSource>>) -> Self {
+        self.context_sources = sources;
         self
     }
 

@@ -63,6 +63,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     let is_new = history.is_empty();
     let mut segment = ConversationSegment::new(config.prompt, history, ContextGauge::default());
     segment.announced_planning = config.plan.was_planning;
+    config.history.context_parts.into_iter().for_each(|part| segment.note_delivered(part));
     let ledger = UsageLedger::default();
     let mut conversation = Conversation::new(config.history.record, segment, ledger, config.model.cache_ttl);
     conversation.opening.prompt = if is_new { initial_prompt } else { None };
@@ -162,6 +163,7 @@ fn build_services(
         .with_processes(std::mem::take(&mut config.processes))
         .with_redactor(std::mem::take(&mut config.history.redactor))
         .with_hooks(hooks)
+        .with_context_sources(std::mem::take(&mut config.turns.context_sources))
         .with_own_paths(std::mem::take(&mut config.files.own_paths))
         .with_checkpoints(checkpoints.map(|kept| kept.with_side_writer(side_writer)))
         .with_file_preferences(config.files.preferences);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gimlet_proto::{AgentSpec, CacheTtl, Driver, DriverHook, Env, Message, Model, SessionId, ThinkingMode};
-use gimlet_store::{ResultFiles, SessionCheckpoints, ToolOutputs};
+use gimlet_store::{ResultFiles, SegmentContextPart, SessionCheckpoints, ToolOutputs};
 
 use super::SessionState;
 use crate::agents::MainAgent;
@@ -17,6 +17,7 @@ use crate::model_selection::ModelSelection;
 use crate::plan_mode::PlanConfig;
 use crate::record::ConversationRecord;
 use crate::redact::Redactor;
+use crate::segment_context::SegmentContextSource;
 use crate::services::ProcessAccess;
 use crate::structured_output::OutputSchema;
 use crate::tool::{ToolSet, ToolSource};
@@ -95,6 +96,8 @@ pub struct HistoryConfig {
     pub record: ConversationRecord,
     /// Messages of a resumed session.
     pub messages: Vec<Message>,
+    /// Parts of the context that are among them.
+    pub context_parts: Vec<SegmentContextPart>,
     /// Assistant message after the history, if it is a call that a hook deferred: it runs with the next prompt.
     pub deferred: Option<Message>,
     /// Outputs of the calls in the history.
@@ -114,6 +117,8 @@ pub struct TurnConfig {
     /// True if a prompt is already there: the resources that calls will need can be started in parallel with the rest.
     pub has_prompt: bool,
     pub options: TurnOptions,
+    /// Sources of what stands in front of every conversation: memory, lists of skills and agents, in this order.
+    pub context_sources: Vec<Arc<dyn SegmentContextSource>>,
     /// Slash commands that can be typed in place of a prompt.
     pub commands: CommandRegistry,
 }

@@ -13,6 +13,8 @@ pub struct SessionState {
     /// Working directories, the project first.
     pub roots: Vec<PathBuf>,
     pub files: FileStates,
+    /// Files that calls have read for the model, as they were named, until others have looked at them.
+    pub read_files: Vec<PathBuf>,
     /// Change of the permission mode that a call requested, until the gate has handled it.
     pub mode_request: Option<ModeChangeRequest>,
 }
@@ -30,7 +32,7 @@ impl SessionState {
         let mut roots = vec![project_dir.clone()];
         roots.extend(added);
         let files = FileStates::default();
-        Self { cwd: project_dir.clone(), project_dir, roots, files, mode_request: None }
+        Self { cwd: project_dir.clone(), project_dir, roots, files, read_files: Vec::new(), mode_request: None }
     }
 
     /// Returns the initial state of a subagent: it starts in the project directory and knows no files.

@@ -11,9 +11,9 @@ use gimlet_text::enclose_in_tag;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Turn;
 use super::reply_outcome::append_meta_message;
 use super::turn_hooks::{self, PromptAdditions};
+use super::{Turn, context_delivery};
 use crate::commands::FoundCommand;
 use crate::conversation::{Conversation, PromptMark};
 use crate::hooks::spill_to_file;
@@ -49,6 +49,8 @@ pub(super) async fn submit_prompt(
     }
     let prompt = accept_prompt_as(conversation, turn, said, additions.prompt_id);
     mentions::attach_mentions(conversation, turn, named, &prompt).await;
+    context_delivery::deliver_for_reads(conversation, turn).await;
+    context_delivery::deliver_changes(conversation, turn).await;
     let late =
         if turn.scope.subagent.is_none() { turn.scope.services.hooks().take_late_contexts() } else { Vec::new() };
     for text in texts_after.into_iter().chain(late).chain(additions.contexts) {

@@ -4,6 +4,7 @@
 
 mod agent_messaging;
 mod call_scheduling;
+mod context_in_front;
 mod context_notes;
 mod external_tools;
 mod hook_program;
@@ -21,7 +22,6 @@ mod rejected_content;
 mod repeating;
 mod rewind;
 mod sandbox_hosts;
-mod segment_context;
 mod session_bench;
 mod settings_changes;
 mod slash_commands;

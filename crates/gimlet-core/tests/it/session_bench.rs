@@ -16,8 +16,8 @@ use gimlet_core::tool::{
 use gimlet_core::{
     AgentConfig, AgentLaunch, ConversationRecord, DriverConfig, FileConfig, HistoryConfig, LaunchOutcome, MainAgent,
     ModelConfig, OutputSchema, PermissionConfig, PlanConfig, ProcessAccess, PromptSegment, ReviewConfig,
-    SegmentContextPart, SessionConfig, SessionSandbox, SessionServices, SessionState, SettingsSource, ToolConfig,
-    TurnConfig, TurnOptions, open,
+    SegmentContextPart, SegmentContextSource, SessionConfig, SessionSandbox, SessionServices, SessionState,
+    SettingsSource, ToolConfig, TurnConfig, TurnOptions, open,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
@@ -359,6 +359,8 @@ pub(crate) struct BenchSetup {
     pub(crate) agents: Vec<(String, AgentSpec)>,
     /// What stands in front of the conversation.
     pub(crate) context: Vec<SegmentContextPart>,
+    /// What gives it instead, when the segment opens.
+    pub(crate) context_sources: Vec<Arc<dyn SegmentContextSource>>,
     pub(crate) question_patience: Option<Duration>,
     /// Settings that can change.
     pub(crate) live: Option<Box<dyn SettingsSource>>,
@@ -417,6 +419,7 @@ impl Default for BenchSetup {
             commands: Vec::new(),
             agents: Vec::new(),
             context: Vec::new(),
+            context_sources: Vec::new(),
         }
     }
 }
@@ -481,7 +484,7 @@ impl SessionBench {
             agents: Vec::new(),
         };
         let prompt = PromptSegment {
-            context: setup.context.into(),
+            context: setup.context_sources.is_empty().then(|| setup.context.into()),
             system: gimlet_core::system_blocks(&gimlet_core::SystemPrompt::default()),
             tools: gimlet_core::tool_defs(&tools, &prompt),
         };
@@ -520,11 +523,13 @@ impl SessionBench {
                 record: ConversationRecord::new(transcript),
                 deferred: earlier.as_ref().and_then(|loaded| loaded.deferred.clone()),
                 messages: earlier.map(|loaded| loaded.messages).unwrap_or_default(),
+                context_parts: Vec::new(),
                 outputs: ToolOutputs::default(),
                 result_files: ResultFiles::new(&files),
                 redactor: gimlet_core::Redactor::default(),
             },
             turns: TurnConfig {
+                context_sources: setup.context_sources,
                 attended: setup.attended,
                 background_may_start_turn: setup.attended,
                 has_prompt: setup.prompted,

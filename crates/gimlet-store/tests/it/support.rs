@@ -151,6 +151,7 @@ pub(crate) fn memory_part(text: &str) -> SegmentContextPart {
     SegmentContextPart::new(ContextPartKind::Memory, text).with_source(ContextPartSource {
         path: "/home/ada/app/CLAUDE.md".into(),
         scope: "Project".into(),
-        reason: "session start".into(),
+        reason: "session_start".into(),
+        ..ContextPartSource::default()
     })
 }

@@ -7,16 +7,13 @@ use gimlet_config::{ProblemSeverity, SettingsLocations, SettingsProblem};
 
 /// Maximum number of files named for one kind.
 const MOST_NAMED: usize = 5;
-/// Maximum number of parent directories searched for memory files.
-const MOST_ABOVE: usize = 64;
 
 /// Returns one remark for each kind of file that exists and is not read.
 pub(super) fn find_unread_files(locations: &SettingsLocations) -> Vec<SettingsProblem> {
     let folders = [locations.cwd.join(".claude"), locations.config_dir.clone()];
-    let mut kinds = vec![("instructions", memory_files(locations))];
+    let mut kinds: Vec<(&str, Vec<PathBuf>)> = Vec::new();
     for (what, name, is_it) in [
-        ("rules for the model", "rules", is_markdown as fn(&Path) -> bool),
-        ("agents", "agents", is_markdown),
+        ("agents", "agents", is_markdown as fn(&Path) -> bool),
         ("commands", "commands", is_markdown),
         ("skills", "skills", is_skill),
         ("output styles", "output-styles", is_markdown),
@@ -42,19 +39,6 @@ fn unread_problem(what: &str, files: &[PathBuf]) -> Option<SettingsProblem> {
         key: String::new(),
         message: format!("{what} are not read by this version of gimlet yet{others}"),
     })
-}
-
-/// Returns memory files: the user's, and those from the working directory upwards.
-fn memory_files(locations: &SettingsLocations) -> Vec<PathBuf> {
-    let mut files = vec![locations.managed_dir.join("CLAUDE.md"), locations.config_dir.join("CLAUDE.md")];
-    for folder in locations.cwd.ancestors().take(MOST_ABOVE) {
-        let names = ["CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md", "AGENTS.md"];
-        files.extend(names.iter().map(|name| folder.join(name)));
-    }
-    files.retain(|file| file.is_file());
-    // The home directory's file may also be the user's.
-    files.dedup();
-    files
 }
 
 fn matching_entries(folder: &Path, is_it: fn(&Path) -> bool) -> Vec<PathBuf> {

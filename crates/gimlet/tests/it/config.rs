@@ -305,8 +305,6 @@ async fn the_doctor_names_files_for_the_model_that_are_not_read_yet() {
     assert!(!plain.stdout.contains("not read by this version"), "{}", plain.stdout);
     for file in [
         "CLAUDE.md",
-        "CLAUDE.local.md",
-        "AGENTS.md",
         ".claude/agents/reviewer.md",
         ".claude/commands/ship.md",
         ".claude/skills/lint/SKILL.md",
@@ -315,21 +313,14 @@ async fn the_doctor_names_files_for_the_model_that_are_not_read_yet() {
     ] {
         world.file(file, "words\n");
     }
-    std::fs::create_dir_all(world.home.join(".claude")).unwrap();
-    std::fs::write(world.home.join(".claude/CLAUDE.md"), "mine\n").unwrap();
     let doctor = run_gimlet(&world, &["doctor"]).await;
     doctor.expect_code(0);
+    assert!(!doctor.stdout.contains("CLAUDE.md") && !doctor.stdout.contains("rules/style.md"), "{}", doctor.stdout);
     for words in [
-        "instructions are not read by this version of gimlet yet",
-        "/project/CLAUDE.md",
-        "CLAUDE.local.md",
-        "AGENTS.md",
-        "home/.claude/CLAUDE.md",
         "agents are not read by this version of gimlet yet",
         "agents/reviewer.md",
         "commands/ship.md",
         "skills/lint",
-        "rules/style.md",
         "output-styles/terse.md",
     ] {
         assert!(doctor.stdout.contains(words), "{words} is not in {}", doctor.stdout);

@@ -105,7 +105,7 @@ fn guide_session(project: &Path, env: Env, provider: ProviderConfig) -> SessionC
     });
     SessionConfig {
         prompt: PromptSegment {
-            context: [].into(),
+            context: Some([].into()),
             system: gimlet_core::system_blocks(&Default::default()),
             tools: gimlet_core::tool_defs(&tools, &prompt),
         },
@@ -133,6 +133,7 @@ fn guide_session(project: &Path, env: Env, provider: ProviderConfig) -> SessionC
             source: gimlet_core::StartSource::Startup,
             record: ConversationRecord::new(Transcript::new_unsaved(id.clone(), stamp)),
             messages: Vec::new(),
+            context_parts: Vec::new(),
             deferred: None,
             outputs: gimlet_store::ToolOutputs::default(),
             result_files: ResultFiles::new(&files),

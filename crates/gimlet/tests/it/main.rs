@@ -17,6 +17,7 @@ mod hostile_repo;
 mod invalid_settings;
 mod loops;
 mod lost_output;
+mod memory;
 mod model_hooks;
 mod permissions;
 mod poisoned_history;

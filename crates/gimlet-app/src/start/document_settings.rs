@@ -1,0 +1,56 @@
+//! What reading the documents of users and projects depends on, as settings and trust are now. The settings of a
+//! running session publish it whenever they change; sources of documents look at it each time they read.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gimlet_config::SettingsLocations;
+use gimlet_config::{DocumentReader, EffectiveSettings, LoadedSettings, ProjectTrust, SettingSources, Settings};
+
+/// Settings and trust at one moment.
+#[derive(Clone, Debug)]
+pub(super) struct DocumentSettings {
+    pub(super) locations: SettingsLocations,
+    pub(super) sources: SettingSources,
+    pub(super) trust: ProjectTrust,
+    pub(super) settings: Settings,
+}
+
+impl DocumentSettings {
+    /// Returns a reader that sees the files as they are now.
+    pub(super) fn reader(&self) -> DocumentReader {
+        DocumentReader::new(&self.locations, self.sources)
+    }
+}
+
+/// The present settings. Clones share them.
+#[derive(Clone, Debug)]
+pub(super) struct LiveDocumentSettings {
+    shared: Arc<Mutex<Arc<DocumentSettings>>>,
+}
+
+impl LiveDocumentSettings {
+    /// Creates them for files of which nothing is trusted yet.
+    pub(super) fn new(loaded: &LoadedSettings) -> Self {
+        let settings = DocumentSettings {
+            locations: loaded.locations.clone(),
+            sources: loaded.sources,
+            trust: ProjectTrust::none(),
+            settings: Settings::default(),
+        };
+        Self { shared: Arc::new(Mutex::new(Arc::new(settings))) }
+    }
+
+    pub(super) fn current(&self) -> Arc<DocumentSettings> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn replace(&self, loaded: &LoadedSettings, trust: &ProjectTrust, effective: &EffectiveSettings) {
+        let settings = DocumentSettings {
+            locations: loaded.locations.clone(),
+            sources: loaded.sources,
+            trust: trust.clone(),
+            settings: effective.settings.clone(),
+        };
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    }
+}
