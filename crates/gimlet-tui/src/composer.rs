@@ -5,12 +5,12 @@
 mod attachments;
 mod composed_prompt;
 mod composer_view;
-mod edit_buffer;
-mod editor_keys;
+pub(crate) mod edit_buffer;
 mod history_search;
-mod input_layout;
+pub(crate) mod input_layout;
 mod kill_ring;
 mod prompt_history;
+pub(crate) mod text_editor;
 mod undo_log;
 
 use std::path::PathBuf;
@@ -22,12 +22,14 @@ use gimlet_text::{InvisibleChar, sanitise};
 pub use composed_prompt::{ComposedPrompt, InputKind, PastedText};
 pub use composer_view::InputView;
 pub use history_search::HistoryScope;
+pub use text_editor::WordFlavor;
 
 use attachments::{AttachmentStore, dropped_images, must_be_folded, text_placeholder};
-use edit_buffer::{EditBuffer, EditKind, WordRule};
+use edit_buffer::EditKind;
 use history_search::HistorySearch;
-use kill_ring::KillRing;
 use prompt_history::{HistoryStep, PromptDraft, PromptHistory};
+
+use text_editor::{TextEditor, typed_chars};
 
 use crate::key_bindings::{KeyAction, KeyBindings, KeyContext, KeyResolution, KeyStroke};
 
@@ -63,16 +65,6 @@ pub enum ComposerRequest {
     ReadFullHistory,
 }
 
-/// How far Ctrl+W and its like go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WordFlavor {
-    /// Words end at punctuation.
-    #[default]
-    Classic,
-    /// Ctrl+W removes up to the space before.
-    Readline,
-}
-
 /// What the composer knows of the session around it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ComposerSurroundings {
@@ -85,10 +77,9 @@ pub struct ComposerSurroundings {
 /// The editor of a prompt.
 #[derive(Clone, Debug, Default)]
 pub struct PromptComposer {
-    buffer: EditBuffer,
+    editor: TextEditor,
     kind: InputKind,
     attachments: AttachmentStore,
-    kills: KillRing,
     history: PromptHistory,
     full_history: Option<Vec<PromptHistoryEntry>>,
     search: Option<HistorySearch>,
@@ -97,7 +88,6 @@ pub struct PromptComposer {
     /// Keys of a sequence that is not complete.
     pending_keys: Vec<KeyStroke>,
     view: composer_view::ViewState,
-    word_flavor: WordFlavor,
     surroundings: ComposerSurroundings,
 }
 
@@ -118,7 +108,7 @@ impl PromptComposer {
     }
 
     pub fn set_word_flavor(&mut self, flavor: WordFlavor) {
-        self.word_flavor = flavor;
+        self.editor.word_flavor = flavor;
     }
 
     pub fn set_surroundings(&mut self, surroundings: ComposerSurroundings) {
@@ -143,12 +133,12 @@ impl PromptComposer {
 
     /// Returns the text with placeholders.
     pub fn text(&self) -> &str {
-        self.buffer.text()
+        self.editor.buffer.text()
     }
 
     /// Returns true if there is nothing to send and nothing to lose.
     pub fn is_empty(&self) -> bool {
-        self.buffer.is_empty()
+        self.editor.buffer.is_empty()
     }
 
     pub fn kind(&self) -> InputKind {
@@ -171,22 +161,22 @@ impl PromptComposer {
     /// Inserts text at the cursor.
     pub fn insert_text(&mut self, text: &str) {
         self.close_search();
-        self.buffer.insert(&clean_inserted(text), EditKind::Other);
+        self.editor.buffer.insert(&clean_inserted(text), EditKind::Other);
         self.note_edit();
     }
 
     /// Replaces the whole text: what an external editor returned, or a prompt that a rewind gave back.
     pub fn replace_text(&mut self, text: &str) {
         self.close_search();
-        self.buffer.set_text(clean_inserted(text).trim_end_matches('\n'));
+        self.editor.buffer.set_text(clean_inserted(text).trim_end_matches('\n'));
         self.note_edit();
     }
 
     /// Puts prompts that were withdrawn in front of what is in the input.
     pub fn recall_text(&mut self, text: &str) {
         let text = clean_inserted(text);
-        let gap = if self.buffer.is_empty() { "" } else { "\n" };
-        self.buffer.replace(0..0, &format!("{text}{gap}"), EditKind::Other);
+        let gap = if self.editor.buffer.is_empty() { "" } else { "\n" };
+        self.editor.buffer.replace(0..0, &format!("{text}{gap}"), EditKind::Other);
         self.note_edit();
     }
 
@@ -197,8 +187,8 @@ impl PromptComposer {
     }
 
     fn insert_placeholder(&mut self, placeholder: String) {
-        self.buffer.add_atom(placeholder.clone());
-        self.buffer.insert(&placeholder, EditKind::Other);
+        self.editor.buffer.add_atom(placeholder.clone());
+        self.editor.buffer.insert(&placeholder, EditKind::Other);
         self.note_edit();
     }
 
@@ -223,7 +213,7 @@ impl PromptComposer {
             let placeholder = self.attachments.add_text(text);
             self.insert_placeholder(placeholder);
         } else {
-            self.buffer.insert(&text, EditKind::Other);
+            self.editor.buffer.insert(&text, EditKind::Other);
             self.note_edit();
         }
         ComposerOutcome::Changed
@@ -290,20 +280,23 @@ impl PromptComposer {
         }
         let is_plain = !stroke.modifiers().intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER);
         match stroke.code() {
-            KeyCode::Char('?') if is_plain && self.buffer.is_empty() && self.kind == InputKind::Prompt => {
+            KeyCode::Char('?') if is_plain && self.editor.buffer.is_empty() && self.kind == InputKind::Prompt => {
                 ComposerOutcome::Request(ComposerRequest::ShowHelp)
             }
-            KeyCode::Char('!') if is_plain && self.buffer.cursor() == 0 && self.kind == InputKind::Prompt => {
+            KeyCode::Char('!') if is_plain && self.editor.buffer.cursor() == 0 && self.kind == InputKind::Prompt => {
                 self.kind = InputKind::Shell;
                 self.note_edit();
                 ComposerOutcome::Changed
             }
-            KeyCode::Backspace if self.kind == InputKind::Shell && self.buffer.cursor() == 0 => {
+            KeyCode::Backspace if self.kind == InputKind::Shell && self.editor.buffer.cursor() == 0 => {
                 self.kind = InputKind::Prompt;
                 self.note_edit();
                 ComposerOutcome::Changed
             }
-            _ if self.edit_with_key(stroke) => ComposerOutcome::Changed,
+            _ if self.editor.edit_with_key(stroke) => {
+                self.note_view_change();
+                ComposerOutcome::Changed
+            }
             _ => ComposerOutcome::Ignored,
         }
     }
@@ -314,18 +307,18 @@ impl PromptComposer {
         if !is_vertical {
             self.view.goal_column = None;
         }
-        self.kills.end_run();
+        self.editor.kills.end_run();
         match action {
             KeyAction::ChatSubmit => return self.submit(),
             KeyAction::ChatNewline => self.insert_newline(),
             KeyAction::ChatUndo => {
-                self.buffer.undo();
+                self.editor.buffer.undo();
             }
             KeyAction::ChatRedo => {
-                self.buffer.redo();
+                self.editor.buffer.redo();
             }
             KeyAction::ChatClearInput => {
-                self.buffer.set_text("");
+                self.editor.buffer.set_text("");
             }
             KeyAction::ChatStash => self.exchange_stash(),
             KeyAction::ChatExternalEditor => {
@@ -350,12 +343,12 @@ impl PromptComposer {
             }
             KeyAction::HistorySearchCycleScope => return self.cycle_search_scope(),
             // With text in front of it, Ctrl+D deletes.
-            KeyAction::AppExit if !self.buffer.is_empty() => {
-                let cursor = self.buffer.cursor();
-                let end = self.buffer.next_border(cursor);
-                self.buffer.remove(cursor..end, EditKind::Erasing);
+            KeyAction::AppExit if !self.editor.buffer.is_empty() => {
+                let cursor = self.editor.buffer.cursor();
+                let end = self.editor.buffer.next_border(cursor);
+                self.editor.buffer.remove(cursor..end, EditKind::Erasing);
             }
-            KeyAction::ChatCancel if self.kind == InputKind::Shell && self.buffer.is_empty() => {
+            KeyAction::ChatCancel if self.kind == InputKind::Shell && self.editor.buffer.is_empty() => {
                 self.kind = InputKind::Prompt;
             }
             other => return ComposerOutcome::Action(other),
@@ -365,15 +358,15 @@ impl PromptComposer {
     }
 
     fn insert_newline(&mut self) {
-        self.buffer.insert("\n", EditKind::Other);
+        self.editor.buffer.insert("\n", EditKind::Other);
         self.note_edit();
     }
 
     /// Sends the draft; a backslash before the cursor makes a line break instead.
     fn submit(&mut self) -> ComposerOutcome {
-        let cursor = self.buffer.cursor();
-        if self.buffer.slice(0..cursor).ends_with('\\') {
-            self.buffer.replace(cursor - 1..cursor, "\n", EditKind::Other);
+        let cursor = self.editor.buffer.cursor();
+        if self.editor.buffer.slice(0..cursor).ends_with('\\') {
+            self.editor.buffer.replace(cursor - 1..cursor, "\n", EditKind::Other);
             self.note_edit();
             return ComposerOutcome::Changed;
         }
@@ -389,21 +382,21 @@ impl PromptComposer {
     }
 
     fn current_prompt(&self) -> ComposedPrompt {
-        let shown = self.buffer.text().to_owned();
+        let shown = self.editor.buffer.text().to_owned();
         let (pasted, images) = (self.attachments.texts_in(&shown), self.attachments.images_in(&shown));
         ComposedPrompt { kind: self.kind, shown, pasted, images }
     }
 
     /// Empties the input and returns what was in it; `None` if that was blank.
     fn take_prompt(&mut self) -> Option<ComposedPrompt> {
-        if self.buffer.text().trim().is_empty() {
+        if self.editor.buffer.text().trim().is_empty() {
             return None;
         }
         let mut prompt = self.current_prompt();
         prompt.shown = prompt.shown.trim_end().to_owned();
         self.history.reset();
         self.put_draft(PromptDraft::default());
-        self.buffer.forget_changes();
+        self.editor.buffer.forget_changes();
         self.attachments
             .retain_used(self.stash.iter().map(|stash| stash.text.as_str()).chain(self.history.kept_texts()));
         Some(prompt)
@@ -412,12 +405,12 @@ impl PromptComposer {
     // Drafts and history
 
     fn current_draft(&self) -> PromptDraft {
-        PromptDraft { text: self.buffer.text().to_owned(), kind: self.kind, cursor: self.buffer.cursor() }
+        PromptDraft { text: self.editor.buffer.text().to_owned(), kind: self.kind, cursor: self.editor.buffer.cursor() }
     }
 
     fn put_draft(&mut self, draft: PromptDraft) {
-        self.buffer.set_text(&draft.text);
-        self.buffer.set_cursor(draft.cursor);
+        self.editor.buffer.set_text(&draft.text);
+        self.editor.buffer.set_cursor(draft.cursor);
         self.kind = draft.kind;
         self.note_view_change();
     }
@@ -434,7 +427,7 @@ impl PromptComposer {
             let old = text_placeholder(number, pasted);
             if let Some(at) = text.find(&old) {
                 let new = self.attachments.add_text(pasted.clone());
-                self.buffer.add_atom(new.clone());
+                self.editor.buffer.add_atom(new.clone());
                 text.replace_range(at..at + old.len(), &new);
             }
         }
@@ -443,7 +436,7 @@ impl PromptComposer {
     }
 
     fn exchange_stash(&mut self) {
-        if !self.buffer.is_empty() {
+        if !self.editor.buffer.is_empty() {
             self.stash = Some(self.current_draft());
             self.put_draft(PromptDraft::default());
         } else if let Some(stash) = self.stash.take() {
@@ -469,7 +462,7 @@ impl PromptComposer {
         if let Some(step) = self.history.step_back(self.current_draft()) {
             self.take_history_step(step);
         } else {
-            self.buffer.set_cursor(0);
+            self.editor.buffer.set_cursor(0);
         }
         ComposerOutcome::Changed
     }
@@ -482,7 +475,7 @@ impl PromptComposer {
         if let Some(step) = self.history.step_forward(self.current_draft()) {
             self.take_history_step(step);
         } else {
-            self.buffer.set_cursor(self.buffer.text().len());
+            self.editor.buffer.set_cursor(self.editor.buffer.text().len());
         }
         ComposerOutcome::Changed
     }
@@ -510,8 +503,8 @@ impl PromptComposer {
         match search.selected().cloned() {
             Some(entry) => {
                 self.put_entry(&entry);
-                let found = history_search::find_ignoring_case(self.buffer.text(), &query);
-                self.buffer.set_cursor(found.map_or(0, |range| range.start));
+                let found = history_search::find_ignoring_case(self.editor.buffer.text(), &query);
+                self.editor.buffer.set_cursor(found.map_or(0, |range| range.start));
             }
             None => {
                 let original = search.original.clone();
@@ -578,30 +571,18 @@ impl PromptComposer {
     // After changes
 
     fn note_edit(&mut self) {
-        self.kills.end_run();
+        self.editor.kills.end_run();
         self.note_view_change();
     }
 
     fn note_view_change(&mut self) {
         self.view.goal_column = None;
     }
-
-    fn word_rule(&self) -> WordRule {
-        match self.word_flavor {
-            WordFlavor::Classic => WordRule::Letters,
-            WordFlavor::Readline => WordRule::Blanks,
-        }
-    }
-}
-
-/// Returns the characters that a key types.
-fn typed_chars(char: char, modifiers: KeyModifiers) -> Vec<char> {
-    if modifiers.contains(KeyModifiers::SHIFT) { char.to_uppercase().collect() } else { vec![char] }
 }
 
 /// Returns text from outside as it may stand in a draft: with `\n` for every line break, without escape sequences and
 /// control characters. Invisible characters stay; they are spelled out where they are shown.
-fn clean_inserted(text: &str) -> String {
+pub(crate) fn clean_inserted(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     if !text.chars().any(|char| char.is_control() && char != '\n' && char != '\t') {
         return text;

@@ -38,12 +38,12 @@ impl PromptComposer {
     /// Renders the input in at most `max_rows` rows; longer text is scrolled so that the cursor is seen.
     pub fn render(&mut self, width: usize, max_rows: usize, context: &RenderContext<'_>) -> InputView {
         self.view.text_width = width.saturating_sub(MARK_WIDTH + CURSOR_WIDTH).max(1);
-        let layout = InputLayout::new(&self.buffer, self.view.text_width);
-        let cursor = layout.position(self.buffer.cursor());
+        let layout = InputLayout::new(&self.editor.buffer, self.view.text_width);
+        let cursor = layout.position(self.editor.buffer.cursor());
         let shown = max_rows.clamp(1, layout.rows.len().max(1));
         self.view.first_row = first_visible_row(self.view.first_row, cursor.row, shown, layout.rows.len());
         let query = self.search.as_ref().map(|search| search.query.as_str());
-        let marked = query.and_then(|query| find_ignoring_case(self.buffer.text(), query));
+        let marked = query.and_then(|query| find_ignoring_case(self.editor.buffer.text(), query));
         let tone = if self.kind == InputKind::Shell { TextTone::Warn } else { TextTone::Accent };
         let atoms = self.placeholder_ranges();
         let mut lines = Vec::with_capacity(shown);
@@ -54,12 +54,12 @@ impl PromptComposer {
                 _ => " ",
             };
             let mut line = StyledLine::of(mark, tone).with(" ", TextTone::Text);
-            for (range, text) in layout.row_texts(row, self.buffer.text()) {
+            for (range, text) in layout.row_texts(row, self.editor.buffer.text()) {
                 line.push(text, text_style(&range, marked.as_ref(), &atoms));
             }
             lines.push(truncate_line(&line, width));
         }
-        if self.buffer.is_empty() && self.search.is_none() {
+        if self.editor.buffer.is_empty() && self.search.is_none() {
             lines = vec![truncate_line(&self.empty_line(tone, context), width)];
         }
         let column = (MARK_WIDTH + cursor.column).min(width.saturating_sub(1));
@@ -71,7 +71,7 @@ impl PromptComposer {
     }
 
     fn placeholder_ranges(&self) -> Vec<Range<usize>> {
-        let text = self.buffer.text();
+        let text = self.editor.buffer.text();
         self.attachments
             .placeholders()
             .flat_map(|placeholder| text.match_indices(placeholder).map(|(at, found)| at..at + found.len()))
@@ -116,14 +116,14 @@ impl PromptComposer {
     /// Moves the cursor by rows of the screen; returns false at the first and at the last row.
     pub(super) fn move_rows(&mut self, by: isize) -> bool {
         let width = if self.view.text_width == 0 { 80 } else { self.view.text_width };
-        let layout = InputLayout::new(&self.buffer, width);
-        let ScreenPosition { row, column } = layout.position(self.buffer.cursor());
+        let layout = InputLayout::new(&self.editor.buffer, width);
+        let ScreenPosition { row, column } = layout.position(self.editor.buffer.cursor());
         let goal = self.view.goal_column.unwrap_or(column);
         let Some(target) = row.checked_add_signed(by) else { return false };
         if target >= layout.rows.len() {
             return false;
         }
-        self.buffer.set_cursor(layout.border_at(target, goal));
+        self.editor.buffer.set_cursor(layout.border_at(target, goal));
         self.view.goal_column = Some(goal);
         true
     }

@@ -40,7 +40,7 @@ fn typed(keys: &str) -> String {
 
 fn with_cursor(composer: &PromptComposer) -> String {
     let mut text = composer.text().to_owned();
-    text.insert(composer.buffer.cursor(), '|');
+    text.insert(composer.editor.buffer.cursor(), '|');
     text
 }
 

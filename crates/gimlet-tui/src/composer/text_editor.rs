@@ -1,15 +1,32 @@
-//! Keys of the text editor itself, as readline has them: moving, cutting and putting back.
+//! A text with its cursor and the keys that readline has for it: moving, cutting and putting back.
 
 use crossterm::event::{KeyCode, KeyModifiers};
 
-use super::edit_buffer::{EditKind, WordRule};
-use super::kill_ring::KillSide;
-use super::{PromptComposer, typed_chars};
+use super::edit_buffer::{EditBuffer, EditKind, WordRule};
+use super::kill_ring::{KillRing, KillSide};
 use crate::key_bindings::KeyStroke;
 
-impl PromptComposer {
+/// How far Ctrl+W goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WordFlavor {
+    /// Words end at punctuation.
+    #[default]
+    Classic,
+    /// Ctrl+W removes up to the space before.
+    Readline,
+}
+
+/// A text that is edited with keys.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TextEditor {
+    pub(crate) buffer: EditBuffer,
+    pub(crate) kills: KillRing,
+    pub(crate) word_flavor: WordFlavor,
+}
+
+impl TextEditor {
     /// Edits with a key; returns false if it means nothing to the editor.
-    pub(super) fn edit_with_key(&mut self, stroke: KeyStroke) -> bool {
+    pub(crate) fn edit_with_key(&mut self, stroke: KeyStroke) -> bool {
         let modifiers = stroke.modifiers();
         let has_control = modifiers.contains(KeyModifiers::CONTROL);
         let has_alt = modifiers.contains(KeyModifiers::ALT);
@@ -19,14 +36,13 @@ impl PromptComposer {
             _ => false,
         };
         if is_kill_or_yank {
-            self.note_view_change();
             return true;
         }
         self.kills.end_run();
         if modifiers.contains(KeyModifiers::SUPER) {
             return false;
         }
-        let is_known = match (stroke.code(), has_control, has_alt) {
+        match (stroke.code(), has_control, has_alt) {
             (KeyCode::Char(char), false, false) => {
                 let text: String = typed_chars(char, modifiers).into_iter().collect();
                 self.buffer.insert(&text, EditKind::Typing);
@@ -49,11 +65,14 @@ impl PromptComposer {
                 true
             }
             (code, control, alt) => self.move_with_key(code, control, alt),
-        };
-        if is_known {
-            self.note_view_change();
         }
-        is_known
+    }
+
+    fn word_rule(&self) -> WordRule {
+        match self.word_flavor {
+            WordFlavor::Classic => WordRule::Letters,
+            WordFlavor::Readline => WordRule::Blanks,
+        }
     }
 
     /// Moves the cursor; returns false for other keys.
@@ -159,6 +178,11 @@ impl PromptComposer {
         };
         self.buffer.replace(cursor..end, &changed, EditKind::Other);
     }
+}
+
+/// Returns the characters that a key types.
+pub(crate) fn typed_chars(char: char, modifiers: KeyModifiers) -> Vec<char> {
+    if modifiers.contains(KeyModifiers::SHIFT) { char.to_uppercase().collect() } else { vec![char] }
 }
 
 fn capitalise(word: &str) -> String {
