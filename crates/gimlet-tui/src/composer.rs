@@ -3,6 +3,7 @@
 //! [`ComposerRequest`] and comes back through a method.
 
 mod attachments;
+mod completion;
 mod composed_prompt;
 mod composer_view;
 pub(crate) mod edit_buffer;
@@ -16,7 +17,7 @@ mod undo_log;
 use std::path::PathBuf;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use gimlet_proto::{Block, PromptHistoryEntry};
+use gimlet_proto::{AgentSummary, Block, CommandInfo, PromptHistoryEntry};
 use gimlet_text::{InvisibleChar, sanitise};
 
 pub use composed_prompt::{ComposedPrompt, InputKind, PastedText};
@@ -25,6 +26,7 @@ pub use history_search::HistoryScope;
 pub use text_editor::WordFlavor;
 
 use attachments::{AttachmentStore, dropped_images, must_be_folded, text_placeholder};
+use completion::{CompletionKind, CompletionList};
 use edit_buffer::EditKind;
 use history_search::HistorySearch;
 use prompt_history::{HistoryStep, PromptDraft, PromptHistory};
@@ -61,6 +63,8 @@ pub enum ComposerRequest {
     ReadImages { paths: Vec<PathBuf>, pasted: String },
     /// Withdraw the prompts that wait; give their text to [`PromptComposer::recall_text`].
     RecallQueued,
+    /// Find files for a partly typed name; give them to [`PromptComposer::set_file_suggestions`].
+    SuggestFiles { query: String, generation: u64 },
     /// Read the prompts of all folders; give them to [`PromptComposer::set_full_history`].
     ReadFullHistory,
 }
@@ -83,6 +87,7 @@ pub struct PromptComposer {
     history: PromptHistory,
     full_history: Option<Vec<PromptHistoryEntry>>,
     search: Option<HistorySearch>,
+    completion: CompletionList,
     stash: Option<PromptDraft>,
     bindings: KeyBindings,
     /// Keys of a sequence that is not complete.
@@ -113,6 +118,26 @@ impl PromptComposer {
 
     pub fn set_surroundings(&mut self, surroundings: ComposerSurroundings) {
         self.surroundings = surroundings;
+    }
+
+    /// Sets the commands that `/` offers.
+    pub fn set_commands(&mut self, commands: Vec<CommandInfo>) {
+        self.completion.set_commands(commands);
+    }
+
+    /// Sets the agents that `@` offers.
+    pub fn set_agents(&mut self, agents: Vec<AgentSummary>) {
+        self.completion.set_agents(agents);
+    }
+
+    /// Takes files for a request, relative to the working directory and best first. Those for an older one are ignored.
+    pub fn set_file_suggestions(&mut self, generation: u64, files: Vec<String>) {
+        self.completion.set_files(generation, files);
+    }
+
+    /// Returns true while completions are offered.
+    pub fn has_completions(&self) -> bool {
+        self.completion.is_open()
     }
 
     /// Adds the prompts of earlier sessions, oldest first.
@@ -241,6 +266,25 @@ impl PromptComposer {
         if event.kind == KeyEventKind::Release {
             return ComposerOutcome::Ignored;
         }
+        let outcome = self.take_key(event);
+        self.with_completion(outcome)
+    }
+
+    /// Completes what stands at the cursor now; asks for files if they are wanted.
+    fn with_completion(&mut self, outcome: ComposerOutcome) -> ComposerOutcome {
+        if self.kind == InputKind::Shell || self.search.is_some() {
+            self.completion.close();
+            return outcome;
+        }
+        match (self.completion.update(&self.editor.buffer), outcome) {
+            (Some((query, generation)), ComposerOutcome::Changed) => {
+                ComposerOutcome::Request(ComposerRequest::SuggestFiles { query, generation })
+            }
+            (_, outcome) => outcome,
+        }
+    }
+
+    fn take_key(&mut self, event: KeyEvent) -> ComposerOutcome {
         let stroke = KeyStroke::from_event(&event);
         self.pending_keys.push(stroke);
         match self.bindings.resolve(&self.contexts(), &self.pending_keys) {
@@ -266,6 +310,9 @@ impl PromptComposer {
             return vec![KeyContext::HistorySearch];
         }
         let mut contexts = Vec::new();
+        if self.completion.is_open() {
+            contexts.push(KeyContext::Autocomplete);
+        }
         if self.surroundings.has_foreground_call {
             contexts.push(KeyContext::Task);
         }
@@ -288,6 +335,7 @@ impl PromptComposer {
                 self.note_edit();
                 ComposerOutcome::Changed
             }
+            KeyCode::Tab if self.kind == InputKind::Shell && self.complete_shell_command() => ComposerOutcome::Changed,
             KeyCode::Backspace if self.kind == InputKind::Shell && self.editor.buffer.cursor() == 0 => {
                 self.kind = InputKind::Prompt;
                 self.note_edit();
@@ -309,7 +357,14 @@ impl PromptComposer {
         }
         self.editor.kills.end_run();
         match action {
+            KeyAction::ChatSubmit if self.completion.is_open() => return self.submit_completion(),
             KeyAction::ChatSubmit => return self.submit(),
+            KeyAction::AutocompleteAccept => {
+                self.accept_completion();
+            }
+            KeyAction::AutocompleteDismiss => self.completion.dismiss(),
+            KeyAction::AutocompleteNext => self.completion.select_next(),
+            KeyAction::AutocompletePrevious => self.completion.select_previous(),
             KeyAction::ChatNewline => self.insert_newline(),
             KeyAction::ChatUndo => {
                 self.editor.buffer.undo();
@@ -355,6 +410,38 @@ impl PromptComposer {
         }
         self.note_view_change();
         ComposerOutcome::Changed
+    }
+
+    /// Puts the selected completion into the text; returns what it is.
+    fn accept_completion(&mut self) -> Option<CompletionKind> {
+        let (range, text, kind) = self.completion.accept()?;
+        // A space that stands there already is not doubled.
+        let has_space = self.editor.buffer.text().get(range.end..).is_some_and(|rest| rest.starts_with(' '));
+        let text = if has_space { text.trim_end_matches(' ') } else { text.as_str() };
+        self.editor.buffer.replace(range, text, EditKind::Other);
+        if has_space && !text.ends_with('/') {
+            let after = self.editor.buffer.next_border(self.editor.buffer.cursor());
+            self.editor.buffer.set_cursor(after);
+        }
+        Some(kind)
+    }
+
+    /// Runs the selected command, or completes a name.
+    fn submit_completion(&mut self) -> ComposerOutcome {
+        match self.accept_completion() {
+            Some(CompletionKind::Command) => self.submit(),
+            _ => ComposerOutcome::Changed,
+        }
+    }
+
+    /// Completes a shell command from the newest earlier one that begins alike.
+    fn complete_shell_command(&mut self) -> bool {
+        let typed = format!("!{}", self.editor.buffer.text());
+        let is_longer = |text: &&str| text.starts_with(&typed) && text.len() > typed.len();
+        let found = self.history.entries().iter().rev().map(|entry| entry.text.as_str()).find(is_longer);
+        let Some(command) = found.and_then(|text| text.strip_prefix('!')).map(str::to_owned) else { return false };
+        self.editor.buffer.set_text(&command);
+        true
     }
 
     fn insert_newline(&mut self) {

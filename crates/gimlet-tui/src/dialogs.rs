@@ -92,7 +92,7 @@ impl AskDialog {
             AskBody::Elicitation(ask) => elicitation_dialog::elicitation_page(ask),
             AskBody::Trust(question) => Box::new(trust_dialog::TrustDialog::new(question)),
         };
-        Self { id: ask.id.clone(), page, keys: DialogKeys::new(bindings), scroll: BodyScroll::default() }
+        Self { id: ask.id, page, keys: DialogKeys::new(bindings), scroll: BodyScroll::default() }
     }
 
     /// Returns the id of the question.

@@ -9,6 +9,7 @@ pub mod composer;
 pub mod dialogs;
 pub mod feed;
 pub mod footer;
+mod fuzzy_match;
 pub mod glyphs;
 pub mod highlight;
 pub mod key_bindings;

@@ -59,6 +59,10 @@ impl PromptComposer {
             }
             lines.push(truncate_line(&line, width));
         }
+        if let (1, Some(line), Some(hint)) = (layout.rows.len(), lines.first_mut(), self.argument_hint()) {
+            line.push(hint, TextTone::Dim);
+            *line = truncate_line(line, width);
+        }
         if self.editor.buffer.is_empty() && self.search.is_none() {
             lines = vec![truncate_line(&self.empty_line(tone, context), width)];
         }
@@ -78,6 +82,17 @@ impl PromptComposer {
             .collect()
     }
 
+    /// Returns the arguments of the command that was just typed.
+    fn argument_hint(&self) -> Option<String> {
+        let text = self.editor.buffer.text();
+        if self.kind == InputKind::Shell || self.editor.buffer.cursor() != text.len() || self.completion.is_open() {
+            return None;
+        }
+        let hint = self.completion.argument_hint(text)?;
+        let gap = if text.ends_with(' ') { "" } else { " " };
+        Some(format!("{gap}{}", clean_line(hint)))
+    }
+
     fn empty_line(&self, tone: TextTone, context: &RenderContext<'_>) -> StyledLine {
         match self.kind {
             InputKind::Prompt => {
@@ -94,7 +109,7 @@ impl PromptComposer {
     }
 
     fn render_popup(&self, width: usize, context: &RenderContext<'_>) -> Vec<StyledLine> {
-        let Some(search) = &self.search else { return Vec::new() };
+        let Some(search) = &self.search else { return self.completion.render(context) };
         let (place, count) = search.place();
         let scope = match search.scope {
             HistoryScope::Folder => "Search prompts of this folder: ",

@@ -1,5 +1,5 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use gimlet_proto::PromptHistoryEntry;
+use gimlet_proto::{AgentSummary, CommandInfo, PromptHistoryEntry};
 
 use super::*;
 use crate::glyphs::{GlyphSet, RenderContext};
@@ -386,6 +386,138 @@ fn rebound_keys_take_precedence_over_the_editor() {
     assert!(!composer.has_stash());
     press(&mut composer, "<ctrl+a>");
     assert!(composer.has_stash());
+}
+
+fn command(name: &str, hint: &str, description: &str) -> CommandInfo {
+    CommandInfo {
+        name: name.to_owned(),
+        aliases: if name == "cost" { vec!["usage".to_owned()] } else { Vec::new() },
+        description: description.to_owned(),
+        argument_hint: hint.to_owned(),
+        kind: gimlet_proto::CommandKind::Local,
+    }
+}
+
+fn with_commands() -> PromptComposer {
+    let mut composer = PromptComposer::default();
+    composer.set_commands(vec![
+        command("compact", "[instructions]", "Summarise the conversation so far and go on with the summary"),
+        command("config", "", "Settings"),
+        command("cost", "", "What this session has cost"),
+        command("code-review", "[target]", "Review a change"),
+    ]);
+    composer.set_agents(vec![AgentSummary {
+        name: "reviewer".to_owned(),
+        description: "Reads changes".to_owned(),
+        model: None,
+    }]);
+    composer
+}
+
+#[test]
+fn commands_are_completed_and_run() {
+    let mut composer = with_commands();
+    press(&mut composer, "/co<tab>");
+    assert_eq!(with_cursor(&composer), "/cost |", "the shortest name first");
+    assert!(!composer.has_completions());
+    press(&mut composer, "<ctrl+u>/co<down><down><tab>");
+    assert_eq!(with_cursor(&composer), "/compact |");
+    press(&mut composer, "<ctrl+u>/co<up><tab>");
+    assert_eq!(with_cursor(&composer), "/code-review |", "it goes around");
+    press(&mut composer, "<ctrl+u>/rev<tab>");
+    assert_eq!(with_cursor(&composer), "/code-review |", "a word inside a name");
+    press(&mut composer, "<ctrl+u>/usa<tab>");
+    assert_eq!(with_cursor(&composer), "/cost |", "an alias");
+    press(&mut composer, "<ctrl+u>");
+    assert_eq!(submitted(press(&mut composer, "/compa<enter>")).text(), "/compact");
+    assert_eq!(submitted(press(&mut composer, "/cost<enter>")).text(), "/cost");
+    assert_eq!(submitted(press(&mut composer, "/compact soon<enter>")).text(), "/compact soon");
+    assert_eq!(submitted(press(&mut composer, "/zzz<enter>")).text(), "/zzz", "nothing fits");
+    press(&mut composer, "/co<escape>");
+    assert!(!composer.has_completions());
+    assert_eq!(submitted(press(&mut composer, "s<enter>")).text(), "/cos", "it was sent away");
+    press(&mut composer, "/etc/ho");
+    assert!(!composer.has_completions(), "a path");
+    press(&mut composer, "<ctrl+u>see /co");
+    assert!(!composer.has_completions(), "not at the start");
+}
+
+fn suggestion_request(outcome: ComposerOutcome) -> (String, u64) {
+    match outcome {
+        ComposerOutcome::Request(ComposerRequest::SuggestFiles { query, generation }) => (query, generation),
+        other => panic!("no request: {other:?}"),
+    }
+}
+
+#[test]
+fn files_are_asked_for_and_completed() {
+    let mut composer = with_commands();
+    let (query, old) = suggestion_request(press(&mut composer, "fix @sr"));
+    assert_eq!(query, "sr");
+    let (query, new) = suggestion_request(press(&mut composer, "c"));
+    assert_eq!(query, "src");
+    composer.set_file_suggestions(old, vec!["stale.rs".to_owned()]);
+    assert!(!composer.has_completions(), "too late");
+    composer.set_file_suggestions(new, vec!["src/lib.rs".to_owned(), "src/main.rs".to_owned()]);
+    press(&mut composer, "<down><down><tab>");
+    assert_eq!(with_cursor(&composer), "fix @src/main.rs |");
+    assert!(!composer.has_completions());
+    let (_, generation) = suggestion_request(press(&mut composer, "and @src"));
+    composer.set_file_suggestions(generation, vec!["src/lib.rs".to_owned()]);
+    let (query, generation) = suggestion_request(press(&mut composer, "<tab>"));
+    assert_eq!((with_cursor(&composer).as_str(), query.as_str()), ("fix @src/main.rs and @src/|", "src/"));
+    composer.set_file_suggestions(generation, vec!["src/a b.rs".to_owned()]);
+    press(&mut composer, "<enter>");
+    assert_eq!(with_cursor(&composer), "fix @src/main.rs and @\"src/a b.rs\" |", "Enter completes a file");
+    assert_eq!(submitted(press(&mut composer, "<enter>")).shown, "fix @src/main.rs and @\"src/a b.rs\"");
+    press(&mut composer, "mail@example");
+    assert!(!composer.has_completions());
+}
+
+#[test]
+fn agents_are_completed() {
+    let mut composer = with_commands();
+    press(&mut composer, "ask @rev<tab>");
+    assert_eq!(with_cursor(&composer), "ask @agent-reviewer |");
+    press(&mut composer, "<ctrl+u>@agent-re<enter>");
+    assert_eq!(with_cursor(&composer), "@agent-reviewer |");
+}
+
+#[test]
+fn a_completion_in_the_middle_keeps_what_follows() {
+    let mut composer = with_commands();
+    press(&mut composer, " soon<home>/compa<tab>");
+    assert_eq!(with_cursor(&composer), "/compact |soon");
+    press(&mut composer, "<ctrl+e><ctrl+u>see  there<alt+b><left>@src");
+    composer.set_file_suggestions(7, Vec::new());
+    let (_, generation) = suggestion_request(press(&mut composer, "/"));
+    composer.set_file_suggestions(generation, vec!["src/lib.rs".to_owned()]);
+    press(&mut composer, "<tab>");
+    assert_eq!(with_cursor(&composer), "see @src/lib.rs |there");
+}
+
+#[test]
+fn shell_commands_are_completed_from_earlier_ones() {
+    let mut composer = PromptComposer::default();
+    composer.set_history(vec![entry("!make test"), entry("make it"), entry("!make all")]);
+    press(&mut composer, "!ma<tab>");
+    assert_eq!((composer.text(), composer.kind()), ("make all", InputKind::Shell));
+    assert!(matches!(press(&mut composer, "<tab>"), ComposerOutcome::Ignored));
+}
+
+#[test]
+fn completion_screens() {
+    let mut composer = with_commands();
+    let mut out = String::new();
+    press(&mut composer, "/c<down>");
+    out.push_str(&screen(&mut composer, 80, 5));
+    out.push_str(&screen(&mut composer, 40, 5));
+    press(&mut composer, "<ctrl+u>/compact ");
+    out.push_str(&screen(&mut composer, 40, 5));
+    let (_, generation) = suggestion_request(press(&mut composer, "<ctrl+u>see @re"));
+    composer.set_file_suggestions(generation, (1..=12).map(|number| format!("reader/part_{number}.rs")).collect());
+    out.push_str(&screen(&mut composer, 80, 5));
+    insta::assert_snapshot!(out);
 }
 
 #[test]
