@@ -13,6 +13,7 @@ mod kill_ring;
 mod prompt_history;
 pub(crate) mod text_editor;
 mod undo_log;
+mod vim_mode;
 
 use std::path::PathBuf;
 
@@ -24,6 +25,7 @@ pub use composed_prompt::{ComposedPrompt, InputKind, PastedText};
 pub use composer_view::InputView;
 pub use history_search::HistoryScope;
 pub use text_editor::WordFlavor;
+pub use vim_mode::VimMode;
 
 use attachments::{AttachmentStore, dropped_images, must_be_folded, text_placeholder};
 use completion::{CompletionKind, CompletionList};
@@ -32,6 +34,7 @@ use history_search::HistorySearch;
 use prompt_history::{HistoryStep, PromptDraft, PromptHistory};
 
 use text_editor::{TextEditor, typed_chars};
+use vim_mode::{VimOutcome, VimState};
 
 use crate::key_bindings::{KeyAction, KeyBindings, KeyContext, KeyResolution, KeyStroke};
 
@@ -88,6 +91,7 @@ pub struct PromptComposer {
     full_history: Option<Vec<PromptHistoryEntry>>,
     search: Option<HistorySearch>,
     completion: CompletionList,
+    vim: Option<VimState>,
     stash: Option<PromptDraft>,
     bindings: KeyBindings,
     /// Keys of a sequence that is not complete.
@@ -114,6 +118,19 @@ impl PromptComposer {
 
     pub fn set_word_flavor(&mut self, flavor: WordFlavor) {
         self.editor.word_flavor = flavor;
+    }
+
+    /// Switches vim's modes on or off; the input begins in insert mode.
+    pub fn set_vim(&mut self, is_on: bool) {
+        if is_on != self.vim.is_some() {
+            self.editor.buffer.end_group();
+            self.vim = if is_on { Some(VimState::default()) } else { None };
+        }
+    }
+
+    /// Returns the mode for the footer; `None` without vim's modes.
+    pub fn vim_mode(&self) -> Option<VimMode> {
+        self.vim.as_ref().map(VimState::mode)
     }
 
     pub fn set_surroundings(&mut self, surroundings: ComposerSurroundings) {
@@ -177,6 +194,11 @@ impl PromptComposer {
 
     /// Returns the keys of a sequence that is not complete, for the footer.
     pub fn pending_keys(&self) -> String {
+        if let Some(vim) = &self.vim
+            && self.pending_keys.is_empty()
+        {
+            return vim.pending();
+        }
         let keys: Vec<String> = self.pending_keys.iter().map(ToString::to_string).collect();
         keys.join(" ")
     }
@@ -267,12 +289,16 @@ impl PromptComposer {
             return ComposerOutcome::Ignored;
         }
         let outcome = self.take_key(event);
+        if self.vim_mode() == Some(VimMode::Normal) && self.search.is_none() {
+            vim_mode::clamp_cursor(&mut self.editor.buffer);
+        }
         self.with_completion(outcome)
     }
 
     /// Completes what stands at the cursor now; asks for files if they are wanted.
     fn with_completion(&mut self, outcome: ComposerOutcome) -> ComposerOutcome {
-        if self.kind == InputKind::Shell || self.search.is_some() {
+        let is_typing = self.vim_mode().is_none_or(|mode| mode == VimMode::Insert);
+        if self.kind == InputKind::Shell || self.search.is_some() || !is_typing {
             self.completion.close();
             return outcome;
         }
@@ -286,6 +312,9 @@ impl PromptComposer {
 
     fn take_key(&mut self, event: KeyEvent) -> ComposerOutcome {
         let stroke = KeyStroke::from_event(&event);
+        if let Some(outcome) = self.take_vim_key(stroke) {
+            return outcome;
+        }
         self.pending_keys.push(stroke);
         match self.bindings.resolve(&self.contexts(), &self.pending_keys) {
             KeyResolution::Prefix => ComposerOutcome::Changed,
@@ -301,6 +330,40 @@ impl PromptComposer {
                 let is_sequence = self.pending_keys.len() > 1;
                 self.pending_keys.clear();
                 if is_sequence { ComposerOutcome::Changed } else { self.handle_text_key(stroke) }
+            }
+        }
+    }
+
+    /// Gives a key to vim's modes first; `None` if they have no use for it.
+    fn take_vim_key(&mut self, stroke: KeyStroke) -> Option<ComposerOutcome> {
+        let closes_list = self.completion.is_open() && stroke.code() == KeyCode::Esc;
+        if self.search.is_some() || !self.pending_keys.is_empty() || closes_list {
+            return None;
+        }
+        let vim = self.vim.as_mut()?;
+        match vim.handle_key(stroke, &mut self.editor) {
+            VimOutcome::Ignored => None,
+            VimOutcome::Handled => {
+                self.note_view_change();
+                Some(ComposerOutcome::Changed)
+            }
+            VimOutcome::SearchHistory => {
+                self.open_search();
+                Some(ComposerOutcome::Changed)
+            }
+            VimOutcome::Rows(rows) => {
+                let is_selecting = vim.mode() != VimMode::Normal;
+                let mut outcome = ComposerOutcome::Changed;
+                for _ in 0..rows.unsigned_abs() {
+                    let has_moved = self.move_rows(rows.signum());
+                    if !has_moved && (is_selecting || rows.unsigned_abs() > 1) {
+                        break;
+                    }
+                    if !has_moved {
+                        outcome = if rows < 0 { self.move_up() } else { self.move_down() };
+                    }
+                }
+                Some(outcome)
             }
         }
     }
@@ -482,6 +545,10 @@ impl PromptComposer {
         let mut prompt = self.current_prompt();
         prompt.shown = prompt.shown.trim_end().to_owned();
         self.history.reset();
+        self.editor.buffer.end_group();
+        if let Some(vim) = &mut self.vim {
+            vim.reset();
+        }
         self.put_draft(PromptDraft::default());
         self.editor.buffer.forget_changes();
         self.attachments

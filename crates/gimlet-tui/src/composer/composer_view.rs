@@ -46,6 +46,7 @@ impl PromptComposer {
         let marked = query.and_then(|query| find_ignoring_case(self.editor.buffer.text(), query));
         let tone = if self.kind == InputKind::Shell { TextTone::Warn } else { TextTone::Accent };
         let atoms = self.placeholder_ranges();
+        let selection = self.vim.as_ref().and_then(|vim| vim.selection(&self.editor.buffer));
         let mut lines = Vec::with_capacity(shown);
         for (index, row) in layout.rows.iter().enumerate().skip(self.view.first_row).take(shown) {
             let mark = match (index, self.kind) {
@@ -55,7 +56,10 @@ impl PromptComposer {
             };
             let mut line = StyledLine::of(mark, tone).with(" ", TextTone::Text);
             for (range, text) in layout.row_texts(row, self.editor.buffer.text()) {
-                line.push(text, text_style(&range, marked.as_ref(), &atoms));
+                let style = text_style(&range, marked.as_ref(), &atoms);
+                let is_selected =
+                    selection.as_ref().is_some_and(|all| all.start <= range.start && range.end <= all.end);
+                line.push(text, if is_selected { style.reverse() } else { style });
             }
             lines.push(truncate_line(&line, width));
         }

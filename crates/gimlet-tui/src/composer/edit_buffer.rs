@@ -87,6 +87,25 @@ impl EditBuffer {
         start..end
     }
 
+    /// Returns the index of the first character of a line that is not blank, or its end.
+    pub(crate) fn first_nonblank(&self, at: usize) -> usize {
+        let line = self.line_range(at);
+        let text = self.slice(line.clone());
+        line.start + (text.len() - text.trim_start_matches([' ', '\t']).len())
+    }
+
+    /// Returns the line before the one at an index.
+    pub(crate) fn line_above(&self, at: usize) -> Option<Range<usize>> {
+        let start = self.line_range(at).start;
+        Some(self.line_range(start.checked_sub(1)?))
+    }
+
+    /// Returns the line after the one at an index.
+    pub(crate) fn line_below(&self, at: usize) -> Option<Range<usize>> {
+        let end = self.line_range(at).end;
+        if end < self.text.len() { Some(self.line_range(end + 1)) } else { None }
+    }
+
     // Units
 
     /// Returns the units of the line at an index, in order.
@@ -198,6 +217,15 @@ impl EditBuffer {
     pub(crate) fn set_text(&mut self, text: &str) {
         self.replace(0..self.text.len(), text, EditKind::Other);
         self.cursor = self.text.len();
+    }
+
+    /// Makes all changes until [`Self::end_group`] one for undo.
+    pub(crate) fn begin_group(&mut self) {
+        self.undo.begin_group();
+    }
+
+    pub(crate) fn end_group(&mut self) {
+        self.undo.end_group();
     }
 
     /// Takes the last change back; returns false if there is none.

@@ -60,7 +60,13 @@ impl UndoLog {
         self.run = None;
     }
 
-    fn end_group(&mut self) {
+    /// Makes all changes until the group ends one step.
+    pub(crate) fn begin_group(&mut self) {
+        self.in_group = true;
+        self.has_group_step = false;
+    }
+
+    pub(crate) fn end_group(&mut self) {
         self.in_group = false;
         self.has_group_step = false;
         self.run = None;
