@@ -100,6 +100,18 @@ pub struct SettingsOptions {
     pub sources: Option<SettingSources>,
     /// True if the folder's own settings are trusted for this run.
     pub trusts_folder: bool,
+    pub customization: CustomizationLevel,
+}
+
+/// How much of what users, projects and plugins define beside settings is used. Managed files always are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CustomizationLevel {
+    #[default]
+    Full,
+    /// Tools and permissions as usual, without hooks, memory, agents, skills, commands, styles, plugins and servers.
+    Safe,
+    /// Nothing is looked for, and only the basic tools are offered. What the command line names is used.
+    Bare,
 }
 
 /// Changes of the system prompt, as text or in files.
@@ -133,6 +145,8 @@ pub struct AgentOptions {
     pub kinds: Option<RequestedJson>,
     /// Type of the main conversation's agent; an empty name for none.
     pub main: Option<String>,
+    /// Text that the system prompt of every subagent ends with.
+    pub append_system_prompt: Option<String>,
 }
 
 /// Form of the answer.

@@ -16,9 +16,9 @@ pub mod start;
 
 pub use launch_error::LaunchError;
 pub use launch_request::{
-    AgentOptions, FrontEndKind, FrontEndOptions, LaunchRequest, LimitOptions, ModelOptions, OutputOptions,
-    PermissionOptions, RequestOrigin, RequestedJson, SessionOptions, SettingsOptions, SystemPromptOptions,
-    ThinkingChoice, ToolOptions,
+    AgentOptions, CustomizationLevel, FrontEndKind, FrontEndOptions, LaunchRequest, LimitOptions, ModelOptions,
+    OutputOptions, PermissionOptions, RequestOrigin, RequestedJson, SessionOptions, SettingsOptions,
+    SystemPromptOptions, ThinkingChoice, ToolOptions,
 };
 pub use process_env::ProcessEnv;
 pub use sandbox_process::{bubblewrap_from_env, invalid_backend_choice, new_exec, start_proxy};

@@ -1,5 +1,6 @@
 //! Opening a session from flags and environment.
 
+mod agent_catalogue;
 mod document_settings;
 mod file_stamps;
 mod folder_trust;
@@ -18,6 +19,7 @@ mod policy_helper;
 mod provider;
 mod rule_names;
 mod sandbox_setup;
+mod session_agents;
 mod session_cleanup;
 mod session_expiry;
 mod session_history;
@@ -52,6 +54,7 @@ use gimlet_store::{MirrorFactory, SessionCheckpoints, StoreLocations};
 use crate::launch_error::LaunchError;
 use crate::launch_request::LaunchRequest;
 use crate::process_env::ProcessEnv;
+pub use agent_catalogue::{AgentCatalogue, CataloguedAgent};
 pub use hook_catalogue::{CataloguedHook, HookCatalogue, HookState};
 use initial_mode::InitialMode;
 pub use initial_mode::PreviousMode;
@@ -63,6 +66,7 @@ pub use provider::register_secrets;
 pub use rule_names::{check_rule, check_tool_name, find_unknown_tool, known_tools};
 pub use sandbox_setup::{FolderSandbox, FolderSandboxSpec};
 use sandbox_setup::{SandboxOptions, SandboxSetup};
+use session_agents::LiveAgents;
 pub use session_cleanup::SessionCleanup;
 use session_expiry::SessionExpiry;
 use session_history::{SessionHistory, SessionOpening};
@@ -154,11 +158,12 @@ pub async fn start(
     let mut warnings = LaunchWarnings::default();
     let ResolvedSettings { mut configured, now, state_check } =
         launch_stages::resolve_settings(request, around, manner, &mut warnings).await?;
-    let ChosenAgent { role, source } = launch_stages::choose_agent(request, around, &configured, &now, &mut warnings)?;
+    let ChosenAgent { role, source, agents } =
+        launch_stages::choose_agent(request, around, &configured, &now, &mut warnings)?;
     let ChosenProvider { provider, key_helper } =
         launch_stages::choose_provider(&role, &mut configured, &mut warnings)?;
     let start = launch_stages::choose_mode(&role, manner, &configured, &mut warnings)?;
-    let toolbox = SessionTools::build(&role, manner, &configured.env, &now.rules)?;
+    let toolbox = SessionTools::build(&role, manner, agents, &configured.env, &now.rules)?;
     let memory = launch_stages::limit_memory(&configured.env, &mut warnings);
     let wishes =
         SandboxOptions { can_ask_about_hosts: start.can_answer_host_asks(manner), max_memory: memory.per_process };
@@ -254,6 +259,14 @@ fn assemble(
     let agent_when_cleared = role.agent_after_clear();
     let file_habits = file_habits(&configured);
     let context_sources = context_sources(&configured);
+    let tool_source = servers.clone().map(|servers| role.filter_guests(servers as Arc<dyn ToolSource>));
+    let agents = LiveAgents::new(&configured, toolbox.agents);
+    let agent_config = AgentConfig {
+        roster: agents.roster(),
+        main: role.into_main_agent(&agents.roster().current()),
+        append_system: request.agents.append_system_prompt.clone(),
+        memory: configured.agent_memory_folders(),
+    };
     let config = SessionConfig {
         id: past.id,
         env: env.clone(),
@@ -270,11 +283,7 @@ fn assemble(
             cache_ttl: provider::choose_cache_ttl(env),
             api_key_source,
         },
-        tools: ToolConfig {
-            tools: toolbox.tools,
-            source: servers.clone().map(|servers| role.filter_guests(servers as Arc<dyn ToolSource>)),
-            output: toolbox.output,
-        },
+        tools: ToolConfig { tools: toolbox.tools, source: tool_source, output: toolbox.output },
         history: HistoryConfig {
             source: if manner.cleared { StartSource::Clear } else { past.source },
             record: past.record,
@@ -293,7 +302,7 @@ fn assemble(
             decisions: past.decisions,
             review: configured.review().map(|review| ReviewConfig { model: chosen.reviewer, ..review }),
             governing_files: configured.governing_files(),
-            settings: Some(Box::new(SettingsReloader::new(configured, walls.builder))),
+            settings: Some(Box::new(SettingsReloader::new(configured, walls.builder, agents))),
         },
         turns: TurnConfig {
             attended: manner.attended,
@@ -316,7 +325,7 @@ fn assemble(
             settings_hooks,
             setup: request.session.setup,
         },
-        agents: AgentConfig { defined: toolbox.agents, main: role.into_main_agent() },
+        agents: agent_config,
     };
     let (watched, quarantine) = (walls.watched, sandbox_setup::quarantine_dir(around));
     AssembledSession {

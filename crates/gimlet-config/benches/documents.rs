@@ -59,7 +59,7 @@ fn find_documents(bencher: divan::Bencher<'_, '_>) {
         let trust = ProjectTrust::none();
         let options =
             MemoryOptions { trust: &trust, may_read: &|_| true, managed_text: None, excludes: &[], added_folders: &[] };
-        let found = (reader.skills(&[]), reader.agents(), reader.memory(&options));
+        let found = (reader.skills(&[]), reader.agents(&[]), reader.memory(&options));
         assert_eq!((found.0.skills.len(), found.1.agents.len(), found.2.conditional.len()), (300, 100, 200));
         found
     });

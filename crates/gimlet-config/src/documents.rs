@@ -256,6 +256,13 @@ impl DocumentReader {
         walk
     }
 
+    /// Returns a folder with all folders and documents below it.
+    fn watched_paths(&self, top: &Path, border: Option<&Path>) -> Vec<PathBuf> {
+        let walk = self.walk(top, border);
+        let below = walk.folders.iter().chain(walk.files.iter().map(|file| &file.path)).filter(|path| *path != top);
+        std::iter::once(top.to_owned()).chain(below.cloned()).collect()
+    }
+
     /// Returns the areas in effect: the administrator's, the project's from the working directory up, the user's.
     fn areas(&self) -> Vec<DocumentArea> {
         let area = |scope, folder| DocumentArea { scope, folder, border: None };

@@ -195,6 +195,19 @@ impl EffectiveSettings {
         }
     }
 
+    /// Returns true if hooks that a file of this scope defines may run, which the administrator and `disableAllHooks`
+    /// decide.
+    pub fn allows_hooks_of(&self, scope: Scope) -> bool {
+        let off = self.merged.sources("disableAllHooks");
+        let off_by = off.iter().find(|off| off.value == true).map(|off| off.origin.scope);
+        match scope {
+            Scope::Managed => off_by != Some(Scope::Managed),
+            Scope::User | Scope::Project | Scope::Local | Scope::Flag => {
+                off_by.is_none() && self.settings.allow_managed_hooks_only != Some(true)
+            }
+        }
+    }
+
     fn add_merged_values(&mut self) {
         for entry in self.merged.entries("permissions.additionalDirectories") {
             let Some(path) = entry.value.as_str() else { continue };

@@ -3,6 +3,8 @@
 //! They run through the shared loop and the shared gate. Their only results are a report and a transcript; no change
 //! of their working directory or of their knowledge of files reaches the sender.
 
+mod agent_list;
+mod agent_memory;
 mod agent_run;
 mod agent_runtime;
 mod hook_agent;
@@ -17,6 +19,10 @@ mod spawn;
 mod stall;
 mod tool_selection;
 
+pub(crate) use agent_list::AnnouncedAgents;
+pub(crate) use agent_list::announce_agent_changes;
+pub use agent_list::render_agent_list;
+pub use agent_memory::AgentMemoryFolders;
 pub(crate) use agent_runtime::{AgentRuntime, AgentRuntimeParts};
 pub(crate) use hook_agent::{HOOK_AGENT, run_hook_agent};
 pub(crate) use identity::AgentIdentity;
@@ -24,5 +30,6 @@ pub use launch::{AgentLaunch, AgentReport, LaunchOutcome};
 pub(crate) use mailbox::AgentMailboxes;
 pub use messages::{AgentMessage, MessageDelivery};
 pub(crate) use resume::LAUNCHER;
-pub use roster::{AgentRoster, AgentSource, MainAgent};
+pub use roster::{AgentKind, AgentRoster, AgentSource, LiveAgentRoster, MainAgent};
 pub(crate) use stall::ActivityClock;
+pub use tool_selection::tool_entries;

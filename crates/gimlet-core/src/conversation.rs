@@ -13,6 +13,7 @@ use gimlet_proto::{
     Block, CacheBreak, CachePlan, CacheTtl, EntryId, Message, ModelFacts, ReplyStart, ToolDef, ToolUseId,
 };
 
+use crate::agents::AnnouncedAgents;
 use crate::call::ToolCall;
 use crate::context_usage::ContextGauge;
 use crate::record::ConversationRecord;
@@ -48,6 +49,8 @@ pub(crate) struct ConversationSegment {
     pub(crate) history: MessageHistory,
     /// Set if the model's last notice on planning was that plan mode is on.
     pub(crate) announced_planning: bool,
+    /// Agent kinds that the model knows of, as last compared.
+    pub(crate) announced_agents: AnnouncedAgents,
     /// Texts that are sent once and have been sent.
     sent_once: HashSet<String>,
     /// Calls repeated without effect.
@@ -75,6 +78,7 @@ impl ConversationSegment {
             history: MessageHistory::new(messages, gauge),
             prompt,
             announced_planning: false,
+            announced_agents: AnnouncedAgents::default(),
             sent_once: HashSet::new(),
             repeats: RepeatedFailures::default(),
         }
@@ -202,6 +206,7 @@ impl Conversation {
         }
         self.segment.announced_planning = mark.announced_planning;
         Arc::make_mut(&mut self.segment.delivered).truncate(mark.delivered);
+        self.segment.announced_agents = AnnouncedAgents::default();
         self.record.transcript().rewind_to(mark.last_entry);
         true
     }

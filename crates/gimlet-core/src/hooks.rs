@@ -158,6 +158,14 @@ impl HookRegistry {
         self.replace(HookOwner::Agent(agent.to_owned()), entries.collect());
     }
 
+    /// Registers the hooks of the definition that the main conversation runs as. They are called for nothing but that
+    /// conversation.
+    pub(crate) fn add_main_agent_hooks(&self, agent: &str, entries: Vec<HookEntry>) {
+        let only_for: Arc<str> = Arc::from(handler::MAIN_CONVERSATION);
+        let entries = entries.into_iter().map(|entry| HookEntry { only_for: Some(only_for.clone()), ..entry });
+        self.replace(HookOwner::Agent(agent.to_owned()), entries.collect());
+    }
+
     /// Registers the hooks of a skill for the rest of the session; those of an earlier call of it stay as they are.
     pub fn add_skill_hooks(&self, skill: &str, entries: Vec<HookEntry>) {
         let owner = HookOwner::Skill(skill.to_owned());

@@ -41,7 +41,8 @@ mod usage_ledger;
 mod write_barrier;
 
 pub use agents::{
-    AgentLaunch, AgentMessage, AgentReport, AgentRoster, AgentSource, LaunchOutcome, MainAgent, MessageDelivery,
+    AgentKind, AgentLaunch, AgentMemoryFolders, AgentMessage, AgentReport, AgentRoster, AgentSource, LaunchOutcome,
+    LiveAgentRoster, MainAgent, MessageDelivery, render_agent_list, tool_entries,
 };
 pub use backgrounding::BackgroundingGuard;
 pub use confinement::SessionConfinement;

@@ -98,7 +98,7 @@ fn announce_mentioned_agents(conversation: &mut Conversation, turn: &Turn, named
     if !scope.tools.offered().any(|tool| tool.name() == LAUNCHER) {
         return named;
     }
-    let offers = scope.gate.offered_agents(scope.agent_runtime.roster_for(scope.subagent.as_deref()));
+    let offers = scope.gate.offered_agents(&scope.agent_runtime.roster_for(scope.subagent.as_deref()));
     let (asked, others): (Vec<_>, Vec<_>) =
         named.into_iter().partition(|mention| mentioned_agent(&offers, mention).is_some());
     for offer in asked.iter().filter_map(|mention| mentioned_agent(&offers, mention)) {

@@ -19,6 +19,7 @@ const TAGS: &[&str] = &[
     "task-notification",
     "agent-report",
     "agent-message",
+    "agent-memory",
     SERVER_INSTRUCTIONS,
     "command-name",
     "command-message",

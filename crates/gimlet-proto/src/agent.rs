@@ -51,6 +51,9 @@ pub struct AgentSpec {
     /// Isolation of its working directory, when it differs from the sender's: `worktree`.
     #[serde(default)]
     pub isolation: Option<String>,
+    /// Colour by which front ends mark it.
+    #[serde(default)]
+    pub color: Option<String>,
 }
 
 /// Subagent type as described to the model.

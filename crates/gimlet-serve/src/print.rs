@@ -40,6 +40,8 @@ pub struct PrintJob {
     pub partial: bool,
     /// Shows the text of subagents besides their actions.
     pub subagent_text: bool,
+    /// Shows every hook that runs.
+    pub hook_events: bool,
     /// True if the session can be resumed later.
     pub is_saved: bool,
     /// Facts about the session that programs receive.
@@ -74,6 +76,7 @@ pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
         verbose,
         partial,
         subagent_text,
+        hook_events,
         is_saved: saved,
         init_facts: face,
         prompt,
@@ -86,7 +89,7 @@ pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
         format,
         verbose,
         wire: WireEncoder::new(
-            WireOptions { partial, replay_prompts: false, hook_events: false, subagent_text },
+            WireOptions { partial, replay_prompts: false, hook_events, subagent_text },
             WireConsumer::ReadsOutput,
             face,
         ),

@@ -90,16 +90,13 @@ pub enum SdkEnd {
 /// Returns the facts about a session for the first line of each turn.
 fn init_facts(facts: &SessionFacts) -> InitFacts {
     InitFacts {
-        output_style: facts.output_style.clone(),
-        betas: facts.betas.clone(),
         capabilities: vec![
             "interrupt_receipt_v1",
             "interrupt_cancel_queued_v1",
             prompt_lifecycle::CAPABILITY,
             "mcp_read_resource_v1",
         ],
-        sandbox_missing: facts.sandbox_missing.clone(),
-        plugin_flags: facts.plugin_flags.clone(),
+        ..InitFacts::from_session(facts)
     }
 }
 

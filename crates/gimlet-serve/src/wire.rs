@@ -10,8 +10,8 @@ use std::collections::HashSet;
 
 use gimlet_proto::{
     AcceptedPrompt, AgentPath, AssistantBlock, BlockKind, CommandReply, Denial, EntryId, Event, EventBody, Notice,
-    NoticeLevel, RetryNotice, ServerView, SessionId, StoredToolResult, TokenUsage, ToolCallPhase, ToolCallView,
-    ToolUseId, TurnSetup,
+    NoticeLevel, RetryNotice, ServerView, SessionFacts, SessionId, StoredToolResult, TokenUsage, ToolCallPhase,
+    ToolCallView, ToolUseId, TurnSetup,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -56,6 +56,19 @@ pub struct InitFacts {
     pub sandbox_missing: Option<String>,
     /// Flags that name plugins. Plugins are not supported yet, so none is loaded.
     pub plugin_flags: Vec<String>,
+}
+
+impl InitFacts {
+    /// Returns the facts for the programs that read a session's output.
+    pub fn from_session(facts: &SessionFacts) -> Self {
+        Self {
+            output_style: facts.output_style.clone(),
+            betas: facts.betas.clone(),
+            capabilities: Vec::new(),
+            sandbox_missing: facts.sandbox_missing.clone(),
+            plugin_flags: facts.plugin_flags.clone(),
+        }
+    }
 }
 
 impl Default for InitFacts {

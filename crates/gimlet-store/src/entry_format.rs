@@ -471,9 +471,14 @@ pub(crate) fn render_frozen_prefix(
     tools_json: &str,
     context: &[SegmentContextPart],
     session: &str,
+    agent: Option<&str>,
 ) -> String {
     let mut line = EntryLine("{".to_owned());
     line.add_string("type", "gimlet-frozen");
+    if let Some(agent) = agent {
+        line.add_raw("isSidechain", "true");
+        line.add_string("agentId", agent);
+    }
     line.add_raw("system", &to_json(system));
     line.add_string("tools", tools_json);
     if !context.is_empty() {

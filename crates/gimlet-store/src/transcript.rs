@@ -436,8 +436,9 @@ impl Transcript {
     /// Records the exact system prompt, tool list and context of this segment, so that a resumed session sends identical
     /// bytes.
     pub fn append_frozen_prefix(&mut self, system: &[String], tools_json: &str, context: &[SegmentContextPart]) {
-        let line = entry_format::render_frozen_prefix(system, tools_json, context, self.session.as_str());
-        self.append_metadata(line);
+        let (session, agent) = (self.session.as_str(), self.agent.as_deref());
+        let line = entry_format::render_frozen_prefix(system, tools_json, context, session, agent);
+        self.append_after_prompt(line);
     }
 
     /// Returns the holder for a title that is set before the first prompt.
@@ -562,9 +563,13 @@ impl Transcript {
 
     fn append_metadata(&mut self, line: String) {
         // A subagent's file holds only its conversation; session metadata is in the main one.
-        if self.agent.is_some() {
-            return;
+        if self.agent.is_none() {
+            self.append_after_prompt(line);
         }
+    }
+
+    /// Writes a line, or keeps it until the first prompt was written.
+    fn append_after_prompt(&mut self, line: String) {
         if self.prompted {
             self.write_line(line);
         } else {

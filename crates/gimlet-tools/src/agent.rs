@@ -8,15 +8,12 @@ use gimlet_core::tool::{
     AgentAvailability, InputProblem, InterruptBehavior, PathContext, PromptContext, ResultCap, Tool, ToolContext,
     ToolError, ToolResult,
 };
-use gimlet_core::{AgentLaunch, AgentReport, LaunchOutcome};
+use gimlet_core::{AgentLaunch, AgentReport, LaunchOutcome, render_agent_list};
 use gimlet_proto::{AccessNeed, ResultContent, TokenUsage, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::send_message::SendMessage;
-
-/// Maximum length of one type's description in the tool list.
-const LONGEST_DESCRIPTION: usize = 1_000;
 
 pub(crate) struct Agent;
 
@@ -126,12 +123,7 @@ impl Tool for Agent {
 
     fn prompt(&self, cx: &PromptContext) -> Cow<'static, str> {
         let mut text = include_str!("agent.md").trim_ascii_end().to_owned();
-        text.push_str("\n\nTypes:");
-        for offer in &cx.agents {
-            let description: String = offer.description.trim().chars().take(LONGEST_DESCRIPTION).collect();
-            // Writing to a String cannot fail.
-            let _ = write!(text, "\n- {}: {description}", offer.name);
-        }
+        text.push_str(&render_agent_list(&cx.agents));
         Cow::Owned(text)
     }
 

@@ -11,9 +11,7 @@ use clap::{ArgAction, Args, CommandFactory, Parser, ValueEnum};
 use gimlet_config::SettingSources;
 use gimlet_proto::PermissionMode;
 
-pub(crate) use unavailable_flags::{
-    flags_from_environment, is_driven, program_expects_list, refuse_unavailable, remove_unavailable,
-};
+pub(crate) use unavailable_flags::{is_driven, program_expects_list, refuse_unavailable, remove_unavailable};
 
 pub(crate) use commands::{
     AutoModeCommand, CheckArgs, CliCommand, ComparisonBase, ConfigCommand, DevCommand, HooksCommand, HooksTestArgs,
@@ -135,7 +133,7 @@ pub(crate) struct RunArgs {
     /// Use only the MCP servers of --mcp-config (needs stream-json input and output)
     #[arg(long, help_heading = "For programs (Agent SDKs)", hide_short_help = true)]
     pub(crate) strict_mcp_config: bool,
-    /// Also report every hook that runs (needs stream-json input and output)
+    /// Also report every hook that runs (needs --output-format stream-json)
     #[arg(long, help_heading = "For programs (Agent SDKs)", hide_short_help = true)]
     pub(crate) include_hook_events: bool,
     /// Also send a copy of every transcript line (needs stream-json input and output)
@@ -209,6 +207,9 @@ pub(crate) struct RunArgs {
     /// Append the content of a file to the system prompt
     #[arg(long, value_name = "FILE", help_heading = "Model", hide_short_help = true)]
     pub(crate) append_system_prompt_file: Option<PathBuf>,
+    /// Append text to the system prompt of every subagent
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Model", hide_short_help = true)]
+    pub(crate) append_subagent_system_prompt: Option<String>,
     /// Keep the system prompt of a resumed session, or render it anew
     #[arg(long, value_enum, value_name = "on|off", hide = true)]
     pub(crate) system_prompt_snapshot: Option<SnapshotFlag>,
@@ -251,6 +252,12 @@ pub(crate) struct RunArgs {
     /// Trust this directory's project settings for this run
     #[arg(long, visible_alias = "trust-workspace", help_heading = "Settings")]
     pub(crate) trust: bool,
+    /// Start without your hooks, memory, agents, skills, plugins and servers; managed settings stay
+    #[arg(long, help_heading = "Settings", hide_short_help = true)]
+    pub(crate) safe_mode: bool,
+    /// Look for nothing beside settings, and offer only Bash, Read and Edit (flags still add what they name)
+    #[arg(long, help_heading = "Settings", hide_short_help = true)]
+    pub(crate) bare: bool,
     /// Continue the most recent session of this directory
     #[arg(short = 'c', long = "continue", conflicts_with = "resume", help_heading = "Common")]
     pub(crate) continue_session: bool,

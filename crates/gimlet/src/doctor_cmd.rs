@@ -5,7 +5,7 @@ mod unread_files;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use gimlet_app::start::{CataloguedHook, HookCatalogue, HookState};
+use gimlet_app::start::{AgentCatalogue, CataloguedHook, HookCatalogue, HookState};
 use gimlet_app::{LaunchRequest, ProcessEnv, settings_mapping};
 use gimlet_config::{IdleKey, KeyEffect, ProblemSeverity, RuleLine, SettingsProblem, SourcedValue, TrustStore};
 use gimlet_model::ProviderConfigError;
@@ -39,6 +39,7 @@ pub(crate) fn run(around: &ProcessEnv, as_json: bool) -> ExitCode {
     problems.extend(note_policy_helper(&found));
     problems.extend(settings_mapping::additional_directories(&found.effective, around).1);
     problems.extend(find_unusable_hooks(around));
+    problems.extend(find_agent_problems(around));
     problems.extend(check_config_home(&around.config_home));
     problems.extend(unread_files::find_unread_files(&found.loaded.locations));
     problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
@@ -85,6 +86,34 @@ fn find_unusable_hooks(around: &ProcessEnv) -> Vec<SettingsProblem> {
         })
     };
     catalogue.hooks.into_iter().filter_map(problem).collect()
+}
+
+/// Returns the problems of agent files: those that are not used, and fields that have no effect.
+fn find_agent_problems(around: &ProcessEnv) -> Vec<SettingsProblem> {
+    let Ok(catalogue) = AgentCatalogue::read(&LaunchRequest::default(), around) else { return Vec::new() };
+    let problem = |file: PathBuf, line, message: String| SettingsProblem {
+        severity: ProblemSeverity::Warning,
+        file,
+        line,
+        column: None,
+        key: String::new(),
+        message,
+    };
+    let mut problems = catalogue.problems;
+    for skipped in catalogue.skipped {
+        problems.push(problem(skipped.path, skipped.line, format!("this agent is not used: {}", skipped.reason)));
+    }
+    for agent in catalogue.agents {
+        let Some(file) = agent.file else { continue };
+        let name = &agent.kind.name;
+        if let Some(why) = agent.unused {
+            problems.push(problem(file.clone(), None, format!("the agent {name} is not used: {why}")));
+        }
+        for entry in agent.unknown_tools {
+            problems.push(problem(file.clone(), None, format!("the agent {name} names '{entry}', which is no tool")));
+        }
+    }
+    problems
 }
 
 /// Returns a problem if sessions, trust and settings cannot be stored in the config home.

@@ -31,7 +31,6 @@ use clap::{CommandFactory, Parser};
 use gimlet_app::ProcessEnv;
 
 use gimlet_model::ProviderConfigError;
-use gimlet_proto::Env;
 
 use args::{CliArgs, CliCommand, DevCommand, OutputFormat, PermissionsCommand, RunArgs, SandboxCommand};
 use report::Report;
@@ -263,15 +262,19 @@ fn nearest_command(word: &str) -> Option<(String, Report)> {
 }
 
 /// Runs print mode and driven sessions; a program that reads results gets one even when the session cannot start.
-fn run_headless_session(run: &RunArgs, mut ignored_flags: Vec<String>) -> Result<ExitCode, Report> {
+fn run_headless_session(run: &RunArgs, ignored_flags: Vec<String>) -> Result<ExitCode, Report> {
     let mut listens = false;
     let outcome = environment::read_process_env().and_then(|around| {
         // Commands may inspect their parent process. No thread has been started yet.
         gimlet_exec::hide_credentials(&around.env);
         // A flag for a copy of the transcript overrides the environment.
         let unkept = around.env.flag("CLAUDE_CODE_SKIP_PROMPT_HISTORY") && !run.session_mirror;
-        let mut run = RunArgs { no_session_persistence: run.no_session_persistence || unkept, ..run.clone() };
-        ignored_flags.extend(ignored_env_flags(&run, &around.env)?);
+        let mut run = RunArgs {
+            no_session_persistence: run.no_session_persistence || unkept,
+            safe_mode: run.safe_mode || around.env.flag("CLAUDE_CODE_SAFE_MODE"),
+            bare: run.bare || around.env.flag("CLAUDE_CODE_SIMPLE"),
+            ..run.clone()
+        };
         // With a program as the reader of the answer there is no user to ask.
         let may_ask = !run.is_driven() && run.output_format == OutputFormat::Text;
         if may_ask && run.resume.as_deref() == Some("") {
@@ -297,20 +300,6 @@ fn run_headless_session(run: &RunArgs, mut ignored_flags: Vec<String>) -> Result
         sdk_mode::read_first_line();
     }
     outcome
-}
-
-/// Returns the unavailable flags that variables stand for. They are treated as those flags are: ignored for programs,
-/// and refused otherwise.
-fn ignored_env_flags(run: &RunArgs, env: &Env) -> Result<Vec<String>, Report> {
-    let mut ignored = Vec::new();
-    for (variable, flag) in args::flags_from_environment(env) {
-        if !run.is_driven() {
-            let text = format!("{variable} stands for {flag}, which is not available in this version of gimlet");
-            return Err(Report::new(text).with_hint(format!("Start it without {variable}")));
-        }
-        ignored.push(flag.to_owned());
-    }
-    Ok(ignored)
 }
 
 /// Returns the message for a start without a prompt mode, until there is a terminal UI.

@@ -50,8 +50,9 @@ pub(crate) async fn run(run: &RunArgs, request: &LaunchRequest, around: &Process
         verbose: run.verbose,
         partial: run.include_partial_messages,
         subagent_text: run.forward_subagent_text,
+        hook_events: run.include_hook_events,
         is_saved: !run.no_session_persistence,
-        init_facts: InitFacts { sandbox_missing: started.facts.sandbox_missing.clone(), ..InitFacts::default() },
+        init_facts: InitFacts::from_session(&started.facts),
         prompt,
         input,
         out: LineOutput::new(std::io::stdout()).map_err(thread_error)?,
@@ -144,6 +145,7 @@ fn check_flags(run: &RunArgs) -> Result<(), Report> {
     let only_streaming = [
         ("--include-partial-messages", run.include_partial_messages),
         ("--forward-subagent-text", run.forward_subagent_text),
+        ("--include-hook-events", run.include_hook_events),
     ];
     match only_streaming.into_iter().find(|(_, given)| *given) {
         Some((flag, _)) if run.output_format != OutputFormat::StreamJson => {

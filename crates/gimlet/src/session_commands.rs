@@ -1,5 +1,6 @@
 //! Slash commands that need what only the application has: settings files and the flags of this run.
 
+mod agents_command;
 mod config_command;
 mod hooks_command;
 mod status_command;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use gimlet_app::{LaunchRequest, ProcessEnv};
 use gimlet_core::commands::SlashCommand;
 
+use agents_command::AgentsCommand;
 use config_command::ConfigSlashCommand;
 use hooks_command::HooksSlashCommand;
 use status_command::StatusCommand;
@@ -16,6 +18,7 @@ use status_command::StatusCommand;
 /// Returns the commands for sessions that these flags start.
 pub(crate) fn application_commands(request: &LaunchRequest, around: &ProcessEnv) -> Vec<Arc<dyn SlashCommand>> {
     vec![
+        Arc::new(AgentsCommand::new(request.clone(), around.clone())),
         Arc::new(ConfigSlashCommand::new(request.clone(), around.clone())),
         Arc::new(HooksSlashCommand::new(request.clone(), around.clone())),
         Arc::new(StatusCommand::new(request.clone(), around.clone())),

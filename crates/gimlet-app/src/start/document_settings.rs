@@ -44,10 +44,16 @@ impl LiveDocumentSettings {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn replace(&self, loaded: &LoadedSettings, trust: &ProjectTrust, effective: &EffectiveSettings) {
+    pub(super) fn replace(
+        &self,
+        loaded: &LoadedSettings,
+        sources: SettingSources,
+        trust: &ProjectTrust,
+        effective: &EffectiveSettings,
+    ) {
         let settings = DocumentSettings {
             locations: loaded.locations.clone(),
-            sources: loaded.sources,
+            sources,
             trust: trust.clone(),
             settings: effective.settings.clone(),
         };

@@ -16,6 +16,7 @@ use super::main_agent::{self, AgentNames, MainAgentChoice};
 use super::memory_limit::MemoryLimit;
 use super::model_choice::{self, SessionModels};
 use super::sandbox_setup::{self, SandboxOptions, SandboxSetup};
+use super::session_agents::DefinedAgents;
 use super::session_history::{ResumeSource, SessionHistory, SessionOpening};
 use super::session_tools::SessionTools;
 use super::{LaunchOptions, SessionSettings, mcp_servers, provider, session_processes};
@@ -68,6 +69,7 @@ pub(super) async fn resolve_settings(
 pub(super) struct ChosenAgent {
     pub(super) role: MainAgentChoice,
     pub(super) source: ResumeSource,
+    pub(super) agents: DefinedAgents,
 }
 
 pub(super) fn choose_agent(
@@ -81,9 +83,11 @@ pub(super) fn choose_agent(
     let before = source.agent();
     let named =
         AgentNames { of_session: before.as_deref(), by_settings: configured.effective.settings.agent.as_deref() };
-    let role = MainAgentChoice::choose(request, &configured.env, &now.rules, &named)?;
+    let caller = main_agent::parse_agents(request)?;
+    let roster = configured.agent_roster(&caller);
+    let role = MainAgentChoice::choose(request, &roster, &now.rules, &named)?;
     warnings.extend(role.remark.clone());
-    Ok(ChosenAgent { role, source })
+    Ok(ChosenAgent { role, source, agents: DefinedAgents { caller, roster } })
 }
 
 /// Provider of the model, and the command that prints its key.
@@ -154,7 +158,7 @@ pub(super) fn session_facts(
         output_style: configured.output_style(),
         betas: provider.requested_betas(),
         models: provider.model_summaries().iter().map(model_info).collect(),
-        agents: toolbox.agent_roster(&configured.env).offered_kinds(&now.rules),
+        agents: toolbox.offered_agents(&now.rules),
         sandbox_missing: walls.missing.clone(),
         plugin_flags: mcp_servers::plugin_flags(&role.request).map(str::to_owned).collect(),
     }
@@ -179,7 +183,10 @@ pub(super) fn prompt_segment(
 ) -> Result<PromptSegment, LaunchError> {
     let may_leave = walls.sandbox.as_ref().map(|sandboxing| sandboxing.may_run_unsandboxed);
     let prompt = toolbox.prompt_context(&configured.env, &now.rules, may_leave);
-    let system = read_system_prompt(&role.request, &configured.around, configured.note_for_model())?;
+    let mut system = read_system_prompt(&role.request, &configured.around, configured.note_for_model())?;
+    if let Some(memory) = role.memory_text(&configured.agent_memory_folders()) {
+        system.append = Some(system.append.into_iter().chain([memory]).collect::<Vec<_>>().join("\n\n"));
+    }
     Ok(PromptSegment {
         system: gimlet_core::system_blocks(&system),
         tools: gimlet_core::tool_defs(&toolbox.tools, &prompt),

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use gimlet_core::tool::{ServerRequestFacts, ToolRef, ToolSource, nearest_name};
-use gimlet_core::{AgentRoster, AgentSource, HostPermit, MainAgent, UserAsker};
+use gimlet_core::{
+    AgentKind, AgentMemoryFolders, AgentRoster, AgentSource, HostPermit, MainAgent, UserAsker, tool_entries,
+};
 use gimlet_policy::{RuleSet, entry_allows, entry_may_disallow};
-use gimlet_proto::{AgentSpec, BoxFuture, EFFORTS, Env, PermissionMode, ServerRequest, ServerView};
+use gimlet_proto::{AgentSpec, BoxFuture, EFFORTS, PermissionMode, ServerRequest, ServerView};
 use serde_json::Value;
 
 use super::known_tools;
@@ -43,7 +45,7 @@ pub(super) fn parse_agents(request: &LaunchRequest) -> Result<Vec<(String, Agent
 /// Agent of the main conversation, and the flags with its values applied.
 pub(super) struct MainAgentChoice {
     pub(super) request: LaunchRequest,
-    agent: Option<(String, AgentSpec)>,
+    agent: Option<Arc<AgentKind>>,
     /// True if it comes from the resumed session (possibly no agent) instead of a choice made now.
     restored: bool,
     pub(super) remark: Option<String>,
@@ -56,7 +58,7 @@ impl MainAgentChoice {
     /// program drives the session.
     pub(super) fn choose(
         request: &LaunchRequest,
-        env: &Env,
+        roster: &AgentRoster,
         rules: &RuleSet,
         named: &AgentNames<'_>,
     ) -> Result<Self, LaunchError> {
@@ -67,11 +69,11 @@ impl MainAgentChoice {
         }
         let name = request.agents.main.as_deref().or(before).or(named.by_settings).filter(|name| !name.is_empty());
         let Some(name) = name else { return Ok(plain(None)) };
-        let roster = AgentRoster::built_in(env).with(AgentSource::Caller, parse_agents(request)?);
         match roster.definition(name, rules) {
-            Ok((name, spec)) => {
-                let (agent, restored) = (Some((name.to_owned(), spec.clone())), before.is_some());
-                Ok(Self { request: apply_agent(request, spec, restored), agent, restored, remark: None })
+            Ok(kind) => {
+                let restored = before.is_some();
+                let remark = refused_mode_remark(&kind);
+                Ok(Self { request: apply_agent(request, &kind.spec, restored), agent: Some(kind), restored, remark })
             }
             // The agent's tools may have been restricted: the user must confirm that the session runs without its
             // limits.
@@ -92,14 +94,14 @@ impl MainAgentChoice {
 
     /// Returns true if the agent may have this tool.
     pub(super) fn has_tool(&self, name: &str, also_named: &[String], aliases: &[&str]) -> bool {
-        let Some((_, spec)) = &self.agent else { return true };
-        is_tool_granted(spec, name, also_named, aliases)
+        let Some(kind) = &self.agent else { return true };
+        is_tool_granted(&kind.spec, name, also_named, aliases)
     }
 
     /// Filters external tools by what the agent may have.
     pub(super) fn filter_guests(&self, source: Arc<dyn ToolSource>) -> Arc<dyn ToolSource> {
         match &self.agent {
-            Some((_, spec)) => Arc::new(AgentToolSource { source, spec: spec.clone() }),
+            Some(kind) => Arc::new(AgentToolSource { source, spec: kind.spec.clone() }),
             None => source,
         }
     }
@@ -110,7 +112,7 @@ impl MainAgentChoice {
     }
 
     pub(super) fn name(&self) -> Option<&str> {
-        self.agent.as_ref().map(|(name, _)| name.as_str())
+        self.agent.as_ref().map(|kind| kind.name.as_str())
     }
 
     /// Returns the agent that the session keeps when its conversation is cleared; an empty name for no agent. One from
@@ -122,26 +124,56 @@ impl MainAgentChoice {
 
     /// Returns the model of the agent's definition.
     pub(super) fn model(&self) -> Option<&str> {
-        own_model(&self.agent.as_ref()?.1)
+        own_model(&self.agent.as_ref()?.spec)
     }
 
-    /// Returns the mode that the agent asks for, with the agent's name.
+    /// Returns the mode that the agent asks for and may have, with the agent's name.
     pub(super) fn mode(&self) -> Option<(&str, PermissionMode)> {
-        let (name, spec) = self.agent.as_ref()?;
-        Some((name, spec.permission_mode?))
+        let kind = self.agent.as_ref()?;
+        Some((&kind.name, permitted_mode(kind)?))
+    }
+
+    /// Describes the memory that the agent keeps, for the system prompt.
+    pub(super) fn memory_text(&self, folders: &AgentMemoryFolders) -> Option<String> {
+        let kind = self.agent.as_ref()?;
+        folders.describe(&kind.name, kind.spec.memory.as_deref())
     }
 
     /// Returns the only agent types that it may start; `None` for all.
     pub(super) fn launchable_kinds(&self) -> Option<Vec<String>> {
-        parse_launchable(&self.agent.as_ref()?.1)
+        parse_launchable(&self.agent.as_ref()?.spec)
     }
 
-    pub(super) fn into_main_agent(self) -> Option<MainAgent> {
-        self.agent.map(|(name, spec)| {
-            let may_launch = parse_launchable(&spec);
-            MainAgent { name, initial_prompt: spec.initial_prompt, may_launch }
+    /// Returns the main agent, with the hooks that it has in this roster.
+    pub(super) fn into_main_agent(self, roster: &AgentRoster) -> Option<MainAgent> {
+        let kind = self.agent?;
+        let hooks = roster.kinds().find(|known| known.name == kind.name).map(|known| known.hooks.clone());
+        Some(MainAgent {
+            name: kind.name.clone(),
+            initial_prompt: kind.spec.initial_prompt.clone(),
+            may_launch: parse_launchable(&kind.spec),
+            hooks: hooks.unwrap_or_default(),
         })
     }
+}
+
+/// Returns the mode that a definition may set for the session: one of the project's only a narrower one, and one of a
+/// plugin none.
+fn permitted_mode(kind: &AgentKind) -> Option<PermissionMode> {
+    let is_narrow = |mode: &PermissionMode| matches!(mode, PermissionMode::Plan | PermissionMode::DontAsk);
+    match kind.source {
+        AgentSource::Plugin => None,
+        AgentSource::Project => kind.spec.permission_mode.filter(is_narrow),
+        AgentSource::BuiltIn | AgentSource::User | AgentSource::Caller | AgentSource::Managed => {
+            kind.spec.permission_mode
+        }
+    }
+}
+
+fn refused_mode_remark(kind: &AgentKind) -> Option<String> {
+    let wanted = kind.spec.permission_mode.filter(|_| permitted_mode(kind).is_none())?;
+    let name = &kind.name;
+    Some(format!("the agent type '{name}' is not the user's own, so the mode {wanted} that it asks for is ignored"))
 }
 
 /// Sources for the main agent's name besides the flag.
@@ -192,7 +224,7 @@ fn parse_launchable(spec: &AgentSpec) -> Option<Vec<String>> {
 fn is_tool_granted(spec: &AgentSpec, name: &str, also_named: &[String], aliases: &[&str]) -> bool {
     let gives = |entry: &String| entry_allows(entry, name, also_named) || aliases.contains(&entry.trim());
     let takes = |entry: &String| entry_may_disallow(entry, name, also_named) || aliases.contains(&entry.trim());
-    spec.tools.as_ref().is_none_or(|wanted| wanted.iter().any(gives)) && !spec.disallowed_tools.iter().any(takes)
+    tool_entries(spec).is_none_or(|wanted| wanted.iter().any(gives)) && !spec.disallowed_tools.iter().any(takes)
 }
 
 /// External tools that an agent may have.
@@ -246,6 +278,12 @@ pub(super) fn agent_remarks(agents: &[(String, AgentSpec)]) -> Vec<String> {
         }
     }
     remarks
+}
+
+/// Returns the entries of a definition's lists that are no tools.
+pub(super) fn unknown_tools(spec: &AgentSpec) -> Vec<String> {
+    let entries = spec.tools.iter().flatten().chain(&spec.disallowed_tools);
+    entries.filter(|entry| !is_known_tool(entry)).cloned().collect()
 }
 
 fn is_known_tool(entry: &str) -> bool {

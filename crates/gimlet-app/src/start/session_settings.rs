@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_config::{
-    EffectiveSettings, EffortLevel, FileAuthor, KEYS, KeyEffect, LoadedSettings, ProblemSeverity, ProjectItem,
-    ProjectItemKind, ProjectTrust, QuestionTimeout, Scope, SettingKey, SettingsLayer, SettingsLoadOptions,
-    SettingsProblem, TrustInventory, TrustStore,
+    DocumentReader, EffectiveSettings, EffortLevel, FileAuthor, KEYS, KeyEffect, LoadedSettings, ProblemSeverity,
+    ProjectItem, ProjectItemKind, ProjectTrust, QuestionTimeout, Scope, SettingKey, SettingSources, SettingsLayer,
+    SettingsLoadOptions, SettingsProblem, TrustInventory, TrustStore,
 };
 use gimlet_core::tool::nearest_name;
 use gimlet_core::{EffectivePermissions, Redactor, ReviewConfig, SandboxUpdate};
@@ -20,12 +20,14 @@ use super::key_helper::{KeyHelper, TrustObjection};
 use super::settings_reload::FlagSettings;
 use super::{policy_helper, provider, rule_names};
 use crate::launch_error::LaunchError;
-use crate::launch_request::LaunchRequest;
+use crate::launch_request::{CustomizationLevel, LaunchRequest};
 use crate::process_env::ProcessEnv;
 use crate::settings_mapping;
 
 /// The setting that names a command which prints the key.
 const KEY_HELPER: &str = "apiKeyHelper";
+const REVIEW_TRUST: &str =
+    "Add --trust to use them in this run; 'gimlet trust' shows them and can accept them for good";
 /// Maximum number of keys named in one line, and of characters of each.
 const MOST_KEYS: usize = 8;
 const MOST_CHARS: usize = 60;
@@ -42,8 +44,11 @@ pub struct SessionSettings {
     flag_rules: RuleSet,
     /// Remarks on them for the user.
     flag_remarks: Vec<String>,
-    flag_directories: Vec<PathBuf>,
+    pub(super) flag_directories: Vec<PathBuf>,
+    pub(super) customization: CustomizationLevel,
     pub loaded: LoadedSettings,
+    /// Reader of the documents that the inventory is about.
+    pub(super) document_reader: Arc<DocumentReader>,
     pub(super) inventory: TrustInventory,
     pub(super) trust: ProjectTrust,
     pub effective: EffectiveSettings,
@@ -93,7 +98,9 @@ impl SessionSettings {
             flag_rules: parse_flag_rules(request, around)?,
             flag_remarks: rule_names::unknown_tool_remarks(request),
             flag_directories: resolve_flag_directories(request, around)?,
+            customization: request.settings.customization,
             documents: LiveDocumentSettings::new(&loaded),
+            document_reader: Arc::new(document_reader(&loaded, request.settings.customization)),
             loaded,
             inventory: TrustInventory::default(),
             trust: ProjectTrust::none(),
@@ -104,7 +111,8 @@ impl SessionSettings {
             redactor: Redactor::default(),
         };
         if request.settings.trusts_folder || named || around.env.flag("GIMLET_TRUST") {
-            configured.pinned = Some(TrustInventory::collect(&configured.loaded).items);
+            configured.pinned =
+                Some(TrustInventory::collect_with(&configured.loaded, &configured.document_reader).items);
         }
         configured.evaluate_trust();
         configured.env = configured.overlay_env(&around.env);
@@ -193,7 +201,8 @@ impl SessionSettings {
 
     /// Determines which of the loaded settings apply.
     pub(super) fn evaluate_trust(&mut self) {
-        self.inventory = TrustInventory::collect(&self.loaded);
+        self.document_reader = Arc::new(document_reader(&self.loaded, self.customization));
+        self.inventory = TrustInventory::collect_with(&self.loaded, &self.document_reader);
         // If nothing needs trust, the trust store is not read. A sandbox that a project requests is not an item, but
         // its effect depends on its author.
         let is_persons = self.loaded.layers.iter().all(|layer| layer.author == FileAuthor::User);
@@ -215,7 +224,8 @@ impl SessionSettings {
     /// Recomputes the effective settings for the present trust.
     pub(super) fn recompute_effective(&mut self) {
         self.effective = self.loaded.effective_settings(&self.inventory, &self.trust);
-        self.documents.replace(&self.loaded, &self.trust, &self.effective);
+        let sources = document_sources(&self.loaded, self.customization);
+        self.documents.replace(&self.loaded, sources, &self.trust, &self.effective);
         if let Some(helper) = &self.key_helper {
             helper.set_command(self.effective.settings.api_key_helper.as_deref(), self.helper_objection(KEY_HELPER));
         }
@@ -389,18 +399,47 @@ impl SessionSettings {
     pub fn untrusted_line(&self) -> Option<String> {
         let acts = |item: &&ProjectItem| item.name != "outputStyle";
         let withheld: Vec<ProjectItem> = self.effective.withheld.iter().filter(acts).cloned().collect();
-        let line = gimlet_config::describe_withheld(&withheld, &self.trust)?;
+        let line = gimlet_config::describe_withheld(&withheld, &self.trust);
+        let Some(line) = line else {
+            return self
+                .withheld_agent_fields()
+                .map(|fields| format!("this folder is not trusted, so these are not used: {fields}. {REVIEW_TRUST}"));
+        };
+        let line = match self.withheld_agent_fields() {
+            Some(fields) => format!("{line}; {fields}"),
+            None => line,
+        };
         // Trust has no effect on features that this version does not have.
         let runs = |item: &ProjectItem| !matches!(item.kind, ProjectItemKind::McpServer | ProjectItemKind::Plugin);
         let hint = match (withheld.iter().any(runs), withheld.iter().all(runs)) {
             (true, _) if self.pinned.is_some() => {
                 "They came after this run began. 'gimlet trust' shows them; a new start takes them as they are then"
             }
-            (_, true) => "Add --trust to use them in this run; 'gimlet trust' shows them and can accept them for good",
+            (_, true) => REVIEW_TRUST,
             (true, false) => "Add --trust to use the rest in this run; servers and plugins are not run by this version",
             (false, false) => "This version runs none of them",
         };
         Some(format!("{line}. {hint}"))
+    }
+
+    /// Returns the fields of a project's agents that wait for nothing but trust in the folder; `None` if there are none.
+    fn withheld_agent_fields(&self) -> Option<String> {
+        if self.trust.has_accepted_folder() {
+            return None;
+        }
+        let mut agents = Vec::new();
+        for agent in self.agent_files().agents {
+            let fields = agent.actions.withheld_fields(&self.trust);
+            // The others are items of their own.
+            if !fields.is_empty() && agent.actions.trust_item().is_none() {
+                let name = gimlet_config::escape_invisible_line(&agent.name).into_owned();
+                agents.push(format!("{name} ({})", fields.join(", ")));
+            }
+        }
+        let more = agents.len().saturating_sub(MOST_KEYS);
+        agents.truncate(MOST_KEYS);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (!agents.is_empty()).then(|| format!("fields of agents {}{more}", agents.join(", ")))
     }
 
     /// Returns one line for each file in force that sets values it may not set, even if trusted.
@@ -472,6 +511,21 @@ impl SessionSettings {
             all_shell: auto.classify_all_shell == Some(true),
             in_plan: settings.use_auto_mode_during_plan,
         })
+    }
+}
+
+/// Returns a reader of the documents that count.
+fn document_reader(loaded: &LoadedSettings, customization: CustomizationLevel) -> DocumentReader {
+    DocumentReader::new(&loaded.locations, document_sources(loaded, customization))
+}
+
+/// Returns whose documents count.
+fn document_sources(loaded: &LoadedSettings, customization: CustomizationLevel) -> SettingSources {
+    match customization {
+        CustomizationLevel::Full => loaded.sources,
+        CustomizationLevel::Safe | CustomizationLevel::Bare => {
+            SettingSources { user: false, project: false, local: false }
+        }
     }
 }
 

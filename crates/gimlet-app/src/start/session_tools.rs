@@ -3,21 +3,28 @@
 use std::sync::Arc;
 
 use gimlet_core::tool::{AnyTool, PromptContext, ToolSet, nearest_name};
-use gimlet_core::{AgentRoster, AgentSource, OutputSchema};
+use gimlet_core::{AgentRoster, OutputSchema};
 use gimlet_policy::{RuleSet, is_tool_removed};
-use gimlet_proto::{AgentSpec, Env};
+use gimlet_proto::{AgentSpec, AgentSummary, Env};
 
 use super::LaunchOptions;
 use super::main_agent::{self, MainAgentChoice};
+use super::session_agents::DefinedAgents;
 use crate::launch_error::LaunchError;
-use crate::launch_request::LaunchRequest;
+use crate::launch_request::{CustomizationLevel, LaunchRequest};
+
+/// Tools of a bare session that names none.
+const BARE_TOOLS: [&str; 3] = ["Bash", "Read", "Edit"];
 
 /// Tools of a session.
 pub(super) struct SessionTools {
     pub(super) tools: ToolSet,
     /// Schema of the answer.
     pub(super) output: Option<Arc<OutputSchema>>,
+    /// Subagent types that the caller defines.
     pub(super) agents: Vec<(String, AgentSpec)>,
+    /// All subagent types, without their hooks.
+    roster: AgentRoster,
     /// The only types that the main conversation may start; `None` for all.
     may_launch: Option<Vec<String>>,
 }
@@ -26,21 +33,23 @@ impl SessionTools {
     pub(super) fn build(
         role: &MainAgentChoice,
         manner: &LaunchOptions,
+        agents: DefinedAgents,
         env: &Env,
         rules: &RuleSet,
     ) -> Result<Self, LaunchError> {
+        let DefinedAgents { caller, roster } = agents;
         let request = &role.request;
         let tools = select_tools(role, env, rules)?;
         let tools = if manner.attended { tools } else { tools.for_unattended() };
         let tools = tools.with_substitutes(request.tools.aliases.clone());
         let output = parse_output_schema(request, env)?;
         let tools = output.iter().fold(tools, |tools, output| tools.with(output.tool()));
-        Ok(Self { tools, output, agents: main_agent::parse_agents(request)?, may_launch: role.launchable_kinds() })
+        Ok(Self { tools, output, agents: caller, roster, may_launch: role.launchable_kinds() })
     }
 
-    /// Returns all subagent types.
-    pub(super) fn agent_roster(&self, env: &Env) -> AgentRoster {
-        AgentRoster::built_in(env).with(AgentSource::Caller, self.agents.clone())
+    /// Returns the subagent types that no rule denies.
+    pub(super) fn offered_agents(&self, rules: &RuleSet) -> Vec<AgentSummary> {
+        self.roster.offered_kinds(rules)
     }
 
     /// Returns the context that tool descriptions depend on. `may_leave` is about the sandbox, where there is one.
@@ -48,7 +57,7 @@ impl SessionTools {
         PromptContext {
             env: env.clone(),
             tools: self.tools.offered().map(|tool| tool.name().to_owned()).collect(),
-            agents: self.agent_roster(env).restricted_to(self.may_launch.as_deref()).offered_kinds(rules),
+            agents: self.roster.clone().restricted_to(self.may_launch.as_deref()).offered_kinds(rules),
             background: !env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
             sandbox: may_leave,
         }
@@ -94,7 +103,10 @@ fn select_tools(role: &MainAgentChoice, env: &Env, rules: &RuleSet) -> Result<To
 
 /// Parses the tools named by `--tools`; `None` for all.
 fn parse_tools_flag(request: &LaunchRequest, all: &[&'static dyn AnyTool]) -> Result<Option<Vec<String>>, LaunchError> {
-    let Some(lists) = &request.tools.offered else { return Ok(None) };
+    let Some(lists) = &request.tools.offered else {
+        let is_bare = request.settings.customization == CustomizationLevel::Bare;
+        return Ok(is_bare.then(|| BARE_TOOLS.map(str::to_owned).to_vec()));
+    };
     let names = lists.iter().flat_map(|list| list.split([',', ' '])).filter(|name| !name.is_empty());
     let mut wanted = Vec::new();
     for name in names {

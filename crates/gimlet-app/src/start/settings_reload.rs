@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::folder_trust;
 use super::sandbox_setup::SandboxBuilder;
+use super::session_agents::LiveAgents;
 use super::session_settings::SessionSettings;
 
 /// Settings of the command line, replaceable while a session runs. Clones share them.
@@ -96,10 +97,11 @@ pub(super) struct SettingsReloader {
     caller_follows: bool,
     /// Files whose change a hook stopped.
     held: Vec<PathBuf>,
+    agents: LiveAgents,
 }
 
 impl SettingsReloader {
-    pub(super) fn new(settings: SessionSettings, sandbox: SandboxBuilder) -> Self {
+    pub(super) fn new(settings: SessionSettings, sandbox: SandboxBuilder, agents: LiveAgents) -> Self {
         let locations = &settings.loaded.locations;
         let (watch, store) = (SettingsWatcher::new(locations), TrustStore::new(locations));
         Self {
@@ -111,6 +113,7 @@ impl SettingsReloader {
             changed: Vec::new(),
             caller_follows: false,
             held: Vec::new(),
+            agents,
         }
     }
 
@@ -128,6 +131,7 @@ impl SettingsReloader {
         let (sandbox, remarks) = self.sandbox.update(&self.settings, &now);
         now.sandbox = sandbox;
         now.remarks.extend(remarks);
+        self.agents.refresh(&self.settings);
         if self.sandbox.is_missing() {
             let source = RuleSource::new(RuleScope::User, "/").with_label("sandbox.failIfUnavailable");
             now.remarks.extend(now.rules.load(Behavior::Deny, [("Bash", source)]).iter().map(ToString::to_string));
@@ -228,6 +232,9 @@ impl SettingsSource for SettingsReloader {
         let named = |file: &PathBuf| ChangedSettings { file: file.clone(), source: self.source_for(file) };
         let mut changed: Vec<ChangedSettings> = files.iter().map(named).collect();
         self.changed.extend(files);
+        if let Some(file) = self.agents.changed_path() {
+            changed.push(ChangedSettings { file, source: SettingsOrigin::Documents });
+        }
         if self.caller_follows {
             changed.push(ChangedSettings { file: PathBuf::from("--settings"), source: SettingsOrigin::Caller });
         }
@@ -342,7 +349,8 @@ mod tests {
         };
         let configured = SessionSettings::read(&LaunchRequest::default(), &around)
             .unwrap_or_else(|error| panic!("{}", error.text()));
-        SettingsReloader::new(configured, SandboxBuilder::inactive(root.join("scratch")))
+        let agents = LiveAgents::new(&configured, Vec::new());
+        SettingsReloader::new(configured, SandboxBuilder::inactive(root.join("scratch")), agents)
     }
 
     /// Returns the permissions that a session would apply now, if something changed.

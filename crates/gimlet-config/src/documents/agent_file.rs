@@ -1,6 +1,6 @@
 //! Agents that users and projects define in Markdown files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gimlet_proto::PermissionMode;
 use serde::Deserialize;
@@ -143,10 +143,10 @@ impl AgentFiles {
 }
 
 impl DocumentReader {
-    /// Reads the agents of all areas.
-    pub fn agents(&self) -> AgentFiles {
+    /// Reads the agents of all areas and of these added folders.
+    pub fn agents(&self, added_folders: &[&Path]) -> AgentFiles {
         let mut files = AgentFiles::default();
-        for area in self.areas() {
+        for area in self.areas().into_iter().chain(added_folders.iter().filter_map(|folder| self.added_area(folder))) {
             for found in self.read_folder(&area, "agents", &mut files.skipped) {
                 match AgentFile::parse(&found, self.gate(&found, ProjectItemKind::Agent)) {
                     Ok((agent, problems)) => {
@@ -158,6 +158,15 @@ impl DocumentReader {
             }
         }
         files
+    }
+}
+
+impl DocumentReader {
+    /// Returns the files and folders that decide which agents there are. A change of any of them may change an agent.
+    pub fn agent_paths(&self, added_folders: &[&Path]) -> Vec<PathBuf> {
+        let added = added_folders.iter().filter_map(|folder| self.added_area(folder));
+        let areas = self.areas().into_iter().chain(added);
+        areas.flat_map(|area| self.watched_paths(&area.folder.join("agents"), area.border.as_deref())).collect()
     }
 }
 

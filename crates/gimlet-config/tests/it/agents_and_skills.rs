@@ -39,7 +39,7 @@ fn the_closest_agent_of_a_name_is_used_and_scopes_have_an_order() {
     }
     write_file_at(&world.project.join(".claude/agents/two.md"), agent_text("two", "project"));
     write_file_at(&world.project.join(".claude/agents/z/two.md"), agent_text("two", "again"));
-    let agents = reader(&world).agents();
+    let agents = reader(&world).agents(&[]);
     let found: Vec<(DocumentScope, &str)> =
         agents.agents.iter().map(|agent| (agent.origin.scope, agent.description.as_str())).collect();
     let expected = [
@@ -54,7 +54,7 @@ fn the_closest_agent_of_a_name_is_used_and_scopes_have_an_order() {
     assert!(agents.skipped[0].to_string().contains("z/two.md: not used: "), "{}", agents.skipped[0]);
 
     let only_user = SettingSources { user: true, project: false, local: false };
-    let agents = DocumentReader::new(&world.locations(), only_user).agents();
+    let agents = DocumentReader::new(&world.locations(), only_user).agents(&[]);
     assert_eq!(agents.agents.len(), 2, "the administrator's and the user's");
 }
 
@@ -65,7 +65,7 @@ fn all_fields_of_an_agent_are_read() {
         maxTurns: 3\nskills: one, two\nmcpServers:\n- db\n- own:\n    command: x\nhooks:\n  Stop:\n  - hooks:\n    - type: command\n      \
         command: echo\nmemory: project\nbackground: true\neffort: high\nisolation: worktree\ncolor: red\ninitialPrompt: go\n---\n\nBody\n";
     write_file_at(&world.home.join(".claude/agents/full.md"), text);
-    let agents = reader(&world).agents();
+    let agents = reader(&world).agents(&[]);
     assert_eq!((agents.problems.as_slice(), agents.skipped.as_slice()), (&[][..], &[][..]));
     let agent = agents.find("full").unwrap();
     assert_eq!(agent.tools.as_deref(), Some(&["Read".to_owned(), "Grep".to_owned()][..]));

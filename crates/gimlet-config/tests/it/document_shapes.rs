@@ -11,7 +11,7 @@ fn reader(world: &SettingsFixture) -> DocumentReader {
 fn read_agent(text: &str) -> (AgentFiles, String) {
     let world = SettingsFixture::new();
     let file = write_file_at(&world.home.join(".claude/agents/helper.md"), text);
-    let agents = reader(&world).agents();
+    let agents = reader(&world).agents(&[]);
     let skipped = agents.skipped.iter().map(ToString::to_string);
     let lost: Vec<String> = agents.problems.iter().map(ToString::to_string).chain(skipped).collect();
     let lost = lost.join("\n").replace(&file.display().to_string(), "FILE");

@@ -37,7 +37,7 @@ fn before_trust_a_document_gives_text_and_no_field_that_acts() {
     let reader = reader(&world);
     let loaded = world.load();
     let inventory = TrustInventory::collect_with(&loaded, &reader);
-    let (agents, skills) = (reader.agents(), reader.skills(&[]));
+    let (agents, skills) = (reader.agents(&[]), reader.skills(&[]));
     let none = ProjectTrust::none();
 
     let agent = agents.find("a").unwrap();
@@ -114,7 +114,7 @@ fn the_users_documents_act_at_once_unless_the_project_wrote_them() {
     symlink(world.project.join("dotfiles/s"), world.home.join(".claude/skills/s")).unwrap();
     let reader = reader(&world);
     let none = ProjectTrust::none();
-    assert!(reader.agents().find("a").unwrap().actions.get(&none).is_some());
+    assert!(reader.agents(&[]).find("a").unwrap().actions.get(&none).is_some());
     assert_eq!(commands(&reader.skills(&[]), "s", &none), [None]);
     let items = TrustInventory::collect_with(&world.load(), &reader).items;
     assert_eq!(items.len(), 1, "{items:?}");
@@ -156,7 +156,7 @@ fn links_lead_to_nothing_secret_and_in_no_circle() {
     world.write_file("shared/agents/in.md", "---\nname: in\ndescription: inside\n---\n");
     symlink("../../shared/agents", world.project.join(".claude/agents/shared")).unwrap();
     let reader = reader(&world);
-    let (agents, skills, styles) = (reader.agents(), reader.skills(&[]), reader.output_styles());
+    let (agents, skills, styles) = (reader.agents(&[]), reader.skills(&[]), reader.output_styles());
     let shown = format!("{agents:?} {skills:?} {styles:?}");
     assert!(!shown.contains("SECRET"), "{shown}");
     assert_eq!(agents.agents.len(), 1, "a link inside the project is followed");
@@ -181,12 +181,12 @@ fn documents_that_others_could_have_written_are_not_used() {
     write_file_at(&world.home.join(".claude/agents/good.md"), "---\nname: good\ndescription: d\n---\n");
     let foreign = write_file_at(&world.home.join(".claude/agents/bad.md"), "---\nname: bad\ndescription: d\n---\n");
     std::os::unix::fs::chown(foreign, Some(4711), None).unwrap();
-    let agents = reader(&world).agents();
+    let agents = reader(&world).agents(&[]);
     assert!(agents.find("good").is_some() && agents.find("bad").is_none());
     assert_eq!(agents.skipped.len(), 1);
     assert!(agents.skipped[0].to_string().contains("belongs to another user (4711)"), "{}", agents.skipped[0]);
     std::os::unix::fs::chown(world.home.join(".claude/agents"), Some(4711), None).unwrap();
-    assert_eq!(reader(&world).agents().agents.len(), 0);
+    assert_eq!(reader(&world).agents(&[]).agents.len(), 0);
 }
 
 #[test]

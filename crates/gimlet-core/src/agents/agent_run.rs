@@ -13,6 +13,7 @@ use super::launch::AgentReport;
 use super::report::{neutralize_report, truncate_report};
 use crate::call::CallScope;
 use crate::conversation::Conversation;
+use crate::hooks::HookOwner;
 use crate::services::SessionServices;
 use crate::steering::SteeringQueue;
 use crate::tasks::Task;
@@ -64,6 +65,7 @@ impl Drop for AgentTaskGuard {
             self.task.set_summary(format!("{} ended before it could report", self.task.description));
         }
         if let Some(services) = self.services.upgrade() {
+            services.hooks().remove(&HookOwner::Agent(self.task.id.clone()));
             let unread = services.mailboxes().close(&self.agent);
             let notice =
                 (lost && self.task.is_backgrounded()).then(|| format_notice(&self.task, "was lost inside gimlet", ""));

@@ -9,8 +9,9 @@ use gimlet_proto::{AgentPath, CacheTtl, Env, ItemId};
 use gimlet_store::{AgentTranscripts, ResultFiles};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::agent_memory::AgentMemoryFolders;
 use super::identity::AgentIdentity;
-use super::roster::AgentRoster;
+use super::roster::{AgentRoster, LiveAgentRoster};
 use crate::tool::ToolError;
 use crate::turn::TurnOptions;
 use crate::usage_ledger::UsageLedger;
@@ -22,9 +23,12 @@ const MOST_OUTPUT: u64 = 160_000;
 
 /// Session-wide state of subagents.
 pub(crate) struct AgentRuntime {
-    pub(super) roster: AgentRoster,
-    /// Kinds that the main conversation may launch.
-    for_main: AgentRoster,
+    roster: LiveAgentRoster,
+    /// The only kinds that the main conversation may launch; `None` for all.
+    main_launches: Option<Vec<String>>,
+    /// Text that every agent's system prompt ends with.
+    pub(super) append_system: Option<String>,
+    pub(super) memory: AgentMemoryFolders,
     /// Options of the main conversation's turns.
     pub(crate) options: TurnOptions,
     /// Number of the next item in any conversation.
@@ -71,9 +75,11 @@ impl AgentLimits {
 
 /// Parts of an [`AgentRuntime`].
 pub(crate) struct AgentRuntimeParts<'a> {
-    pub(crate) roster: AgentRoster,
+    pub(crate) roster: LiveAgentRoster,
     /// The only kinds that the main conversation may launch; `None` for all.
     pub(crate) main_launches: Option<Vec<String>>,
+    pub(crate) append_system: Option<String>,
+    pub(crate) memory: AgentMemoryFolders,
     pub(crate) env: &'a Env,
     pub(crate) options: &'a TurnOptions,
     pub(crate) result_files: &'a ResultFiles,
@@ -86,8 +92,10 @@ impl AgentRuntime {
     pub(crate) fn new(parts: AgentRuntimeParts<'_>) -> Self {
         let limits = AgentLimits::from_env(parts.env);
         Self {
-            for_main: parts.roster.clone().restricted_to(parts.main_launches.as_deref()),
             roster: parts.roster,
+            main_launches: parts.main_launches,
+            append_system: parts.append_system.filter(|text| !text.trim().is_empty()),
+            memory: parts.memory,
             options: parts.options.clone(),
             next_item: AtomicU64::default(),
             result_files: parts.result_files.clone(),
@@ -111,19 +119,24 @@ impl AgentRuntime {
         self.ledger.for_subagent()
     }
 
-    pub(crate) fn roster(&self) -> &AgentRoster {
-        &self.roster
+    /// Returns all kinds, as they are now.
+    pub(crate) fn roster(&self) -> Arc<AgentRoster> {
+        self.roster.current()
     }
 
     /// Returns the kinds that this sender may launch: a subagent, or else the main conversation.
-    pub(crate) fn roster_for(&self, sender: Option<&AgentIdentity>) -> &AgentRoster {
-        if sender.is_some() { &self.roster } else { &self.for_main }
+    pub(crate) fn roster_for(&self, sender: Option<&AgentIdentity>) -> Arc<AgentRoster> {
+        let all = self.roster.current();
+        match (sender, &self.main_launches) {
+            (None, Some(names)) => Arc::new(AgentRoster::clone(&all).restricted_to(Some(names))),
+            _ => all,
+        }
     }
 
     /// Returns true if the conversation of an agent can be resumed after its end: it is stored, and its kind allows
     /// it.
     pub(super) fn may_resume(&self, who: Option<&AgentIdentity>) -> bool {
-        who.is_some_and(|who| !self.roster.is_one_shot(&who.kind) && self.transcripts.path(&who.id).is_some())
+        who.is_some_and(|who| !self.roster().is_one_shot(&who.kind) && self.transcripts.path(&who.id).is_some())
     }
 
     /// Acquires a slot among the running agents, for as long as the permit is held. Fails if all are in use.

@@ -25,17 +25,14 @@ instead\"}.";
 
 /// Runs the agent of a hook to its end; returns what it says last.
 pub(crate) async fn run_hook_agent(scope: &Arc<CallScope>, prompt: String, model: String) -> Result<String, String> {
-    let kind = AgentKind {
-        name: HOOK_AGENT.to_owned(),
-        spec: AgentSpec {
-            prompt: SYSTEM.to_owned(),
-            tools: Some(TOOLS.map(str::to_owned).to_vec()),
-            max_turns: Some(MAX_TURNS),
-            permission_mode: Some(PermissionMode::DontAsk),
-            ..AgentSpec::default()
-        },
-        source: AgentSource::BuiltIn,
+    let spec = AgentSpec {
+        prompt: SYSTEM.to_owned(),
+        tools: Some(TOOLS.map(str::to_owned).to_vec()),
+        max_turns: Some(MAX_TURNS),
+        permission_mode: Some(PermissionMode::DontAsk),
+        ..AgentSpec::default()
     };
+    let kind = Arc::new(AgentKind::new(HOOK_AGENT, spec, AgentSource::BuiltIn));
     let circumstances = ToolSelectionContext { background: false, may_launch: false };
     let described = |error: crate::tool::ToolError| error.model_text;
     let tools = tool_selection::select_tools(&kind.name, &kind.spec, &scope.tools, circumstances).map_err(described)?;
@@ -62,7 +59,7 @@ pub(crate) async fn run_hook_agent(scope: &Arc<CallScope>, prompt: String, model
     );
     let plan = SpawnPlan {
         id: new_agent_id(),
-        kind: &kind,
+        kind,
         description,
         said: SubmittedPrompt { blocks: vec![Block::text(&prompt)], plain: true, ..SubmittedPrompt::default() },
         prompt,

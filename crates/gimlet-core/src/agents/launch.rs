@@ -106,18 +106,14 @@ impl ReadyAgent {
 }
 
 /// Decides everything about an agent before any of it is created. The plan holds its slot among the running agents.
-fn plan_spawn<'a>(
-    scope: &'a Arc<CallScope>,
-    cx: &ToolContext,
-    launch: AgentLaunch,
-) -> Result<SpawnPlan<'a>, ToolError> {
+fn plan_spawn(scope: &Arc<CallScope>, cx: &ToolContext, launch: AgentLaunch) -> Result<SpawnPlan, ToolError> {
     let host = &scope.agent_runtime;
     if let Some(name) = launch.name.as_deref() {
         check_agent_name(name)?;
     }
     let roster = host.roster_for(scope.subagent.as_deref());
     let kind = roster.find_kind(launch.kind.as_deref(), &scope.gate.rules()).map_err(ToolError::input)?;
-    refuse_isolation(kind)?;
+    refuse_isolation(&kind)?;
     let depth = child_depth(scope)?;
     let background = !host.limits.foreground_only
         && scope.subagent.as_ref().is_none_or(|who| !who.is_in_background())
@@ -125,7 +121,7 @@ fn plan_spawn<'a>(
     let slot = host.acquire_slot()?;
     let circumstances = ToolSelectionContext { background, may_launch: depth < host.limits.depth };
     let tools = tool_selection::select_tools(&kind.name, &kind.spec, &scope.tools, circumstances)?;
-    let model_selection = select_model(scope, kind, &launch)?;
+    let model_selection = select_model(scope, &kind, &launch)?;
     let mut path = cx.agent.clone();
     path.0.push(cx.call.clone());
     let AgentLaunch { description, prompt, name, .. } = launch;

@@ -192,7 +192,7 @@ fn unknown_recipient_error(scope: &CallScope, to: &str, known: &[KnownAgent]) ->
         .iter()
         .rev()
         .filter(|agent| running.iter().all(|task| task.id != agent.id))
-        .filter(|agent| !scope.agent_runtime.roster.is_one_shot(&agent.meta.agent_type))
+        .filter(|agent| !scope.agent_runtime.roster().is_one_shot(&agent.meta.agent_type))
         .take(MOST_LISTED)
         .map(|agent| line(&agent.id, agent.meta.name.as_deref(), &agent.meta.description))
         .collect();

@@ -44,7 +44,7 @@ pub(super) async fn resume_agent(
     }
     let agent = check_resumable(scope, to, &receiver)?;
     let lineage = AgentLineage::for_agent(scope, agent, &receiver.known)?;
-    check_relaunch_allowed(scope, lineage.kind)?;
+    check_relaunch_allowed(scope, &lineage.kind)?;
     let outset = plan_resume(scope, agent, lineage, said, text).await?;
     let prepared = outset.prepare_agent(scope, cx);
     // From here on the agent is found running.
@@ -81,7 +81,7 @@ fn check_resumable<'a>(
             agent.id
         )));
     }
-    if scope.agent_runtime.roster.is_one_shot(&agent.meta.agent_type) {
+    if scope.agent_runtime.roster().is_one_shot(&agent.meta.agent_type) {
         return Err(ToolError::failed(format!(
             "Agents of the type {} work once, and {} has ended. Launch a new one.",
             agent.meta.agent_type, agent.id
@@ -139,16 +139,16 @@ fn ancestors<'a>(agent: &'a KnownAgent, known: &'a [KnownAgent]) -> impl Iterato
 }
 
 /// All agents from the main conversation down to one agent, with the limits that each adds.
-struct AgentLineage<'a> {
-    kind: &'a AgentKind,
+struct AgentLineage {
+    kind: Arc<AgentKind>,
     path: AgentPath,
     sender: Option<Arc<AgentIdentity>>,
     /// Tools that are left for the agent's sender.
     tools: ToolSet,
 }
 
-impl<'a> AgentLineage<'a> {
-    fn for_agent(scope: &'a CallScope, agent: &KnownAgent, known: &[KnownAgent]) -> Result<Self, ToolError> {
+impl AgentLineage {
+    fn for_agent(scope: &CallScope, agent: &KnownAgent, known: &[KnownAgent]) -> Result<Self, ToolError> {
         let above: Vec<&KnownAgent> = ancestors(agent, known).collect();
         let top = above.last().copied().unwrap_or(agent);
         if top.meta.parent_agent_id.is_some() {
@@ -158,7 +158,8 @@ impl<'a> AgentLineage<'a> {
             )));
         }
         let rules = scope.gate.rules();
-        let kind_of = |meta: &AgentMeta| scope.agent_runtime.roster.find_kind(Some(&meta.agent_type), &rules);
+        let roster = scope.agent_runtime.roster();
+        let kind_of = |meta: &AgentMeta| roster.find_kind(Some(&meta.agent_type), &rules);
         let (mut path, mut sender, mut tools) = (AgentPath::default(), None, scope.tools.clone());
         for one in above.into_iter().rev() {
             let kind = kind_of(&one.meta).map_err(ToolError::input)?;
@@ -179,26 +180,26 @@ impl<'a> AgentLineage<'a> {
         }
         path.0.push(ToolUseId::new(agent.meta.tool_use_id.as_str()));
         let kind = kind_of(&agent.meta).map_err(ToolError::input)?;
-        launch::refuse_isolation(kind)?;
+        launch::refuse_isolation(&kind)?;
         Ok(Self { kind, path, sender, tools })
     }
 }
 
 /// Decides everything about the agent before it continues.
-async fn plan_resume<'a>(
-    scope: &'a CallScope,
+async fn plan_resume(
+    scope: &CallScope,
     agent: &KnownAgent,
-    lineage: AgentLineage<'a>,
+    lineage: AgentLineage,
     said: SubmittedPrompt,
     text: String,
-) -> Result<SpawnPlan<'a>, ToolError> {
+) -> Result<SpawnPlan, ToolError> {
     let host = &scope.agent_runtime;
     let AgentLineage { kind, path, sender, tools } = lineage;
     let slot = host.acquire_slot()?;
     let background = !host.limits.foreground_only;
     let circumstances = ToolSelectionContext { background, may_launch: agent.meta.spawn_depth < host.limits.depth };
     let tools = tool_selection::select_tools(&kind.name, &kind.spec, &tools, circumstances)?;
-    let model_selection = resumed_model_selection(scope, kind, agent.meta.model.clone())?;
+    let model_selection = resumed_model_selection(scope, &kind, agent.meta.model.clone())?;
     let window = model_selection.facts(&model_selection.model(scope.gate.mode())).context_window;
     let past = load_prior_conversation(scope, &agent.id, window).await?;
     Ok(SpawnPlan {

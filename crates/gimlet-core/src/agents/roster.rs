@@ -1,10 +1,14 @@
 //! The kinds of subagents in a session: built-in ones and defined ones, each with its source. The roster only lists
 //! them; their tools and settings are decided at every launch.
 
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
 use gimlet_policy::{RuleSet, is_agent_removed};
 use gimlet_proto::{AgentSpec, AgentSummary, Env, PermissionMode};
 
 use super::hook_agent::HOOK_AGENT;
+use crate::hooks::HookEntry;
 use crate::tool::nearest_name;
 
 /// Kind used when a call names none.
@@ -28,14 +32,27 @@ pub enum AgentSource {
 }
 
 /// One kind of subagent.
-#[derive(Clone, Debug)]
-pub(crate) struct AgentKind {
-    pub(crate) name: String,
-    pub(crate) spec: AgentSpec,
-    pub(crate) source: AgentSource,
+#[derive(Clone)]
+pub struct AgentKind {
+    pub name: String,
+    pub spec: AgentSpec,
+    pub source: AgentSource,
+    /// Hooks that are called while an agent of this kind runs, for its conversation alone.
+    pub hooks: Vec<HookEntry>,
+}
+
+impl fmt::Debug for AgentKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentKind").field("name", &self.name).field("source", &self.source).finish_non_exhaustive()
+    }
 }
 
 impl AgentKind {
+    /// Returns a kind without hooks.
+    pub fn new(name: impl Into<String>, spec: AgentSpec, source: AgentSource) -> Self {
+        Self { name: name.into(), spec, source, hooks: Vec::new() }
+    }
+
     /// Returns true for the built-in exploring kinds, which can be left out.
     fn is_explorer(&self) -> bool {
         self.source == AgentSource::BuiltIn && matches!(self.name.as_str(), "Explore" | "Plan")
@@ -54,12 +71,34 @@ pub struct MainAgent {
     pub initial_prompt: Option<String>,
     /// The only kinds that it may launch itself; `None` for all.
     pub may_launch: Option<Vec<String>>,
+    /// Hooks of its definition, called for the main conversation alone.
+    pub hooks: Vec<HookEntry>,
 }
 
 /// All kinds, in the order in which they are offered.
 #[derive(Clone, Debug, Default)]
 pub struct AgentRoster {
-    kinds: Vec<AgentKind>,
+    kinds: Vec<Arc<AgentKind>>,
+}
+
+/// The roster of a session, which can be replaced while the session runs. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct LiveAgentRoster(Arc<RwLock<Arc<AgentRoster>>>);
+
+impl LiveAgentRoster {
+    pub fn new(roster: AgentRoster) -> Self {
+        Self(Arc::new(RwLock::new(Arc::new(roster))))
+    }
+
+    /// Returns the roster as it is now.
+    pub fn current(&self) -> Arc<AgentRoster> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces the roster. Agents that run keep their definition; the model is told before its next request.
+    pub fn replace(&self, roster: AgentRoster) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(roster);
+    }
 }
 
 impl AgentRoster {
@@ -71,20 +110,25 @@ impl AgentRoster {
         let without_searchers = env.flag("CLAUDE_CODE_DISABLE_EXPLORE_PLAN_AGENTS");
         let kinds = built_in_kinds()
             .into_iter()
-            .map(|(name, spec)| AgentKind { name: name.to_owned(), spec, source: AgentSource::BuiltIn })
+            .map(|(name, spec)| AgentKind::new(name, spec, AgentSource::BuiltIn))
             .filter(|kind| !(without_searchers && kind.is_explorer()));
-        Self { kinds: kinds.collect() }
+        Self { kinds: kinds.map(Arc::new).collect() }
     }
 
     /// Adds definitions. One from a lower source than the known definition with its name changes nothing.
     #[must_use]
-    pub fn with(mut self, source: AgentSource, given: impl IntoIterator<Item = (String, AgentSpec)>) -> Self {
-        for (name, spec) in given {
-            let kind = AgentKind { name, spec, source };
+    pub fn with(self, source: AgentSource, given: impl IntoIterator<Item = (String, AgentSpec)>) -> Self {
+        self.with_kinds(given.into_iter().map(|(name, spec)| AgentKind::new(name, spec, source)))
+    }
+
+    /// Adds kinds. One from a lower source than the known kind with its name changes nothing.
+    #[must_use]
+    pub fn with_kinds(mut self, kinds: impl IntoIterator<Item = AgentKind>) -> Self {
+        for kind in kinds {
             match self.kinds.iter_mut().find(|known| known.name == kind.name) {
-                Some(known) if known.source <= source => *known = kind,
+                Some(known) if known.source <= kind.source => *known = Arc::new(kind),
                 Some(_) => {}
-                None => self.kinds.push(kind),
+                None => self.kinds.push(Arc::new(kind)),
             }
         }
         self
@@ -107,7 +151,7 @@ impl AgentRoster {
     /// Returns the kinds that no rule denies.
     pub fn offered_kinds(&self, rules: &RuleSet) -> Vec<AgentSummary> {
         let kept = self.kinds.iter().filter(|kind| !is_agent_removed(rules, &kind.name));
-        let offer = |kind: &AgentKind| AgentSummary {
+        let offer = |kind: &Arc<AgentKind>| AgentSummary {
             name: kind.name.clone(),
             description: kind.spec.description.clone(),
             model: kind.spec.model.clone(),
@@ -115,22 +159,28 @@ impl AgentRoster {
         kept.map(offer).collect()
     }
 
-    /// Returns the definition with this name, or an error that lists the known ones.
-    pub fn definition(&self, name: &str, rules: &RuleSet) -> Result<(&str, &AgentSpec), String> {
-        self.find_kind(Some(name), rules).map(|kind| (kind.name.as_str(), &kind.spec))
+    /// Returns all kinds, also those that rules deny.
+    pub fn kinds(&self) -> impl Iterator<Item = &AgentKind> {
+        self.kinds.iter().map(|kind| &**kind)
+    }
+
+    /// Returns the kind with this name, or an error that lists the known ones.
+    pub fn definition(&self, name: &str, rules: &RuleSet) -> Result<Arc<AgentKind>, String> {
+        self.find_kind(Some(name), rules)
     }
 
     /// Returns the kind with this name, or an error for the model that lists the kinds. Case is ignored where only one
     /// kind can be meant.
-    pub(super) fn find_kind(&self, name: Option<&str>, rules: &RuleSet) -> Result<&AgentKind, String> {
-        let offered: Vec<&AgentKind> = self.kinds.iter().filter(|kind| !is_agent_removed(rules, &kind.name)).collect();
+    pub(super) fn find_kind(&self, name: Option<&str>, rules: &RuleSet) -> Result<Arc<AgentKind>, String> {
+        let offered: Vec<&Arc<AgentKind>> =
+            self.kinds.iter().filter(|kind| !is_agent_removed(rules, &kind.name)).collect();
         let wanted = name.map(str::trim).filter(|name| !name.is_empty()).unwrap_or(DEFAULT_KIND);
         if let Some(kind) = offered.iter().find(|kind| kind.name == wanted) {
-            return Ok(kind);
+            return Ok((*kind).clone());
         }
         let mut alike = offered.iter().filter(|kind| kind.name.eq_ignore_ascii_case(wanted));
         if let (Some(kind), None) = (alike.next(), alike.next()) {
-            return Ok(kind);
+            return Ok((*kind).clone());
         }
         let names: Vec<&str> = offered.iter().map(|kind| kind.name.as_str()).collect();
         let what = match name {
@@ -176,6 +226,7 @@ fn built_in_kinds() -> Vec<(&'static str, AgentSpec)> {
                 prompt: include_str!("prompts/explore.md").trim_end().to_owned(),
                 tools: looking(),
                 model: Some("small".to_owned()),
+                effort: Some("low".to_owned()),
                 permission_mode: Some(PermissionMode::Plan),
                 ..AgentSpec::default()
             },

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::agent_run::{AgentRun, AgentTaskGuard};
 use super::identity::{AgentIdentity, AgentUsageMeter, RequestedMode};
 use super::roster::AgentKind;
+use super::tool_selection;
 use crate::call::CallScope;
 use crate::context_usage::ContextGauge;
 use crate::conversation::{Conversation, ConversationSegment, PromptSegment};
@@ -22,9 +23,9 @@ use crate::tool::{PromptContext, ToolContext, ToolSet};
 use crate::turn::{Turn, TurnOptions};
 
 /// Decisions about a subagent before any of it exists.
-pub(super) struct SpawnPlan<'a> {
+pub(super) struct SpawnPlan {
     pub(super) id: String,
-    pub(super) kind: &'a AgentKind,
+    pub(super) kind: Arc<AgentKind>,
     pub(super) description: String,
     /// First prompt of the agent.
     pub(super) said: SubmittedPrompt,
@@ -66,7 +67,7 @@ pub(super) struct ReadyAgent {
     pub(super) running: AgentTaskGuard,
 }
 
-impl SpawnPlan<'_> {
+impl SpawnPlan {
     /// Creates everything that the agent works with, and registers it among the session's tasks.
     pub(super) fn prepare_agent(mut self, sender: &CallScope, cx: &ToolContext) -> ReadyAgent {
         let (past, said) = (self.past.take(), std::mem::take(&mut self.said));
@@ -76,7 +77,10 @@ impl SpawnPlan<'_> {
         let cancel = CancellationToken::new();
         let known = past.as_ref().map(|past| PastCalls::new(past.history.clone(), past.outputs.clone()));
         let scope = Arc::new(self.build_scope(sender, cx, identity.clone(), cancel, known.unwrap_or_default()));
-        warn_unsupported_fields(&scope, self.kind);
+        warn_unsupported_fields(&scope, &self.kind);
+        if !self.kind.hooks.is_empty() {
+            scope.services.hooks().add_agent_hooks(&self.id, self.kind.hooks.clone());
+        }
         let model = scope.model_facts().id;
         let conversation = self.build_conversation(&scope, &model, past);
         let turn = self.build_turn(&scope);
@@ -123,18 +127,16 @@ impl SpawnPlan<'_> {
     /// Builds its conversation: a new one with its own transcript, or a continued one.
     fn build_conversation(&self, scope: &CallScope, model: &str, past: Option<PriorConversation>) -> Conversation {
         let host = &scope.agent_runtime;
-        let system = [self.kind.spec.prompt.clone(), agent_environment(scope, model)];
-        let system: Vec<String> = system.into_iter().filter(|text| !text.trim().is_empty()).collect();
-        let tools = crate::context::tool_defs(&self.tools, &self.prompt_context(scope));
-        let fresh = PromptSegment { system: system.into(), tools, context: None };
         let (transcript, segment) = match past {
             None => {
-                let segment = ConversationSegment::new(fresh, Vec::new(), ContextGauge::default());
+                let prompt = self.render_prompt(scope, model);
+                let segment = ConversationSegment::new(prompt, Vec::new(), ContextGauge::default());
                 (self.begin_record(scope, model), segment)
             }
             Some(past) => {
-                // The same bytes as before, unless its tools changed.
-                let prompt = past.frozen.and_then(|frozen| PromptSegment::restore(&frozen, &fresh)).unwrap_or(fresh);
+                // Every byte is kept. A tool that it cannot have any more is refused when it is called.
+                let prompt = past.frozen.and_then(|frozen| PromptSegment::from_frozen(&frozen));
+                let prompt = prompt.unwrap_or_else(|| self.render_prompt(scope, model));
                 let mut segment = ConversationSegment::new(prompt, past.history, ContextGauge::default());
                 past.context_parts.into_iter().for_each(|part| segment.note_delivered(part));
                 (past.transcript, segment)
@@ -142,6 +144,18 @@ impl SpawnPlan<'_> {
         };
         let record = ConversationRecord::new(transcript);
         Conversation::new(record, segment, host.ledger.for_subagent(), host.cache_ttl)
+    }
+
+    /// Renders the beginning of its requests.
+    fn render_prompt(&self, scope: &CallScope, model: &str) -> PromptSegment {
+        let host = &scope.agent_runtime;
+        let spec = &self.kind.spec;
+        let memory = host.memory.describe(&self.kind.name, spec.memory.as_deref());
+        let texts =
+            [Some(spec.prompt.clone()), Some(agent_environment(scope, model)), memory, host.append_system.clone()];
+        let system: Vec<String> = texts.into_iter().flatten().filter(|text| !text.trim().is_empty()).collect();
+        let tools = crate::context::tool_defs(&self.tools, &self.prompt_context(scope));
+        PromptSegment { system: system.into(), tools, context: None }
     }
 
     fn begin_record(&self, scope: &CallScope, model: &str) -> Transcript {
@@ -173,7 +187,7 @@ impl SpawnPlan<'_> {
             tools: self.tools.offered().map(|tool| tool.name().to_owned()).collect(),
             background: !self.background && !env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
             sandbox: scope.services.active_sandbox().current().map(|sandboxing| sandboxing.may_run_unsandboxed),
-            agents: scope.gate.offered_agents(&scope.agent_runtime.roster),
+            agents: scope.gate.offered_agents(&scope.agent_runtime.roster()),
             env,
         }
     }
@@ -238,8 +252,7 @@ fn warn_unsupported_fields(scope: &CallScope, kind: &AgentKind) {
     let spec = &kind.spec;
     let missing: Vec<&str> = [
         ("skills", !spec.skills.is_empty()),
-        ("mcpServers", spec.mcp_servers.is_some()),
-        ("memory", spec.memory.is_some()),
+        ("servers of its own (mcpServers)", tool_selection::defines_servers(spec)),
     ]
     .into_iter()
     .filter_map(|(member, given)| given.then_some(member))

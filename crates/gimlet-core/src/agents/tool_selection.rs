@@ -2,8 +2,12 @@
 
 use gimlet_policy::{entry_allows, entry_may_disallow};
 use gimlet_proto::AgentSpec;
+use serde_json::Value;
 
 use crate::tool::{AgentAvailability, ToolError, ToolRef, ToolSet};
+
+/// Tools that an agent with a memory of its own has in any case.
+const MEMORY_TOOLS: [&str; 3] = ["Read", "Write", "Edit"];
 
 /// Further limits on the selection beside the definition.
 #[derive(Clone, Copy)]
@@ -23,7 +27,9 @@ pub(super) fn select_tools(
 ) -> Result<ToolSet, ToolError> {
     let fit: Vec<&ToolRef> = parent.iter().filter(|tool| is_available_to_agent(tool, circumstances)).collect();
     let kept = fit.iter().filter(|tool| !spec.disallowed_tools.iter().any(|entry| deny_entry_matches(entry, tool)));
-    let Some(wanted) = &spec.tools else { return Ok(parent.restricted_to(kept.map(|tool| (*tool).clone()))) };
+    let Some(wanted) = &tool_entries(spec) else {
+        return Ok(parent.restricted_to(kept.map(|tool| (*tool).clone())));
+    };
     let chosen: Vec<ToolRef> = kept
         .filter(|tool| wanted.iter().any(|entry| allow_entry_matches(entry, tool)))
         .map(|tool| (*tool).clone())
@@ -32,6 +38,41 @@ pub(super) fn select_tools(
         return Err(no_tools_error(kind, wanted, parent, &fit));
     }
     Ok(parent.restricted_to(chosen))
+}
+
+/// Returns the entries of `tools` with those that other fields bring: the tools of named servers, and the file tools by
+/// which an agent keeps its memory. `None` for all tools.
+pub fn tool_entries(spec: &AgentSpec) -> Option<Vec<String>> {
+    let mut wanted = spec.tools.clone()?;
+    wanted.extend(named_servers(spec).into_iter().map(|server| format!("mcp__{server}")));
+    if spec.memory.is_some() {
+        wanted.extend(MEMORY_TOOLS.map(str::to_owned));
+    }
+    Some(wanted)
+}
+
+/// Returns the names in `mcpServers` of servers that the session has.
+fn named_servers(spec: &AgentSpec) -> Vec<String> {
+    match parse_servers(spec) {
+        Some(Value::String(name)) => vec![name],
+        Some(Value::Array(entries)) => {
+            entries.iter().filter_map(|entry| Some(entry.as_str()?.trim().to_owned())).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns true if `mcpServers` defines servers instead of naming those of the session.
+pub(super) fn defines_servers(spec: &AgentSpec) -> bool {
+    match parse_servers(spec) {
+        Some(Value::Array(entries)) => entries.iter().any(Value::is_object),
+        Some(Value::Object(servers)) => !servers.is_empty(),
+        _ => false,
+    }
+}
+
+fn parse_servers(spec: &AgentSpec) -> Option<Value> {
+    serde_json::from_str(spec.mcp_servers.as_ref()?.get()).ok()
 }
 
 fn is_available_to_agent(tool: &ToolRef, circumstances: ToolSelectionContext) -> bool {

@@ -59,6 +59,13 @@ impl MessageHistory {
         user_messages.flat_map(|message| &message.blocks).any(|block| block.as_text().as_deref() == Some(text))
     }
 
+    /// Returns the last text of the user side that begins like this.
+    pub(crate) fn last_user_text(&self, start: &str) -> Option<String> {
+        let user_messages = self.messages.iter().rev().filter(|message| message.role == Role::User);
+        let mut texts = user_messages.flat_map(|message| message.blocks.iter().rev()).filter_map(Block::as_text);
+        texts.find(|text| text.starts_with(start)).map(std::borrow::Cow::into_owned)
+    }
+
     pub(crate) fn messages(&self) -> Vec<Arc<Message>> {
         self.messages.clone()
     }

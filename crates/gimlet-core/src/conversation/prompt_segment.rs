@@ -15,15 +15,19 @@ pub struct PromptSegment {
 }
 
 impl PromptSegment {
+    /// Returns the recorded prompt of a segment; `None` if its tools cannot be read.
+    pub(crate) fn from_frozen(frozen: &FrozenPrefix) -> Option<Self> {
+        Some(Self {
+            system: frozen.system.clone().into(),
+            tools: crate::context::tools_from_json(&frozen.tools_json)?,
+            context: Some(frozen.context.clone().into()),
+        })
+    }
+
     /// Returns the recorded prompt of a segment; `None` if its tools are no longer those of `fresh`: one with an equal
     /// name may differ by an answer schema, a list of agents, a sandbox that is off now.
     pub fn restore(frozen: &FrozenPrefix, fresh: &PromptSegment) -> Option<Self> {
-        let tools = crate::context::tools_from_json(&frozen.tools_json)?;
-        (tools == fresh.tools).then(|| Self {
-            system: frozen.system.clone().into(),
-            tools,
-            context: Some(frozen.context.clone().into()),
-        })
+        Self::from_frozen(frozen).filter(|prompt| prompt.tools == fresh.tools)
     }
 
     /// Returns the parts in front of the conversation; none while the segment is not open.

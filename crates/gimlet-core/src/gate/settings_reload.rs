@@ -62,17 +62,19 @@ pub enum SettingsOrigin {
     Policy,
     /// Those of the program that runs the session, which knows of them.
     Caller,
+    /// Documents beside settings, such as agents.
+    Documents,
 }
 
 impl SettingsOrigin {
-    /// Returns the name in hook input; `None` for the caller's settings, which are not reported to hooks.
+    /// Returns the name in hook input; `None` for what is not reported to hooks.
     fn name(self) -> Option<&'static str> {
         match self {
             SettingsOrigin::User => Some("user_settings"),
             SettingsOrigin::Project => Some("project_settings"),
             SettingsOrigin::Local => Some("local_settings"),
             SettingsOrigin::Policy => Some("policy_settings"),
-            SettingsOrigin::Caller => None,
+            SettingsOrigin::Caller | SettingsOrigin::Documents => None,
         }
     }
 }

@@ -91,6 +91,9 @@ pub enum HookFailurePolicy {
     Block,
 }
 
+/// What hooks for the main conversation alone have in place of the id of a subagent.
+pub(super) const MAIN_CONVERSATION: &str = "";
+
 /// A hook in the registry.
 #[derive(Clone)]
 pub struct HookEntry {
@@ -107,7 +110,7 @@ pub struct HookEntry {
     pub condition: Option<Arc<CallCondition>>,
     /// Where a hook runs once only: whether it has run.
     pub once: Option<Arc<AtomicBool>>,
-    /// Id of the subagent that the hook is for; `None` for every conversation.
+    /// Id of the subagent that the hook is for, empty for the main conversation; `None` for every conversation.
     pub only_for: Option<Arc<str>>,
     /// What to tell the user when the hook takes long.
     pub status: Option<Arc<str>>,
@@ -140,7 +143,7 @@ impl HookEntry {
 
     /// Returns true if the hook may be called in a conversation: that of a subagent with this id, or the main one.
     pub(super) fn is_for(&self, agent: Option<&str>) -> bool {
-        self.only_for.is_none() || self.only_for.as_deref() == agent
+        self.only_for.as_deref().is_none_or(|only| only == agent.unwrap_or(MAIN_CONVERSATION))
     }
 
     /// Returns true if the hook may still run, and notes that it does.

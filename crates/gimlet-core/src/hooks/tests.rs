@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::agents::{AgentRoster, AgentRuntime, AgentRuntimeParts};
+use crate::agents::{AgentMemoryFolders, AgentRuntime, AgentRuntimeParts, LiveAgentRoster};
 use crate::gate::{Gate, PermissionConfig};
 use crate::model_selection::tests::UnusedModel;
 use crate::model_selection::{LiveModelSelection, ModelSelection};
@@ -58,8 +58,10 @@ fn hook_bench() -> HookBench {
         gimlet_store::StoreLocations::new(std::path::Path::new("/nowhere")).project(std::path::Path::new("/project"));
     let transcript = gimlet_store::Transcript::new_unsaved(id.clone(), gimlet_store::EntryStamp::default());
     let host = AgentRuntime::new(AgentRuntimeParts {
-        roster: AgentRoster::default(),
+        roster: LiveAgentRoster::default(),
         main_launches: None,
+        append_system: None,
+        memory: AgentMemoryFolders::default(),
         env: &env,
         options: &TurnOptions::default(),
         result_files: &ResultFiles::new(&files.session_files(&id)),

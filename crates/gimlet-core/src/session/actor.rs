@@ -299,7 +299,7 @@ impl SessionActor {
             agents: self
                 .op_handler
                 .gate()
-                .offered_agents(self.op_handler.scope.agent_runtime.roster())
+                .offered_agents(&self.op_handler.scope.agent_runtime.roster())
                 .into_iter()
                 .map(|offer| offer.name)
                 .collect(),

@@ -12,7 +12,7 @@ use super::op_handler::{ModelSwitchQueue, OpHandler};
 use super::queries::HistorySource;
 use super::session_config::{HistoryConfig, ModelConfig, SessionConfig};
 use super::session_namer::SessionNamer;
-use crate::agents::{AgentRoster, AgentRuntime, AgentRuntimeParts, AgentSource};
+use crate::agents::{AgentRuntime, AgentRuntimeParts};
 use crate::call::CallScope;
 use crate::commands::{CommandContext, CommandResolver};
 use crate::context_usage::ContextGauge;
@@ -71,8 +71,10 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         conversation.restore_deferred(reply.blocks);
     }
     let agent_runtime = Arc::new(AgentRuntime::new(AgentRuntimeParts {
-        roster: AgentRoster::built_in(services.env()).with(AgentSource::Caller, config.agents.defined),
+        roster: config.agents.roster,
         main_launches,
+        append_system: config.agents.append_system,
+        memory: config.agents.memory,
         env: services.env(),
         options: &config.turns.options,
         result_files: &config.history.result_files,
@@ -133,6 +135,9 @@ fn build_hooks(config: &mut SessionConfig, warnings: &mut Vec<String>) -> HookRe
         },
     });
     hooks.replace(HookOwner::Settings, std::mem::take(&mut config.driver.settings_hooks));
+    if let Some(main) = config.agents.main.as_mut().filter(|main| !main.hooks.is_empty()) {
+        hooks.add_main_agent_hooks(&main.name, std::mem::take(&mut main.hooks));
+    }
     warnings.extend(hooks.set_driver_hooks(&config.driver.hooks).err());
     hooks
 }

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use gimlet_proto::{AgentSpec, CacheTtl, Driver, DriverHook, Env, Message, Model, SessionId, ThinkingMode};
+use gimlet_proto::{CacheTtl, Driver, DriverHook, Env, Message, Model, SessionId, ThinkingMode};
 use gimlet_store::{ResultFiles, SegmentContextPart, SessionCheckpoints, ToolOutputs};
 
 use super::SessionState;
-use crate::agents::MainAgent;
+use crate::agents::{AgentMemoryFolders, LiveAgentRoster, MainAgent};
 use crate::commands::CommandRegistry;
 use crate::conversation::PromptSegment;
 use crate::files::FilePreferences;
@@ -80,13 +80,16 @@ pub struct ToolConfig {
     pub output: Option<Arc<OutputSchema>>,
 }
 
-/// Kinds of agents beside the built-in ones.
+/// The agents of a session.
 #[derive(Default)]
 pub struct AgentConfig {
-    /// Kinds of subagents that the caller defined; they override built-in ones with their names.
-    pub defined: Vec<(String, AgentSpec)>,
+    /// All kinds of subagents.
+    pub roster: LiveAgentRoster,
     /// Agent that the main conversation runs as, if any.
     pub main: Option<MainAgent>,
+    /// Text that the system prompt of every subagent ends with.
+    pub append_system: Option<String>,
+    pub memory: AgentMemoryFolders,
 }
 
 /// The record of a session, and what is known from an earlier run.

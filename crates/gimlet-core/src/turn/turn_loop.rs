@@ -13,6 +13,7 @@ use super::call_batch::{self, BatchEnd};
 use super::reply_outcome::{self, ReplyAction, RetryLimits};
 use super::turn_hooks::{self, StopHookOutcome};
 use super::{Turn, append_meta_message};
+use crate::agents::announce_agent_changes;
 use crate::conversation::{Conversation, PromptMark};
 use crate::plan_mode;
 use crate::reply::{self, ModelReply, ReplyEnding};
@@ -73,6 +74,7 @@ impl<'a> TurnLoop<'a> {
         let turn = self.turn;
         turn.scope.gate.refresh_settings(&turn.scope).await;
         plan_mode::announce_mode_change(self.conversation, turn);
+        announce_agent_changes(self.conversation, turn);
         turn.report_record_error(&mut self.conversation.record);
         let mut calls =
             CallSchedule::new(turn.scope.clone(), turn.options.concurrency, turn.options.streaming_execution);

@@ -158,7 +158,8 @@ async fn a_message_to_an_agent_without_turns_left_does_not_spoil_its_report() {
 #[tokio::test]
 async fn a_message_resumes_no_agent_kind_that_its_sender_may_not_launch() {
     let looker = AgentSpec { description: "For tests".into(), ..AgentSpec::default() };
-    let main = MainAgent { name: "lead".into(), initial_prompt: None, may_launch: Some(vec!["looker".into()]) };
+    let may_launch = Some(vec!["looker".into()]);
+    let main = MainAgent { name: "lead".into(), initial_prompt: None, may_launch, hooks: Vec::new() };
     let tasks = vec![
         ("look", vec![spawn_reply("t2", json!({})), text_reply("Sent.")]),
         ("scout it", vec![text_reply("Fine.")]),

@@ -14,10 +14,10 @@ use gimlet_core::tool::{
     ToolError, ToolResult, ToolSet, ToolSource,
 };
 use gimlet_core::{
-    AgentConfig, AgentLaunch, ConversationRecord, DriverConfig, FileConfig, HistoryConfig, LaunchOutcome, MainAgent,
-    ModelConfig, OutputSchema, PermissionConfig, PlanConfig, ProcessAccess, PromptSegment, ReviewConfig,
-    SegmentContextPart, SegmentContextSource, SessionConfig, SessionSandbox, SessionServices, SessionState,
-    SettingsSource, ToolConfig, TurnConfig, TurnOptions, open,
+    AgentConfig, AgentLaunch, AgentRoster, AgentSource, ConversationRecord, DriverConfig, FileConfig, HistoryConfig,
+    LaunchOutcome, LiveAgentRoster, MainAgent, ModelConfig, OutputSchema, PermissionConfig, PlanConfig, ProcessAccess,
+    PromptSegment, ReviewConfig, SegmentContextPart, SegmentContextSource, SessionConfig, SessionSandbox,
+    SessionServices, SessionState, SettingsSource, ToolConfig, TurnConfig, TurnOptions, open,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
@@ -500,6 +500,8 @@ impl SessionBench {
             snapshot_file: None,
             prestart: false,
         });
+        let setup_roster = AgentRoster::built_in(&setup.env).with(AgentSource::Caller, setup.agents);
+        let setup_roster = LiveAgentRoster::new(setup_roster);
         let config = SessionConfig {
             id: id.clone(),
             env: setup.env,
@@ -517,7 +519,7 @@ impl SessionBench {
                 api_key_source: "none".into(),
             },
             tools: ToolConfig { tools, source: setup.guests, output: setup.output },
-            agents: AgentConfig { defined: setup.agents, main: setup.main_agent },
+            agents: AgentConfig { roster: setup_roster, main: setup.main_agent, ..AgentConfig::default() },
             history: HistoryConfig {
                 source: gimlet_core::StartSource::Startup,
                 record: ConversationRecord::new(transcript),

@@ -130,7 +130,7 @@ async fn the_record_of_an_agent_begins_with_its_task_and_names_its_call() {
     let _dir = bench.close().await;
     let entries_of_agent = entries(&transcript);
     let kinds: Vec<&str> = entries_of_agent.iter().map(|entry| entry["type"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["user", "assistant", "user", "assistant"]);
+    assert_eq!(kinds, ["user", "gimlet-frozen", "assistant", "user", "assistant"]);
     assert_eq!(
         (&entries_of_agent[0]["parentUuid"], &entries_of_agent[0]["message"]["content"]),
         (&Value::Null, &json!("count"))

@@ -1,9 +1,9 @@
 //! Conversion of the flags of a session to a launch request.
 
 use gimlet_app::{
-    AgentOptions, FrontEndKind, FrontEndOptions, LaunchRequest, LimitOptions, ModelOptions, OutputOptions,
-    PermissionOptions, RequestOrigin, RequestedJson, SessionOptions, SettingsOptions, SystemPromptOptions,
-    ThinkingChoice, ToolOptions,
+    AgentOptions, CustomizationLevel, FrontEndKind, FrontEndOptions, LaunchRequest, LimitOptions, ModelOptions,
+    OutputOptions, PermissionOptions, RequestOrigin, RequestedJson, SessionOptions, SettingsOptions,
+    SystemPromptOptions, ThinkingChoice, ToolOptions,
 };
 use gimlet_core::SetupTrigger;
 use gimlet_proto::ThinkingDisplay;
@@ -29,6 +29,11 @@ impl RunArgs {
                 managed: self.managed_settings.clone(),
                 sources: self.setting_sources,
                 trusts_folder: self.trust,
+                customization: match (self.safe_mode, self.bare) {
+                    (true, _) => CustomizationLevel::Safe,
+                    (false, true) => CustomizationLevel::Bare,
+                    (false, false) => CustomizationLevel::Full,
+                },
             },
             system_prompt: SystemPromptOptions {
                 replace: self.system_prompt.clone(),
@@ -43,7 +48,11 @@ impl RunArgs {
                 server_configs: self.mcp_config.clone(),
                 ..ToolOptions::default()
             },
-            agents: AgentOptions { kinds: self.agents.as_deref().map(json_from_flag), main: self.agent.clone() },
+            agents: AgentOptions {
+                kinds: self.agents.as_deref().map(json_from_flag),
+                main: self.agent.clone(),
+                append_system_prompt: self.append_subagent_system_prompt.clone(),
+            },
             output: OutputOptions { schema: self.json_schema.as_deref().map(json_from_flag) },
             limits: LimitOptions { max_turns: self.max_turns, max_budget_usd: self.max_budget_usd },
             front_end: FrontEndOptions {

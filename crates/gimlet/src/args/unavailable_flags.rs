@@ -1,7 +1,6 @@
 //! Flags and commands that gimlet knows by name only, and those that make sense only to some.
 
 use clap::CommandFactory;
-use gimlet_proto::Env;
 
 use super::CliArgs;
 
@@ -23,7 +22,6 @@ const NOT_YET: &[(&str, FlagArity)] = &[
     ("--prompt-suggestions", FlagArity::Nothing),
     ("--debug-to-stderr", FlagArity::Nothing),
     ("--mcp-debug", FlagArity::Nothing),
-    ("--append-subagent-system-prompt", FlagArity::One),
     ("--exclude-dynamic-system-prompt-sections", FlagArity::Nothing),
     ("--worktree", FlagArity::Optional),
     ("-w", FlagArity::Optional),
@@ -31,8 +29,6 @@ const NOT_YET: &[(&str, FlagArity)] = &[
     ("--bg", FlagArity::Nothing),
     ("--background", FlagArity::Nothing),
     ("--exec", FlagArity::One),
-    ("--bare", FlagArity::Nothing),
-    ("--safe-mode", FlagArity::Nothing),
     ("--init-only", FlagArity::Nothing),
     ("--disable-slash-commands", FlagArity::Nothing),
     ("--autocompact", FlagArity::One),
@@ -44,16 +40,12 @@ const NOT_YET: &[(&str, FlagArity)] = &[
     ("--workload", FlagArity::One),
 ];
 
-/// Variables that stand for such flags.
-const BY_ENVIRONMENT: &[(&str, &str)] = &[("CLAUDE_CODE_SIMPLE", "--bare"), ("CLAUDE_CODE_SAFE_MODE", "--safe-mode")];
-
 /// Flags that mean something only to a program that drives the session.
 const DRIVEN_ONLY: &[&str] = &[
     "--mcp-config",
     "--strict-mcp-config",
     "--permission-prompt-tool",
     "--permission-prompts",
-    "--include-hook-events",
     "--session-mirror",
     "--await-initialize",
 ];
@@ -100,7 +92,7 @@ const NOTHING_WHEN_EMPTY: &[&str] = &[
 ];
 
 /// Flags whose next argument is free text, even if it has the form of a flag.
-const TEXTS: &[&str] = &["--system-prompt", "--append-system-prompt"];
+const TEXTS: &[&str] = &["--system-prompt", "--append-system-prompt", "--append-subagent-system-prompt"];
 
 /// Flags that cannot be ignored: their callers rely on rules that would be missing.
 const NEVER_WITHOUT: &[&str] = &["--project-config-root", "--managed-settings-in-initialize"];
@@ -164,11 +156,6 @@ pub(crate) fn refuse_unavailable(args: &[String]) -> Option<String> {
     COMMANDS_NEVER.contains(&command.as_str()).then(|| {
         format!("the command '{command}' is not available: it belongs to a hosted service that gimlet does not use")
     })
-}
-
-/// The variables that are set and stand for flags which are known by name only, with those.
-pub(crate) fn flags_from_environment(env: &Env) -> Vec<(&'static str, &'static str)> {
-    BY_ENVIRONMENT.iter().filter(|(variable, _)| env.flag(variable)).copied().collect()
 }
 
 /// Returns true if a program drives the session.
@@ -280,7 +267,7 @@ mod tests {
 
     #[test]
     fn programs_go_on_without_what_is_not_there() {
-        let line = "--output-format stream-json --plugin-dir x --bare --plugin-url={\"a\":1} --model m \
+        let line = "--output-format stream-json --plugin-url x --ide --plugin-url={\"a\":1} --model m \
                     --worktree --chrome --remote-control --channels a --input-format stream-json --worktree tree";
         let args = split_words(&line.split_whitespace().collect::<Vec<_>>().join(" "));
         assert!(is_driven(&args) && !is_driven(&split_words("-p --output-format stream-json")));
@@ -288,18 +275,18 @@ mod tests {
         assert_eq!(kept, split_words("--output-format stream-json --model m --input-format stream-json"));
         assert_eq!(
             aside,
-            split_words("--plugin-dir --bare --plugin-url --worktree --chrome --remote-control --channels --worktree")
+            split_words("--plugin-url --ide --plugin-url --worktree --chrome --remote-control --channels --worktree")
         );
     }
 
     #[test]
     fn texts_that_look_like_flags_are_texts() {
         let args = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
-        let given = args(&["--system-prompt", "--bare", "--append-system-prompt", "--model=", "--tmux"]);
+        let given = args(&["--system-prompt", "--ide", "--append-system-prompt", "--model=", "--tmux"]);
         let (kept, aside) = remove_unavailable(given.clone());
         assert_eq!((kept.as_slice(), aside), (&given[..4], args(&["--tmux"])));
         assert_eq!(refuse_unavailable(&given[..4]), None);
-        assert!(refuse_unavailable(&args(&["--system-prompt", "--", "--bare"])).is_some());
+        assert!(refuse_unavailable(&args(&["--system-prompt", "--", "--ide"])).is_some());
         assert!(!is_driven(&args(&["--system-prompt", "--input-format=stream-json"])));
         let known: Vec<String> = CliArgs::command()
             .get_arguments()

@@ -13,8 +13,7 @@ pub(super) fn find_unread_files(locations: &SettingsLocations) -> Vec<SettingsPr
     let folders = [locations.cwd.join(".claude"), locations.config_dir.clone()];
     let mut kinds: Vec<(&str, Vec<PathBuf>)> = Vec::new();
     for (what, name, is_it) in [
-        ("agents", "agents", is_markdown as fn(&Path) -> bool),
-        ("commands", "commands", is_markdown),
+        ("commands", "commands", is_markdown as fn(&Path) -> bool),
         ("skills", "skills", is_skill),
         ("output styles", "output-styles", is_markdown),
     ] {

@@ -317,8 +317,7 @@ async fn the_doctor_names_files_for_the_model_that_are_not_read_yet() {
     doctor.expect_code(0);
     assert!(!doctor.stdout.contains("CLAUDE.md") && !doctor.stdout.contains("rules/style.md"), "{}", doctor.stdout);
     for words in [
-        "agents are not read by this version of gimlet yet",
-        "agents/reviewer.md",
+        "agents/reviewer.md:1: this agent is not used: an agent begins with front matter",
         "commands/ship.md",
         "skills/lint",
         "output-styles/terse.md",
@@ -429,7 +428,7 @@ async fn what_cannot_be_changed_is_called_by_its_name() {
 async fn the_doctor_names_each_file_once_and_folders_that_are_not_there() {
     let world = world();
     let file = write_user_settings(&world, "{\"permissions\":\n{\"additionalDirectories\": [\"/nope\"]}}");
-    let notes = world.file("CLAUDE.md", "x").display().to_string();
+    let notes = world.file(".claude/agents/x.md", "x").display().to_string();
     let run = run_gimlet(&world, &["doctor"]).await;
     assert_eq!(run.expect_code(0).stdout.matches(&notes).count(), 1, "{}", run.stdout);
     let missing = format!("{file}:2: permissions.additionalDirectories: there is no folder /nope");

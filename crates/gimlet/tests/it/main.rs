@@ -1,5 +1,6 @@
 //! End to end: the real binary, real tools, real files, a scripted model.
 
+mod agent_files;
 mod agent_messages;
 mod agents;
 mod api_key_helper;
