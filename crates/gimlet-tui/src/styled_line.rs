@@ -38,6 +38,15 @@ pub enum TextTone {
     FunctionName,
 }
 
+/// Side of a diff that a line belongs to. Highlighted code keeps its colours on it, where the screen has enough of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DiffGround {
+    #[default]
+    None,
+    Added,
+    Removed,
+}
+
 /// Look of a span: its meaning and marks of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TextStyle {
@@ -48,11 +57,20 @@ pub struct TextStyle {
     pub strike: bool,
     /// Foreground and background exchanged: a selection.
     pub reverse: bool,
+    pub ground: DiffGround,
 }
 
 impl TextStyle {
     pub const fn of(tone: TextTone) -> Self {
-        Self { tone, bold: false, italic: false, underline: false, strike: false, reverse: false }
+        Self {
+            tone,
+            bold: false,
+            italic: false,
+            underline: false,
+            strike: false,
+            reverse: false,
+            ground: DiffGround::None,
+        }
     }
 
     pub const fn bold(mut self) -> Self {
@@ -77,6 +95,11 @@ impl TextStyle {
 
     pub const fn reverse(mut self) -> Self {
         self.reverse = true;
+        self
+    }
+
+    pub const fn on(mut self, ground: DiffGround) -> Self {
+        self.ground = ground;
         self
     }
 }

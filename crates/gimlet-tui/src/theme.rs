@@ -1,6 +1,6 @@
 //! Colours by meaning: what a [`TextTone`] looks like on this terminal.
 
-use crate::styled_line::{TextStyle, TextTone};
+use crate::styled_line::{DiffGround, TextStyle, TextTone};
 
 /// How many colours the terminal can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,6 +68,9 @@ impl ColorTheme {
             reverse: style.reverse,
             ..CellPaint::default()
         };
+        if self.depth >= ColorDepth::Indexed {
+            paint.background = self.ground_color(style.ground, is_changed_word(style.tone));
+        }
         if style.tone == TextTone::Dim || style.tone == TextTone::Comment {
             // Faint follows the terminal's own colours, so that it is readable on every background.
             paint.faint = true;
@@ -75,18 +78,41 @@ impl ColorTheme {
         }
         if self.depth == ColorDepth::None {
             paint.bold |= matches!(style.tone, TextTone::Accent | TextTone::Warn | TextTone::Error | TextTone::Prompt);
-            paint.underline |= matches!(style.tone, TextTone::AddedWord | TextTone::RemovedWord);
+            paint.underline |= is_changed_word(style.tone);
             return paint;
         }
         paint.foreground = pigment(style.tone).map(|pigment| self.color(&pigment));
-        if let Some(pigment) = word_background(style.tone) {
-            if self.depth == ColorDepth::Sixteen {
-                paint.underline = true;
-            } else {
-                paint.background = Some(self.color(&pigment));
-            }
+        if self.depth == ColorDepth::Sixteen {
+            paint.underline |= is_changed_word(style.tone);
+            // Without a ground to stand on, the colour of the text says which side it is.
+            paint.foreground = match style.ground {
+                DiffGround::None => paint.foreground,
+                DiffGround::Added => Some(TerminalColor::Basic(2)),
+                DiffGround::Removed => Some(TerminalColor::Basic(1)),
+            };
         }
         paint
+    }
+
+    /// Returns the background of a diff's line, or of the words in it that changed.
+    fn ground_color(&self, ground: DiffGround, is_word: bool) -> Option<TerminalColor> {
+        let is_light = self.background == ScreenBackground::Light;
+        let (indexed, (red, green, blue)) = match (ground, is_word, is_light) {
+            (DiffGround::None, _, _) => return None,
+            (DiffGround::Added, false, false) => (22, (18, 42, 26)),
+            (DiffGround::Added, true, false) => (28, (30, 88, 46)),
+            (DiffGround::Removed, false, false) => (52, (56, 24, 28)),
+            (DiffGround::Removed, true, false) => (88, (112, 36, 42)),
+            (DiffGround::Added, false, true) => (194, (225, 246, 228)),
+            (DiffGround::Added, true, true) => (157, (176, 232, 186)),
+            (DiffGround::Removed, false, true) => (224, (253, 230, 230)),
+            (DiffGround::Removed, true, true) => (217, (248, 190, 190)),
+        };
+        match self.depth {
+            ColorDepth::TrueColor => Some(TerminalColor::Rgb(red, green, blue)),
+            ColorDepth::Indexed => Some(TerminalColor::Indexed(indexed)),
+            ColorDepth::Sixteen | ColorDepth::None => None,
+        }
     }
 
     fn color(&self, pigment: &TonePigment) -> TerminalColor {
@@ -124,12 +150,9 @@ fn pigment(tone: TextTone) -> Option<TonePigment> {
     }
 }
 
-fn word_background(tone: TextTone) -> Option<TonePigment> {
-    match tone {
-        TextTone::AddedWord => Some(TonePigment { basic: 2, dark: (22, 64, 32), light: (190, 235, 195) }),
-        TextTone::RemovedWord => Some(TonePigment { basic: 1, dark: (84, 28, 34), light: (250, 205, 205) }),
-        _ => None,
-    }
+/// Returns true for a word of a diff's line that changed.
+fn is_changed_word(tone: TextTone) -> bool {
+    matches!(tone, TextTone::AddedWord | TextTone::RemovedWord)
 }
 
 /// Returns the colour of the palette of 256 that is closest: from its 6 × 6 × 6 cube or its greys.
@@ -165,6 +188,20 @@ mod tests {
         let plain = theme(ColorDepth::None).paint(error);
         assert!(plain.foreground.is_none() && plain.bold);
         assert!(theme(ColorDepth::None).paint(TextStyle::of(TextTone::AddedWord)).underline);
+    }
+
+    #[test]
+    fn code_of_a_diff_keeps_its_colours_where_there_is_a_ground() {
+        let theme = |depth| ColorTheme { background: ScreenBackground::Dark, depth };
+        let keyword = TextStyle::of(TextTone::Keyword).on(DiffGround::Added);
+        let word = TextStyle::of(TextTone::AddedWord).on(DiffGround::Added);
+        let rich = theme(ColorDepth::TrueColor);
+        assert_eq!(rich.paint(keyword).foreground, rich.paint(TextTone::Keyword.into()).foreground);
+        assert!(rich.paint(keyword).background.is_some());
+        assert_ne!(rich.paint(keyword).background, rich.paint(word).background);
+        assert_eq!(theme(ColorDepth::Indexed).paint(word).background, Some(TerminalColor::Indexed(28)));
+        let poor = theme(ColorDepth::Sixteen).paint(keyword);
+        assert_eq!((poor.foreground, poor.background), (Some(TerminalColor::Basic(2)), None));
     }
 
     #[test]

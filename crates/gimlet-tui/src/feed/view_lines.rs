@@ -22,7 +22,7 @@ const MAX_COMPACT_LINE: usize = 1_000;
 pub fn render_view(view: &View, detail: ViewDetail, cx: &RenderContext<'_>) -> Vec<StyledLine> {
     match view {
         View::Text(text) => render_output(text, TextTone::Dim.into(), detail, (COMPACT_TEXT, 0), cx),
-        View::Diff { hunks, .. } => render_diff(hunks, detail, cx),
+        View::Diff { path, hunks } => render_diff(path, hunks, detail, cx),
         View::Terminal { output, .. } => {
             render_output(output, TextTone::Text.into(), detail, (HEAD_LINES, TAIL_LINES), cx)
         }
