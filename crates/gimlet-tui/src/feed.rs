@@ -11,6 +11,7 @@ mod feed_model;
 mod image_lines;
 mod row_layout;
 mod task_tree;
+mod transcript_lines;
 mod view_lines;
 
 pub use activity::{MotionMode, SPINNER_FRAME_MS};
@@ -22,7 +23,8 @@ pub use row_layout::{
     join_facts, pad_end, prefix_line, split_row, text_rows,
 };
 pub use task_tree::TaskTree;
+pub use transcript_lines::TranscriptLines;
 pub use view_lines::{render_todos, render_view, summarize_view};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

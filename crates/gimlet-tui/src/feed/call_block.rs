@@ -48,8 +48,10 @@ pub enum CallOutcome {
     Refused {
         reason: String,
     },
-    /// Ended without a result.
+    /// Ended without a result that is known.
     Unfinished,
+    /// Ended with its turn.
+    Stopped,
 }
 
 impl CallBlock {
@@ -76,19 +78,18 @@ impl CallBlock {
             CallOutcome::Refused { reason } => {
                 rows.extend(in_gutter(cx, |cx| text_rows(reason, TextTone::Warn, cx.width, BreakRule::Words)))
             }
-            CallOutcome::Unfinished => {}
+            CallOutcome::Unfinished | CallOutcome::Stopped => {}
         }
         rows
     }
 
-    /// Returns true if the call has a result that it shows nothing of but its first row.
-    pub(crate) fn render_head(&self, cx: &RenderContext<'_>) -> StyledLine {
+    fn render_head(&self, cx: &RenderContext<'_>) -> StyledLine {
         let (mark, tone) = match &self.outcome {
             CallOutcome::Running { .. } => (cx.glyphs.call, TextTone::Dim),
             CallOutcome::Done { .. } => (cx.glyphs.call, TextTone::Accent),
             CallOutcome::Failed { .. } => (cx.glyphs.failure, TextTone::Error),
             CallOutcome::Refused { .. } => (cx.glyphs.failure, TextTone::Warn),
-            CallOutcome::Unfinished => (cx.glyphs.call, TextTone::Dim),
+            CallOutcome::Unfinished | CallOutcome::Stopped => (cx.glyphs.call, TextTone::Dim),
         };
         let left = StyledLine::of(format!("{mark} "), tone)
             .with(clean_line(&self.name), TextStyle::of(TextTone::Text).bold())
@@ -114,6 +115,7 @@ impl CallBlock {
             }
             CallOutcome::Refused { .. } => (Some(StyledLine::of("refused", TextTone::Warn)), None),
             CallOutcome::Unfinished => (Some(StyledLine::of("no result", TextTone::Dim)), None),
+            CallOutcome::Stopped => (Some(StyledLine::of("stopped", TextTone::Warn)), None),
         };
         let mut facts = summary.unwrap_or_default();
         if let Some(elapsed) = elapsed {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use gimlet_proto::{Block, BlockKind, HistoryBody, HistoryItem, ModelError, TurnEnd};
 
 use super::call_block::CallBlock;
-use super::row_layout::{ViewDetail, format_elapsed, indent_lines, more_lines_row, text_rows};
+use super::row_layout::{ViewDetail, fit_rows, format_elapsed, indent_lines, more_lines_row, text_rows};
 use crate::glyphs::RenderContext;
 use crate::markdown::render_markdown;
 use crate::styled_line::{StyledLine, TextStyle, TextTone};
@@ -282,5 +282,5 @@ pub fn render_history(items: &[HistoryItem], detail: ViewDetail, cx: &RenderCont
             spacing.push_block(rows, matches!(block, FeedBlock::Call(_)), &mut out);
         }
     }
-    out
+    fit_rows(out, cx.width)
 }

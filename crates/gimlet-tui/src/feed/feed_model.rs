@@ -1,15 +1,15 @@
 //! The model of the feed: a session's events in, finished and live lines out.
 
 use gimlet_proto::{
-    AcceptedPrompt, AssistantBlock, BlockDelta, BlockKind, DeltaKind, Denial, Event, EventBody, ItemId, Notice,
-    NoticeLevel, StoredToolResult, TaskState, TaskView, TodoItem, TodoStatus, ToolCallPhase, ToolCallView, ToolUseId,
-    TurnReport, View,
+    AcceptedPrompt, AskBody, AssistantBlock, BlockDelta, BlockKind, DeltaKind, Denial, Event, EventBody, HistoryBody,
+    HistoryItem, ItemId, Notice, NoticeLevel, StoredToolResult, TaskState, TaskView, TodoItem, TodoStatus,
+    ToolCallPhase, ToolCallView, ToolUseId, TurnReport, View,
 };
 
 use super::activity::{MotionMode, TurnActivity, TurnStep};
 use super::call_block::{CallBlock, CallOutcome};
 use super::feed_block::{BlockSpacing, FeedBlock, TEXT_INDENT, from_reply_block};
-use super::row_layout::{ViewDetail, format_elapsed, indent_lines, join_facts};
+use super::row_layout::{ViewDetail, fit_rows, format_elapsed, indent_lines, join_facts};
 use super::task_tree::TaskTree;
 use super::view_lines::render_todos;
 use crate::glyphs::RenderContext;
@@ -19,6 +19,8 @@ use crate::text_width::clean_line;
 
 /// Running calls that are shown; more are counted.
 const MAX_RUNNING: usize = 4;
+/// Messages and calls of a resumed conversation that are shown again.
+const MAX_HISTORY: usize = 400;
 /// Rows of the to-do list.
 const MAX_TODOS: usize = 8;
 
@@ -59,8 +61,6 @@ struct OpenText {
 
 #[derive(Debug)]
 struct OpenThinking {
-    item: ItemId,
-    text: String,
     started_ms: u64,
 }
 
@@ -71,6 +71,8 @@ struct OpenCall {
     name: String,
     summary: String,
     tail: String,
+    /// Markdown that the user is asked to approve.
+    document: Option<String>,
     started_ms: u64,
     state: OpenCallState,
 }
@@ -123,6 +125,21 @@ impl FeedModel {
         }
     }
 
+    /// Adds the blocks of a conversation that is resumed; of a long one the last part.
+    pub fn push_history(&mut self, items: &[HistoryItem]) {
+        let skipped = items.len().saturating_sub(MAX_HISTORY);
+        // A part begins with a prompt, if one is near.
+        let shown = items.get(skipped..).unwrap_or_default();
+        let first = shown.iter().take(MAX_HISTORY / 2).position(|item| matches!(item.body, HistoryBody::Prompt(_)));
+        let first = if skipped > 0 { first.unwrap_or(0) } else { 0 };
+        if skipped + first > 0 {
+            self.push_notice(NoticeLevel::Info, format!("{} earlier messages and calls (ctrl+o)", skipped + first));
+        }
+        for block in shown.iter().skip(first).flat_map(FeedBlock::from_history) {
+            self.push_block(block);
+        }
+    }
+
     /// Adds a line of the program's own.
     pub fn push_notice(&mut self, level: NoticeLevel, text: impl Into<String>) {
         let tone = match level {
@@ -156,6 +173,9 @@ impl FeedModel {
                     let call = self.open_call(&asked.call, &asked.label);
                     call.summary.clone_from(&asked.summary);
                     call.state = OpenCallState::Asked;
+                    if let AskBody::Plan { plan, .. } = &ask.body {
+                        call.document = Some(plan.clone());
+                    }
                 }
                 self.set_step(TurnStep::Asking);
             }
@@ -228,7 +248,7 @@ impl FeedModel {
                 self.set_step(TurnStep::Writing);
             }
             BlockKind::Thinking => {
-                self.thinking = Some(OpenThinking { item, text: String::new(), started_ms: self.now_ms });
+                self.thinking = Some(OpenThinking { started_ms: self.now_ms });
                 self.set_step(TurnStep::Thinking);
             }
             BlockKind::RedactedThinking => self.set_step(TurnStep::Thinking),
@@ -249,12 +269,8 @@ impl FeedModel {
                     text.stream.push(&delta.text);
                 }
             }
-            DeltaKind::Thinking => {
-                if let Some(thinking) = self.thinking.as_mut().filter(|thinking| thinking.item == delta.item) {
-                    thinking.text.push_str(&delta.text);
-                }
-            }
-            DeltaKind::Input => {}
+            // Thinking is shown once it is complete.
+            DeltaKind::Thinking | DeltaKind::Input => {}
         }
     }
 
@@ -320,6 +336,7 @@ impl FeedModel {
                 name: name.to_owned(),
                 summary: String::new(),
                 tail: String::new(),
+                document: None,
                 started_ms: self.now_ms,
                 state: OpenCallState::Written,
             });
@@ -335,7 +352,7 @@ impl FeedModel {
 
     fn apply_call(&mut self, view: &ToolCallView) {
         let now_ms = self.now_ms;
-        let outcome = match &view.phase {
+        let mut outcome = match &view.phase {
             ToolCallPhase::Running => {
                 let call = self.open_call(&view.call, &view.name);
                 call.name.clone_from(&view.name);
@@ -365,8 +382,19 @@ impl FeedModel {
                 CallOutcome::Failed { view: view.clone(), elapsed_ms: Some(*elapsed_ms) }
             }
         };
-        self.close_call(&view.call);
-        self.push_block(FeedBlock::Call(CallBlock { name: view.name.clone(), summary: view.summary.clone(), outcome }));
+        let mut document = self.close_call(&view.call).and_then(|call| call.document);
+        if let (Some(document), CallOutcome::Done { view: View::Text(text), .. }) = (&mut document, &mut outcome) {
+            // What was approved, perhaps with changes, is shown as what it is.
+            if !text.trim().is_empty() {
+                *document = std::mem::take(text);
+            }
+        }
+        let is_done = matches!(outcome, CallOutcome::Done { .. });
+        let (name, summary) = (view.name.clone(), view.summary.clone());
+        self.push_block(FeedBlock::Call(CallBlock { name, summary, outcome }));
+        if let Some(document) = document.filter(|_| is_done) {
+            self.push_block(FeedBlock::Text(document));
+        }
     }
 
     /// Ends a call that never ran: it was invalid, or was refused.
@@ -429,7 +457,7 @@ impl FeedModel {
         self.turn = None;
         for call in std::mem::take(&mut self.calls) {
             if call.state != OpenCallState::Written {
-                let outcome = CallOutcome::Unfinished;
+                let outcome = CallOutcome::Stopped;
                 self.push_block(FeedBlock::Call(CallBlock { name: call.name, summary: call.summary, outcome }));
             }
         }
@@ -456,7 +484,7 @@ impl FeedModel {
         if let Some(text) = &mut self.text {
             text.take_rows(&mut self.spacing, cx, &mut out);
         }
-        out
+        fit_rows(out, cx.width)
     }
 
     /// Returns the lines below the finished ones: what may still change, and what goes on.
@@ -484,7 +512,7 @@ impl FeedModel {
             out.push(StyledLine::blank());
         }
         out.extend(status);
-        out
+        fit_rows(out, cx.width)
     }
 
     /// Returns the calls that run and that no task shows.

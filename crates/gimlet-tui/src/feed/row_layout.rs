@@ -33,6 +33,12 @@ pub fn split_row(left: StyledLine, right: &StyledLine, cx: &RenderContext<'_>) -
     row
 }
 
+/// Cuts rows that a very narrow screen does not hold.
+pub(super) fn fit_rows(rows: Vec<StyledLine>, width: usize) -> Vec<StyledLine> {
+    let fit = |row: StyledLine| if line_width(&row) <= width { row } else { truncate_line(&row, width) };
+    rows.into_iter().map(fit).collect()
+}
+
 /// Puts the same text in front of each line.
 pub fn indent_lines(lines: Vec<StyledLine>, columns: usize) -> Vec<StyledLine> {
     let indent = " ".repeat(columns);

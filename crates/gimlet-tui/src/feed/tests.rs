@@ -293,3 +293,250 @@ fn refused_failed_and_interrupted_calls_say_so() {
     }));
     insta::assert_snapshot!(bench.screen());
 }
+
+#[test]
+fn calls_that_end_inside_a_text_wait_for_its_end() {
+    let mut bench = FeedBench::new(80);
+    bench.prompt("go");
+    bench.call("c1", "Bash", "make", ToolCallPhase::Running);
+    bench.begin_text(1);
+    bench.delta(1, "First paragraph.\n\nSecond **par");
+    bench.call("c1", "Bash", "make", ToolCallPhase::Done { view: terminal("make", "ok", 0), elapsed_ms: 5 });
+    bench.apply(EventBody::Notice(Notice { level: NoticeLevel::Warning, text: "disk is full".into() }));
+    assert!(bench.screen().starts_with("❯ go\n\n  First paragraph.\n- - -\n\n  Second par\n\n"), "{}", bench.screen());
+    bench.delta(1, "agraph**.\n");
+    bench.block(Block::text("all of it"));
+    bench.end(TurnEnd::Completed);
+    assert_eq!(
+        bench.screen(),
+        "❯ go\n\n  First paragraph.\n\n  Second paragraph.\n\n● Bash  make\n  ╰ ok\n\n  disk is full\n"
+    );
+}
+
+#[test]
+fn a_discarded_reply_leaves_no_live_line() {
+    let mut bench = FeedBench::new(80);
+    bench.prompt("go");
+    bench.begin_text(1);
+    bench.delta(1, "never handed out");
+    bench.apply(EventBody::ReplyDiscarded);
+    bench.begin_text(2);
+    bench.delta(2, "handed out\n\nnot yet");
+    bench.apply(EventBody::ReplyDiscarded);
+    bench.text(3, "the answer");
+    bench.end(TurnEnd::Completed);
+    assert_eq!(bench.screen(), "❯ go\n\n  handed out\n\n  The answer was cut off. It starts again:\n\n  the answer\n");
+}
+
+#[test]
+fn the_live_region_names_the_step() {
+    let mut bench = FeedBench::new(80);
+    let step = |bench: &FeedBench| {
+        let live = bench.model.live_lines(&bench.cx);
+        live.last().map(|line| line.text()).unwrap_or_default()
+    };
+    bench.prompt("go");
+    assert_eq!(step(&bench), "✽ Waiting for the model… 0 s · esc to stop");
+    bench.now_ms += 4_000;
+    bench.apply(EventBody::Retry(RetryNotice {
+        attempt: 2,
+        max: 10,
+        delay_ms: 8_000,
+        error: ModelError {
+            kind: ModelErrorKind::RateLimit,
+            status: Some(429),
+            message: "Too many requests.\nSlow down.".into(),
+            hint: None,
+            request_id: None,
+        },
+    }));
+    bench.now_ms += 3_000;
+    bench.model.set_clock(bench.now_ms);
+    assert_eq!(step(&bench), "✽ Too many requests; attempt 2 of 10 in 5 s… 7 s · esc to stop");
+    bench.apply(EventBody::BlockStarted { item: ItemId(1), kind: BlockKind::Thinking, name: None });
+    assert_eq!(step(&bench), "✽ Thinking… 7 s · esc to stop");
+    bench.now_ms += 12_000;
+    bench.block(Block::from_json(r#"{"type":"thinking","thinking":"Let me see.","signature":""}"#).unwrap());
+    bench.apply(EventBody::BlockStarted { item: ItemId(2), kind: BlockKind::ToolUse, name: Some("Write".into()) });
+    let text = "x".repeat(48_000);
+    bench.apply(EventBody::Delta(BlockDelta { item: ItemId(2), kind: DeltaKind::Input, text }));
+    assert_eq!(step(&bench), "✽ Preparing Write… 19 s · ↓ 12k tokens · esc to stop");
+    assert_eq!(show(&bench.printed, 80), "❯ go\n\n  Thought for 12 s · ctrl+o\n");
+    bench.end(TurnEnd::Completed);
+    assert_eq!(step(&bench), "");
+    assert!(!bench.model.is_moving());
+}
+
+#[test]
+fn tasks_in_the_background_report_their_end() {
+    let mut bench = FeedBench::new(80);
+    bench.apply(EventBody::Task(Box::new(task("b1", "local_bash", "npm run dev"))));
+    assert!(bench.model.is_moving());
+    bench.now_ms += 61_000;
+    let ended = TaskView { state: TaskState::Failed, exit_code: Some(2), ..task("b1", "local_bash", "npm run dev") };
+    bench.apply(EventBody::Task(Box::new(ended)));
+    assert_eq!(bench.screen(), "  In the background: npm run dev failed after 1 min 1 s with exit code 2\n");
+}
+
+#[test]
+fn an_approved_plan_stays_to_be_read() {
+    let mut bench = FeedBench::new(80);
+    bench.prompt("plan it");
+    let call = PermissionAsk {
+        tool: "ExitPlanMode".into(),
+        server: None,
+        call: ToolUseId::new("c"),
+        input: Arc::from(RawValue::NULL.to_owned()),
+        label: "ExitPlanMode".into(),
+        summary: "Approve the plan".into(),
+        reason: String::new(),
+        reason_kind: "tool",
+        path: None,
+        suggestions: Vec::new(),
+        preview: View::Text(String::new()),
+        destructive: false,
+    };
+    let body = AskBody::Plan { call: Box::new(call), plan: "# Plan\n1. old".into(), file: None };
+    bench.apply(EventBody::Ask(Box::new(AskView {
+        id: AskId(1),
+        agent: AgentPath::default(),
+        agent_id: None,
+        agent_type: None,
+        body,
+    })));
+    bench.apply(EventBody::AskClosed(AskId(1)));
+    bench.call("c", "ExitPlanMode", "Approve the plan", ToolCallPhase::Running);
+    let view = View::Text("# Plan\n1. new".into());
+    bench.call("c", "ExitPlanMode", "Approve the plan", ToolCallPhase::Done { view, elapsed_ms: 1 });
+    bench.end(TurnEnd::Completed);
+    assert_eq!(bench.screen(), "❯ plan it\n\n● ExitPlanMode  Approve the plan\n\n  Plan\n  1. new\n");
+}
+
+fn item(at: &str, body: HistoryBody) -> HistoryItem {
+    HistoryItem { entry: EntryId::new("e"), role: Role::User, at: Some(at.into()), body }
+}
+
+/// A conversation with one item of every kind.
+fn sample_history() -> Vec<HistoryItem> {
+    let thinking = Block::from_json(r#"{"type":"thinking","thinking":"The lexer, surely.","signature":""}"#).unwrap();
+    let call = |result: Option<(bool, View)>| HistoryCall {
+        call: ToolUseId::new("c"),
+        name: "Bash".into(),
+        summary: "cargo test".into(),
+        result: result.map(|(failed, view)| HistoryResult { entry: EntryId::new("r"), failed, view }),
+    };
+    let output = (1..=9).map(|line| format!("line {line}\n")).collect::<String>();
+    vec![
+        item("2026-03-01T23:58:00.000Z", HistoryBody::Prompt(vec![Block::text("find the bug\nplease")])),
+        item("2026-03-01T23:58:00.000Z", HistoryBody::Injected(vec![Block::text("<system-reminder>\nBe brief.")])),
+        item("2026-03-01T23:58:10.000Z", HistoryBody::Reply(vec![thinking, Block::text("I'll *test*.")])),
+        item(
+            "2026-03-01T23:58:11.000Z",
+            HistoryBody::Call(Box::new(call(Some((true, terminal("cargo test", &output, 1)))))),
+        ),
+        item("2026-03-01T23:59:00.000Z", HistoryBody::Call(Box::new(call(None)))),
+        item("2026-03-02T00:00:01.000Z", HistoryBody::Failure(vec![Block::text("529 overloaded")])),
+        item("2026-03-02T00:00:02.000Z", HistoryBody::Compacted),
+        item("2026-03-02T00:00:03.000Z", HistoryBody::Summary(vec![Block::text("## So far\nA bug was sought.")])),
+        item("2026-03-02T00:00:04.000Z", HistoryBody::Note(vec![Block::text("resumed")])),
+    ]
+}
+
+#[test]
+fn a_past_conversation_looks_as_it_did() {
+    insta::assert_snapshot!(
+        "history_80",
+        show(&render_history(&sample_history(), ViewDetail::Compact, &context(80)), 80)
+    );
+    let transcript = TranscriptLines::render(&sample_history(), &jiff::tz::TimeZone::UTC, &context(80));
+    insta::assert_snapshot!("transcript_80", show(&transcript.lines, 80));
+    assert_eq!(transcript.prompt_rows, [0]);
+    let transcript = TranscriptLines::render(&sample_history(), &jiff::tz::TimeZone::UTC, &context(40));
+    insta::assert_snapshot!("transcript_40", show(&transcript.lines, 40));
+}
+
+#[test]
+fn of_a_long_history_the_end_is_shown_again() {
+    let mut items = Vec::new();
+    for turn in 0..300 {
+        items.push(item("", HistoryBody::Prompt(vec![Block::text(&format!("prompt {turn}"))])));
+        items.push(item("", HistoryBody::Reply(vec![Block::text("answer")])));
+    }
+    items.insert(0, item("", HistoryBody::Note(Vec::new())));
+    let mut bench = FeedBench::new(80);
+    bench.model.push_history(&items);
+    let lines = bench.model.take_finished(&bench.cx);
+    let text = show(&lines, 80);
+    assert!(
+        text.starts_with("  201 earlier messages and calls (ctrl+o)\n\n❯ prompt 100\n\n  answer\n"),
+        "{}",
+        &text[..90]
+    );
+    assert!(text.ends_with("❯ prompt 299\n\n  answer\n"));
+}
+
+/// Every event with the same text in all its places.
+fn hostile_events(text: &str) -> Vec<EventBody> {
+    let path = || text.to_owned();
+    let views = vec![
+        View::Text(path()),
+        View::Diff { path: path(), hunks: vec![hunk(1, 1, &[&format!("-{text}"), &format!("+{text}!"), text])] },
+        View::Terminal { command: path(), output: path(), exit_code: Some(1) },
+        View::Files { paths: vec![path(), path()], note: Some(path()) },
+        View::Todos(vec![TodoItem { text: path(), status: TodoStatus::InProgress }]),
+        View::Table { head: vec![path(), path()], rows: vec![vec![path(), path()]] },
+    ];
+    let tool = |phase| {
+        EventBody::Tool(Box::new(ToolCallView { call: ToolUseId::new(text), name: path(), summary: path(), phase }))
+    };
+    let mut events = vec![
+        EventBody::TurnStarting(Arc::default()),
+        EventBody::Prompt(AcceptedPrompt {
+            uuid: EntryId::new(text),
+            blocks: vec![Block::text(text)],
+            plain: true,
+            synthetic: false,
+            origin: None,
+        }),
+        EventBody::BlockStarted { item: ItemId(1), kind: BlockKind::Text, name: Some(path()) },
+        EventBody::Delta(BlockDelta { item: ItemId(1), kind: DeltaKind::Text, text: path() }),
+        EventBody::BlockStarted { item: ItemId(2), kind: BlockKind::ToolUse, name: Some(path()) },
+        tool(ToolCallPhase::Running),
+        tool(ToolCallPhase::Progress { text: path(), elapsed_ms: 1 }),
+    ];
+    for view in views {
+        events.push(tool(ToolCallPhase::Done { view: view.clone(), elapsed_ms: 1 }));
+        events.push(tool(ToolCallPhase::Failed { message: path(), view, elapsed_ms: 1 }));
+    }
+    let mut running = task(text, "local_agent", text);
+    running.subagent_type = Some(path());
+    running.progress = Some(TaskProgress { description: path(), last_tool: Some(path()), ..TaskProgress::default() });
+    events.extend([
+        EventBody::Task(Box::new(running)),
+        EventBody::Denied(Denial { tool: path(), summary: path(), ..denial(text, text) }),
+        EventBody::Notice(Notice { level: NoticeLevel::Warning, text: path() }),
+        EventBody::Notice(Notice { level: NoticeLevel::Status, text: path() }),
+        EventBody::CommandReply(CommandReply { name: path(), text: path() }),
+        EventBody::UnknownCommand { name: path(), nearest: vec![path()] },
+    ]);
+    events
+}
+
+#[test]
+fn hostile_text_reaches_no_line() {
+    let hostile =
+        "a\u{1b}[2J\u{1b}]52;c;aGk=\u{7}\u{1b}]0;title\u{1b}\\\u{9b}5A\rb\u{202e}c\u{200b}d\u{0}\u{8}\te\nf\u{85}g";
+    let long = "wörd ".repeat(3_000) + &"x".repeat(30_000);
+    for (text, width) in [(hostile, 80), (hostile, 40), (hostile, 3), (long.as_str(), 80)] {
+        let mut bench = FeedBench::new(width);
+        for event in hostile_events(text) {
+            bench.apply(event);
+            // Checks every line.
+            let screen = bench.screen();
+            assert!(!screen.contains(['\u{202e}', '\u{200b}']));
+            bench.printed.clear();
+        }
+        let item = item("x", HistoryBody::Prompt(vec![Block::text(text)]));
+        show(&TranscriptLines::render(&[item], &jiff::tz::TimeZone::UTC, &bench.cx).lines, width);
+    }
+}
