@@ -28,6 +28,7 @@ mod procfs;
 mod sandbox;
 mod shell;
 mod sys;
+mod terminal_program;
 mod terminal_text;
 
 pub use ancestry::is_started_by_session;
@@ -54,4 +55,5 @@ pub use sandbox::{
 pub use shell::{
     Shell, ShellCommand, ShellConfig, ShellError, ShellRun, is_credential_name, known_environment, runs_zsh,
 };
+pub use terminal_program::run_terminal_program;
 pub use terminal_text::render_for_model;
