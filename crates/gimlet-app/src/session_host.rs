@@ -211,6 +211,12 @@ impl Host for SessionHost {
                 request.session.resume = Some(session);
                 (request, None)
             }
+            SessionReplacement::Rewound { session, last } => {
+                let mut request = reset_conversation(self.launch_request());
+                request.session.resume = Some(session.to_string());
+                request.session.resume_at = Some(last.to_string());
+                (request, None)
+            }
         };
         let options = LaunchOptions { cleared, predecessor, servers, ..self.options.clone() };
         options.flag_settings.mark_new();

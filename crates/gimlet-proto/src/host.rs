@@ -10,7 +10,9 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value};
 
-use crate::{AgentSummary, BoxFuture, DriverHook, PermissionMode, ServerRegistry, SessionHandle, SessionId, TrustItem};
+use crate::{
+    AgentSummary, BoxFuture, DriverHook, EntryId, PermissionMode, ServerRegistry, SessionHandle, SessionId, TrustItem,
+};
 
 /// Services that a front end needs besides its session. Errors are texts for the user.
 pub trait Host: Send + Sync {
@@ -71,6 +73,8 @@ pub enum SessionReplacement {
     Changed { changes: Box<SessionChanges>, mode: PermissionMode, mode_chosen: bool },
     /// An earlier one: by id, the beginning of it, title or transcript.
     Resumed { session: String },
+    /// The same one without what came after this entry.
+    Rewound { session: SessionId, last: EntryId },
 }
 
 /// Changes of what a session was asked to be. They take precedence over the command line.
@@ -112,6 +116,8 @@ pub struct SessionFacts {
     pub sandbox_missing: Option<String>,
     /// Flags that name plugins, which are ignored.
     pub plugin_flags: Vec<String>,
+    /// True if the conversation goes on from an earlier one.
+    pub is_resumed: bool,
 }
 
 /// Model that can be chosen by a short name.

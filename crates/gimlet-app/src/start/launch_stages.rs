@@ -161,6 +161,7 @@ pub(super) fn session_facts(
         agents: toolbox.offered_agents(&now.rules),
         sandbox_missing: walls.missing.clone(),
         plugin_flags: mcp_servers::plugin_flags(&role.request).map(str::to_owned).collect(),
+        is_resumed: role.request.session.resume.is_some() || role.request.session.continue_latest,
     }
 }
 
