@@ -1,1 +1,672 @@
-//! State of the terminal front end and how keys, events and ticks change it. Does no I/O: what is to be done comes out as effects.
+//! State of the terminal front end and how keys, events and time change it. Does no I/O: what is to be done comes out as
+//! effects, what is to be shown as lines.
+
+mod app_view;
+mod effects;
+mod header;
+mod help_view;
+mod open_asks;
+mod prompt_queue;
+mod repeated_keys;
+mod status_facts;
+mod text_page;
+mod transcript_view;
+
+use std::sync::Arc;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use gimlet_proto::{
+    AskAnswer, EntryId, Event, EventBody, NoticeLevel, Op, PermissionMode, PromptOutcome, PromptTiming,
+    SessionSnapshot, SubmittedPrompt, TaskState, ThinkingMode,
+};
+
+pub use app_view::AppView;
+pub use effects::{AppEffect, AppReply, HistoryUse, RewindTarget, ShellOutput, TerminalSignal};
+pub use status_facts::StatusFacts;
+
+use crate::commands;
+use crate::composer::{
+    ComposedPrompt, ComposerOutcome, ComposerRequest, ComposerSurroundings, InputKind, PromptComposer,
+};
+use crate::feed::{FeedModel, MotionMode};
+use crate::glyphs::GlyphSet;
+use crate::key_bindings::{KeyAction, KeyBindings};
+use crate::pickers::{AppPicker, ChoicePicker, PickerOutcome};
+use crate::screen::key_reader::TerminalInput;
+use crate::styled_line::StyledLine;
+use crate::theme::ColorTheme;
+use open_asks::{AskStep, OpenAsks};
+use prompt_queue::PromptQueue;
+use repeated_keys::RepeatedKey;
+use text_page::TextPage;
+use transcript_view::{TranscriptOutcome, TranscriptView};
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum AppInput {
+    Terminal(TerminalInput),
+    /// The session published an event.
+    Session(Event),
+    Snapshot(Arc<SessionSnapshot>),
+    Reply(AppReply),
+    /// Time passed.
+    Tick,
+}
+
+/// What the front end is set to and cannot find out by itself.
+#[derive(Clone, Debug)]
+pub struct AppOptions {
+    pub theme: ColorTheme,
+    pub glyphs: &'static GlyphSet,
+    pub motion: MotionMode,
+    pub bindings: KeyBindings,
+    /// Makes ids for prompts.
+    pub new_entry_id: fn() -> EntryId,
+    /// Reads the clock: milliseconds since 1970.
+    pub now_ms_since_1970: fn() -> i64,
+    /// Warnings about the user's own files, shown above the first prompt.
+    pub remarks: Vec<String>,
+    /// The program's version.
+    pub version: String,
+    /// The branch of the repository around the folder.
+    pub branch: Option<String>,
+    /// Sent as soon as the session is open.
+    pub first_prompt: Option<String>,
+    pub notifies: bool,
+}
+
+/// The front end of one terminal.
+pub struct TerminalApp {
+    options: AppOptions,
+    feed: FeedModel,
+    composer: PromptComposer,
+    facts: StatusFacts,
+    queue: PromptQueue,
+    asks: OpenAsks,
+    overlay: Option<AppOverlay>,
+    /// Lines that are to be printed before what the feed has.
+    printed: Vec<StyledLine>,
+    /// A remark in the footer until the next key.
+    hint: Option<String>,
+    escape_twice: RepeatedKey,
+    interrupt_twice: RepeatedKey,
+    exit_twice: RepeatedKey,
+    leaving: LeavingState,
+    has_focus: bool,
+    thinking_off: bool,
+    now_ms: u64,
+}
+
+/// Something that takes the place of the input or of the whole screen.
+enum AppOverlay {
+    AppPicker(AppPicker),
+    Page(TextPage),
+    Transcript(TranscriptView),
+}
+
+/// How far the front end is from its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LeavingState {
+    Staying,
+    /// The session was asked to close.
+    Closing,
+}
+
+impl TerminalApp {
+    pub fn new(options: AppOptions) -> Self {
+        Self {
+            feed: FeedModel::new(options.motion),
+            composer: PromptComposer::new(options.bindings.clone()),
+            facts: StatusFacts::default(),
+            queue: PromptQueue::default(),
+            asks: OpenAsks::default(),
+            overlay: None,
+            printed: Vec::new(),
+            hint: None,
+            escape_twice: RepeatedKey::new(800),
+            interrupt_twice: RepeatedKey::new(1500),
+            exit_twice: RepeatedKey::new(800),
+            leaving: LeavingState::Staying,
+            has_focus: true,
+            thinking_off: false,
+            now_ms: 0,
+            options,
+        }
+    }
+
+    /// Returns true if what is shown changes with time alone.
+    pub fn is_moving(&self) -> bool {
+        self.feed.is_moving() || self.leaving == LeavingState::Closing
+    }
+
+    pub fn is_busy(&self) -> bool {
+        self.feed.is_busy()
+    }
+
+    pub fn composer_mut(&mut self) -> &mut PromptComposer {
+        &mut self.composer
+    }
+
+    pub fn facts_mut(&mut self) -> &mut StatusFacts {
+        &mut self.facts
+    }
+
+    /// Takes in what happened at this time (milliseconds since the start); returns what is to be done.
+    pub fn update(&mut self, input: AppInput, now_ms: u64) -> Vec<AppEffect> {
+        self.now_ms = now_ms;
+        self.feed.set_clock(now_ms);
+        let mut effects = match input {
+            AppInput::Terminal(TerminalInput::Key(key)) => self.handle_key(key),
+            AppInput::Terminal(TerminalInput::Paste(text)) => self.handle_paste(&text),
+            AppInput::Terminal(TerminalInput::Focus(has_focus)) => {
+                self.has_focus = has_focus;
+                Vec::new()
+            }
+            AppInput::Terminal(TerminalInput::Wheel(lines)) => {
+                if let Some(AppOverlay::Transcript(view)) = &mut self.overlay {
+                    view.scroll(i64::from(lines));
+                }
+                Vec::new()
+            }
+            AppInput::Terminal(TerminalInput::Closed) => vec![AppEffect::Exit],
+            AppInput::Session(event) => self.handle_event(&event),
+            AppInput::Snapshot(snapshot) => {
+                self.facts.take_snapshot(&snapshot);
+                Vec::new()
+            }
+            AppInput::Reply(reply) => self.handle_reply(reply),
+            AppInput::Tick => Vec::new(),
+        };
+        self.composer.set_surroundings(ComposerSurroundings {
+            queued: self.queue.len(),
+            has_foreground_call: self.feed.is_busy(),
+        });
+        effects.retain(|effect| !matches!(effect, AppEffect::Nothing));
+        effects
+    }
+
+    // For commands
+
+    pub(crate) fn facts(&self) -> &StatusFacts {
+        &self.facts
+    }
+
+    pub(crate) fn theme(&self) -> ColorTheme {
+        self.options.theme
+    }
+
+    /// Shows a page of text in place of the input.
+    pub(crate) fn open_page(&mut self, title: &str, lines: Vec<StyledLine>) {
+        self.overlay = Some(AppOverlay::Page(TextPage::new(title, lines)));
+    }
+
+    /// Shows a list of choices in place of the input.
+    pub(crate) fn open_choices(&mut self, picker: ChoicePicker) {
+        self.overlay = Some(AppOverlay::AppPicker(AppPicker::Choices(picker)));
+    }
+
+    /// Prints a line about what was done.
+    pub(crate) fn remark(&mut self, text: impl Into<String>) {
+        self.feed.push_notice(NoticeLevel::Info, text);
+    }
+
+    /// Prints a line about what cannot be done; returns no effects.
+    pub(crate) fn warn(&mut self, text: &str) -> Vec<AppEffect> {
+        self.feed.push_notice(NoticeLevel::Warning, text);
+        Vec::new()
+    }
+
+    /// Notes what effects change here; returns them to be carried out.
+    pub(crate) fn apply(&mut self, effects: Vec<AppEffect>) -> Vec<AppEffect> {
+        self.prepare_effects(effects)
+    }
+
+    // The session
+
+    /// Takes up a session: the first one, or one in place of another.
+    pub fn begin_session(&mut self, snapshot: &SessionSnapshot, is_first: bool, now_ms: u64) -> Vec<AppEffect> {
+        self.now_ms = now_ms;
+        self.feed.set_clock(now_ms);
+        self.facts.take_snapshot(snapshot);
+        self.asks = OpenAsks::default();
+        if is_first {
+            self.printed.extend(header::header_lines(&self.options, &self.facts, snapshot));
+            for remark in std::mem::take(&mut self.options.remarks) {
+                self.feed.push_notice(NoticeLevel::Warning, remark);
+            }
+        } else {
+            self.feed = FeedModel::new(self.options.motion);
+            self.feed.set_clock(self.now_ms);
+            self.facts.cost_usd = Some(0.0);
+        }
+        let mut effects = vec![AppEffect::QueryContext, self.title_effect()];
+        if let Some(prompt) = self.options.first_prompt.take() {
+            effects.extend(self.submit(&ComposedPrompt::from_text(&prompt)));
+        }
+        effects
+    }
+
+    /// Prints a line of the program's own.
+    pub fn notice(&mut self, level: NoticeLevel, text: impl Into<String>) {
+        self.feed.push_notice(level, text);
+    }
+
+    /// Prints lines above the input.
+    pub fn print(&mut self, lines: impl IntoIterator<Item = StyledLine>) {
+        self.printed.extend(lines);
+    }
+
+    fn handle_event(&mut self, event: &Event) -> Vec<AppEffect> {
+        self.feed.apply(event);
+        let mut effects = Vec::new();
+        match &event.body {
+            EventBody::TurnStarting(setup) if event.agent.parent_tool_use().is_none() => {
+                self.facts.model.clone_from(&setup.model);
+                effects.push(AppEffect::Signal(TerminalSignal::Progress(true)));
+                effects.push(self.title_effect());
+            }
+            EventBody::Prompt(prompt) => self.queue.remove(&prompt.uuid),
+            EventBody::PromptOutcome { prompt, outcome } => {
+                if let Some(text) = self.queue.take(prompt)
+                    && *outcome != PromptOutcome::Accepted
+                {
+                    // What was typed is never lost.
+                    self.composer.recall_text(&text);
+                }
+            }
+            EventBody::Ask(ask) => {
+                self.asks.open((**ask).clone());
+                self.overlay_gives_way();
+                effects.extend(self.attention("gimlet needs an answer"));
+            }
+            EventBody::AskClosed(id) => self.asks.close(*id),
+            EventBody::ModeChanged(mode) => self.facts.mode = *mode,
+            EventBody::TurnEnded(report) if event.agent.parent_tool_use().is_none() => {
+                self.facts.take_report(report);
+                effects.push(AppEffect::QueryContext);
+                effects.push(AppEffect::Signal(TerminalSignal::Progress(false)));
+                effects.push(self.title_effect());
+                effects.extend(self.attention("gimlet is done"));
+            }
+            EventBody::Task(task) if task.state != TaskState::Running => {}
+            EventBody::Closed if self.leaving == LeavingState::Closing => effects.push(AppEffect::Exit),
+            _ => {}
+        }
+        effects
+    }
+
+    /// A question takes precedence over pickers and pages; the transcript stays until it is left.
+    fn overlay_gives_way(&mut self) {
+        if matches!(self.overlay, Some(AppOverlay::Page(_))) {
+            self.overlay = None;
+        }
+    }
+
+    fn attention(&self, text: &str) -> Option<AppEffect> {
+        let wants = self.options.notifies && !self.has_focus;
+        wants.then(|| AppEffect::Signal(TerminalSignal::Notify(text.to_owned())))
+    }
+
+    fn title_effect(&self) -> AppEffect {
+        let mark = if self.feed.is_busy() { "* " } else { "" };
+        AppEffect::Signal(TerminalSignal::Title(format!("{mark}gimlet · {}", self.facts.folder_name())))
+    }
+
+    fn handle_reply(&mut self, reply: AppReply) -> Vec<AppEffect> {
+        match reply {
+            AppReply::Failed(problem) => self.feed.push_notice(NoticeLevel::Error, problem),
+            AppReply::Done(text) => self.feed.push_notice(NoticeLevel::Info, text),
+            AppReply::Context(usage) => {
+                self.facts.context_tokens = usage.total_tokens;
+                self.facts.context_window = usage.max_tokens;
+            }
+            AppReply::Withdrawn { prompt, was_waiting } => {
+                if let Some(text) = self.queue.take(&prompt)
+                    && was_waiting
+                {
+                    self.composer.recall_text(&text);
+                }
+            }
+            AppReply::History { items, used_for: HistoryUse::Transcript } => {
+                self.overlay = Some(AppOverlay::Transcript(TranscriptView::new(items)));
+            }
+            AppReply::History { items, used_for: HistoryUse::Resumed } => self.print_history(&items),
+            AppReply::History { items, used_for: HistoryUse::Rewind } => {
+                return self.open_picker(crate::pickers::rewind_picker(&items));
+            }
+            AppReply::History { items, used_for: HistoryUse::Copy(back) } => {
+                return commands::copy_answer(self, &items, back);
+            }
+            AppReply::Sessions(Ok(sessions)) => {
+                let now = (self.options.now_ms_since_1970)();
+                return self.open_picker(crate::pickers::session_picker(sessions, now));
+            }
+            AppReply::Sessions(Err(problem)) => self.feed.push_notice(NoticeLevel::Error, problem),
+            AppReply::RewindPreview { prompt, outcome } => {
+                if let Some(AppOverlay::AppPicker(picker)) = &mut self.overlay {
+                    picker.set_rewind_preview(&prompt, outcome);
+                }
+            }
+            AppReply::Edited(Ok(text)) => self.composer.replace_text(&text),
+            AppReply::Edited(Err(problem)) => self.feed.push_notice(NoticeLevel::Warning, problem),
+            AppReply::Shell(finished) => return self.take_shell_output(finished),
+            AppReply::Page { title, lines } => self.overlay = Some(AppOverlay::Page(TextPage::new(&title, lines))),
+            AppReply::FullHistory(entries) => self.composer.set_full_history(entries),
+            AppReply::Images(images) => images.into_iter().for_each(|image| self.composer.attach_image(image)),
+            AppReply::FolderHistory(entries) => self.composer.set_history(entries),
+            AppReply::Inserted(text) => self.composer.insert_text(&text),
+            AppReply::Copied(text) => {
+                self.remark("Copied the conversation to the clipboard");
+                return vec![AppEffect::Copy(text)];
+            }
+            AppReply::Pasted(text) => return self.handle_paste(&text),
+            AppReply::Files { .. } => {}
+        }
+        Vec::new()
+    }
+
+    fn print_history(&mut self, items: &[gimlet_proto::HistoryItem]) {
+        for block in items.iter().flat_map(crate::feed::FeedBlock::from_history) {
+            self.feed.push_block(block);
+        }
+    }
+
+    fn open_picker(&mut self, picker: Result<AppPicker, String>) -> Vec<AppEffect> {
+        match picker {
+            Ok(picker) => {
+                let effects = picker.preview_effects();
+                self.overlay = Some(AppOverlay::AppPicker(picker));
+                effects
+            }
+            Err(remark) => {
+                self.feed.push_notice(NoticeLevel::Info, remark);
+                Vec::new()
+            }
+        }
+    }
+
+    // Keys
+
+    fn handle_paste(&mut self, text: &str) -> Vec<AppEffect> {
+        if self.asks.is_open() {
+            self.asks.paste(text);
+            return Vec::new();
+        }
+        if let Some(AppOverlay::AppPicker(picker)) = &mut self.overlay {
+            picker.paste(text);
+            return Vec::new();
+        }
+        let outcome = self.composer.handle_paste(text);
+        self.take_composer_outcome(outcome)
+    }
+
+    fn handle_key(&mut self, key: KeyEvent) -> Vec<AppEffect> {
+        self.hint = None;
+        if matches!(self.overlay, Some(AppOverlay::Transcript(_))) {
+            return self.handle_transcript_key(key);
+        }
+        if self.asks.is_open() {
+            return self.handle_ask_key(key);
+        }
+        match &mut self.overlay {
+            Some(AppOverlay::AppPicker(picker)) => {
+                let outcome = picker.handle_key(key);
+                self.take_picker_outcome(outcome)
+            }
+            Some(AppOverlay::Page(page)) => {
+                if !page.handle_key(key) {
+                    self.overlay = None;
+                }
+                Vec::new()
+            }
+            Some(AppOverlay::Transcript(_)) | None => {
+                let outcome = self.composer.handle_key(key);
+                let must_keep_escape = key.code == KeyCode::Esc;
+                if !must_keep_escape {
+                    self.escape_twice.forget();
+                }
+                self.take_composer_outcome(outcome)
+            }
+        }
+    }
+
+    fn handle_transcript_key(&mut self, key: KeyEvent) -> Vec<AppEffect> {
+        let Some(AppOverlay::Transcript(view)) = &mut self.overlay else { return Vec::new() };
+        match view.handle_key(key) {
+            TranscriptOutcome::Stays => Vec::new(),
+            TranscriptOutcome::Leaves => {
+                self.overlay = None;
+                Vec::new()
+            }
+            TranscriptOutcome::Edits(text) => vec![AppEffect::ViewInEditor(text)],
+        }
+    }
+
+    fn handle_ask_key(&mut self, key: KeyEvent) -> Vec<AppEffect> {
+        let is_interrupt = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+        let is_transcript = key.code == KeyCode::Char('o') && key.modifiers.contains(KeyModifiers::CONTROL);
+        if is_transcript {
+            return vec![AppEffect::QueryHistory(HistoryUse::Transcript)];
+        }
+        if is_interrupt {
+            let is_trust = self.asks.is_trust();
+            self.asks.clear();
+            return if is_trust { self.leave() } else { vec![AppEffect::Send(Op::interrupt())] };
+        }
+        match self.asks.handle_key(key) {
+            AskStep::Stays => Vec::new(),
+            AskStep::Answers { ask, answer, mode, leaves } => {
+                self.escape_twice.forget();
+                let mut effects = vec![AppEffect::Send(Op::Answer { ask, answer })];
+                effects.extend(mode.map(AppEffect::SetMode));
+                if leaves {
+                    effects.extend(self.leave());
+                }
+                effects
+            }
+        }
+    }
+
+    fn take_picker_outcome(&mut self, outcome: PickerOutcome) -> Vec<AppEffect> {
+        match outcome {
+            PickerOutcome::Stays => Vec::new(),
+            PickerOutcome::StaysAnd(effects) => effects,
+            PickerOutcome::Closes => {
+                self.overlay = None;
+                if self.facts.is_open { Vec::new() } else { vec![AppEffect::Exit] }
+            }
+            PickerOutcome::Chooses(effects) => {
+                self.overlay = None;
+                self.prepare_effects(effects)
+            }
+            PickerOutcome::Restores { text, effects } => {
+                self.overlay = None;
+                self.composer.replace_text(&text);
+                self.prepare_effects(effects)
+            }
+        }
+    }
+
+    /// Notes what effects change here before they are carried out.
+    fn prepare_effects(&mut self, effects: Vec<AppEffect>) -> Vec<AppEffect> {
+        for effect in &effects {
+            match effect {
+                AppEffect::SetTheme(theme) => self.options.theme.background = *theme,
+                AppEffect::SetModel(Some(model)) => self.facts.model.clone_from(model),
+                _ => {}
+            }
+        }
+        effects
+    }
+
+    fn take_composer_outcome(&mut self, outcome: ComposerOutcome) -> Vec<AppEffect> {
+        match outcome {
+            ComposerOutcome::Ignored | ComposerOutcome::Changed => Vec::new(),
+            ComposerOutcome::Submit(prompt) => self.submit(&prompt),
+            ComposerOutcome::Request(request) => self.take_request(request),
+            ComposerOutcome::Action(action) => self.run_action(action),
+        }
+    }
+
+    fn take_request(&mut self, request: ComposerRequest) -> Vec<AppEffect> {
+        match request {
+            ComposerRequest::ShowHelp => {
+                self.overlay = Some(AppOverlay::Page(help_view::key_page(self.composer.bindings())));
+                Vec::new()
+            }
+            ComposerRequest::EditExternally { text } => vec![AppEffect::EditExternally(text)],
+            ComposerRequest::ReadClipboard => vec![AppEffect::ReadClipboard],
+            ComposerRequest::ReadImages { paths, pasted } => vec![AppEffect::ReadImages { paths, pasted }],
+            ComposerRequest::RecallQueued => self.queue.ids().map(AppEffect::Withdraw).collect(),
+            ComposerRequest::ReadFullHistory => vec![AppEffect::ReadFullHistory],
+        }
+    }
+
+    /// Carries out an action that is not the editor's.
+    fn run_action(&mut self, action: KeyAction) -> Vec<AppEffect> {
+        match action {
+            KeyAction::AppInterrupt => self.press_interrupt(),
+            KeyAction::AppExit => self.press_exit(),
+            KeyAction::AppRedraw => vec![AppEffect::Redraw],
+            KeyAction::ChatClearScreen => vec![AppEffect::ClearScreen],
+            KeyAction::AppToggleTodos => {
+                self.feed.toggle_todos();
+                Vec::new()
+            }
+            KeyAction::AppToggleTranscript => vec![AppEffect::QueryHistory(HistoryUse::Transcript)],
+            KeyAction::AppSuspend => vec![AppEffect::Suspend],
+            KeyAction::ChatCancel => self.press_escape(),
+            KeyAction::ChatCycleMode => vec![AppEffect::SetMode(next_mode(self.facts.mode))],
+            KeyAction::ChatModelPicker => commands::run_by_name(self, "model", ""),
+            KeyAction::ChatThinkingToggle => self.toggle_thinking(),
+            KeyAction::ChatKillAgents => vec![AppEffect::StopAgents],
+            KeyAction::TaskBackground => vec![AppEffect::MoveToBackground],
+            _ => Vec::new(),
+        }
+    }
+
+    fn press_escape(&mut self) -> Vec<AppEffect> {
+        if self.feed.is_busy() {
+            self.escape_twice.forget();
+            return vec![AppEffect::Send(Op::interrupt())];
+        }
+        if !self.escape_twice.press(self.now_ms) {
+            if !self.composer.is_empty() {
+                self.hint = Some("Press Esc again to clear".to_owned());
+            }
+            return Vec::new();
+        }
+        self.hint = None;
+        if self.composer.is_empty() {
+            return commands::run_by_name(self, "rewind", "");
+        }
+        self.clear_draft()
+    }
+
+    fn clear_draft(&mut self) -> Vec<AppEffect> {
+        let now = (self.options.now_ms_since_1970)();
+        self.composer.clear_to_history(now).map(AppEffect::SaveHistory).into_iter().collect()
+    }
+
+    fn press_interrupt(&mut self) -> Vec<AppEffect> {
+        if self.leaving == LeavingState::Closing {
+            return vec![AppEffect::Exit];
+        }
+        if self.feed.is_busy() {
+            return vec![AppEffect::Send(Op::interrupt())];
+        }
+        if !self.composer.is_empty() {
+            return self.clear_draft();
+        }
+        if self.interrupt_twice.press(self.now_ms) {
+            return self.leave();
+        }
+        self.hint = Some("Press Ctrl+C again to exit".to_owned());
+        Vec::new()
+    }
+
+    fn press_exit(&mut self) -> Vec<AppEffect> {
+        if self.leaving == LeavingState::Closing {
+            return vec![AppEffect::Exit];
+        }
+        if self.exit_twice.press(self.now_ms) {
+            return self.leave();
+        }
+        self.hint = Some("Press Ctrl+D again to exit".to_owned());
+        Vec::new()
+    }
+
+    /// Ends the session; the front end ends with it.
+    pub fn leave(&mut self) -> Vec<AppEffect> {
+        if !self.facts.is_open || self.leaving == LeavingState::Closing {
+            return vec![AppEffect::Exit];
+        }
+        self.leaving = LeavingState::Closing;
+        vec![AppEffect::Send(Op::Close)]
+    }
+
+    fn toggle_thinking(&mut self) -> Vec<AppEffect> {
+        self.thinking_off = !self.thinking_off;
+        let (thinking, text) =
+            if self.thinking_off { (Some(ThinkingMode::Off), "Thinking off") } else { (None, "Thinking on") };
+        self.hint = Some(text.to_owned());
+        vec![AppEffect::SetThinking(thinking)]
+    }
+
+    // Prompts
+
+    fn submit(&mut self, prompt: &ComposedPrompt) -> Vec<AppEffect> {
+        let entry = prompt.history_entry((self.options.now_ms_since_1970)());
+        self.composer.remember(entry.clone());
+        let mut effects = vec![AppEffect::SaveHistory(entry)];
+        if prompt.kind == InputKind::Shell {
+            effects.push(AppEffect::RunShell(prompt.text()));
+            return effects;
+        }
+        let text = prompt.text();
+        match commands::run_typed(self, &text) {
+            Some(more) => effects.extend(more),
+            None => effects.push(self.submit_to_session(prompt.to_submitted(), &text)),
+        }
+        effects
+    }
+
+    /// Sends a text to the session as if it had been typed.
+    pub(crate) fn submit_text(&mut self, text: &str) -> AppEffect {
+        self.submit_to_session(ComposedPrompt::from_text(text).to_submitted(), text)
+    }
+
+    fn submit_to_session(&mut self, prompt: SubmittedPrompt, text: &str) -> AppEffect {
+        let uuid = (self.options.new_entry_id)();
+        self.queue.push(uuid.clone(), text);
+        AppEffect::Send(Op::Submit(SubmittedPrompt { uuid: Some(uuid), timing: PromptTiming::Next, ..prompt }))
+    }
+
+    fn take_shell_output(&mut self, finished: ShellOutput) -> Vec<AppEffect> {
+        self.feed.push_block(finished.block());
+        let prompt = finished.prompt();
+        vec![AppEffect::Send(Op::Submit(prompt))]
+    }
+
+    /// Answers the open question without a key, for tests and for questions that nobody can see.
+    pub fn answer_ask(&mut self, answer: AskAnswer) -> Vec<AppEffect> {
+        match self.asks.take_current() {
+            Some(ask) => vec![AppEffect::Send(Op::Answer { ask, answer })],
+            None => Vec::new(),
+        }
+    }
+}
+
+/// Returns the mode after this one in the order of Shift+Tab.
+fn next_mode(mode: PermissionMode) -> PermissionMode {
+    match mode {
+        PermissionMode::Default => PermissionMode::AcceptEdits,
+        PermissionMode::AcceptEdits => PermissionMode::Plan,
+        PermissionMode::Plan | PermissionMode::Auto | PermissionMode::DontAsk | PermissionMode::BypassPermissions => {
+            PermissionMode::Default
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

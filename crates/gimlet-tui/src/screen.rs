@@ -9,6 +9,7 @@ mod inline_screen;
 pub mod key_reader;
 mod screen_row;
 pub mod terminal_mode;
+pub mod terminal_signals;
 
 pub use ansi_writer::AnsiWriter;
 pub use full_screen::FullScreen;

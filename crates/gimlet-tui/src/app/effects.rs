@@ -1,0 +1,185 @@
+//! What the front end wants done, as values, and what comes back.
+
+use std::path::PathBuf;
+
+use gimlet_proto::{
+    Block, ContextUsage, EntryId, HistoryItem, MentionScope, Op, PermissionMode, PromptHistoryEntry, RewindOutcome,
+    SessionInfo, SessionReplacement, SessionScope, SubmittedPrompt, ThinkingMode, View,
+};
+use gimlet_text::enclose_in_tag;
+
+use crate::feed::{CallBlock, CallOutcome, FeedBlock};
+use crate::styled_line::StyledLine;
+use crate::theme::ScreenBackground;
+
+/// Something to be done.
+#[derive(Debug)]
+pub enum AppEffect {
+    Nothing,
+    /// An operation whose outcome arrives as events, if at all.
+    Send(Op),
+    SetMode(PermissionMode),
+    /// Sets the model, by a name or id; `None` for the one that the session started with.
+    SetModel(Option<String>),
+    SetEffort(Option<String>),
+    SetThinking(Option<ThinkingMode>),
+    SetTheme(ScreenBackground),
+    MoveToBackground,
+    /// Stops the agents in the background.
+    StopAgents,
+    StopTask(String),
+    /// Takes back a prompt that waits.
+    Withdraw(EntryId),
+    QueryContext,
+    QueryHistory(HistoryUse),
+    QueryPermissions,
+    AddDirectory(PathBuf),
+    ListSessions(SessionScope),
+    /// Goes back to before a prompt.
+    Rewind {
+        prompt: EntryId,
+        before: Option<EntryId>,
+        what: RewindTarget,
+    },
+    PreviewRewind(EntryId),
+    ReplaceSession(SessionReplacement),
+    /// Writes the conversation to a file, or to the clipboard without one.
+    Export(Option<PathBuf>),
+    Copy(String),
+    EditExternally(String),
+    /// Shows a text in the user's editor; changes are ignored.
+    ViewInEditor(String),
+    RunShell(String),
+    ReadClipboard,
+    ReadImages {
+        paths: Vec<PathBuf>,
+        pasted: String,
+    },
+    SaveHistory(PromptHistoryEntry),
+    ReadFullHistory,
+    SuggestFiles(String),
+    /// Saves a setting of the user's for later sessions.
+    SaveUserSetting {
+        key: &'static str,
+        value: String,
+    },
+    Signal(TerminalSignal),
+    Redraw,
+    ClearScreen,
+    Suspend,
+    Exit,
+}
+
+/// What a rewind restores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RewindTarget {
+    CodeAndConversation,
+    Conversation,
+    Code,
+}
+
+/// What a conversation was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HistoryUse {
+    /// To be shown above the prompt of a resumed session.
+    Resumed,
+    Transcript,
+    Rewind,
+    /// The answer this many before the last is to be copied.
+    Copy(usize),
+}
+
+/// Something that is said to the terminal itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TerminalSignal {
+    Title(String),
+    /// A turn runs.
+    Progress(bool),
+    Notify(String),
+    /// Text for the clipboard.
+    Clipboard(String),
+}
+
+/// Outcome of an effect.
+#[derive(Debug)]
+pub enum AppReply {
+    /// Something went wrong; one line for the user.
+    Failed(String),
+    /// Something was done; one line for the user.
+    Done(String),
+    Context(ContextUsage),
+    Withdrawn {
+        prompt: EntryId,
+        was_waiting: bool,
+    },
+    History {
+        items: Vec<HistoryItem>,
+        used_for: HistoryUse,
+    },
+    Sessions(Result<Vec<SessionInfo>, String>),
+    RewindPreview {
+        prompt: EntryId,
+        outcome: Result<RewindOutcome, String>,
+    },
+    /// Text that the external editor left.
+    Edited(Result<String, String>),
+    Shell(ShellOutput),
+    Page {
+        title: String,
+        lines: Vec<StyledLine>,
+    },
+    FullHistory(Vec<PromptHistoryEntry>),
+    /// The prompts of earlier sessions of this folder.
+    FolderHistory(Vec<PromptHistoryEntry>),
+    /// Text to be put into the input as it is.
+    Inserted(String),
+    /// Text for the clipboard.
+    Copied(String),
+    Images(Vec<Block>),
+    Pasted(String),
+    Files {
+        query: String,
+        paths: Vec<String>,
+    },
+}
+
+/// A command of the user's own that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShellOutput {
+    pub command: String,
+    pub output: String,
+    pub exit_code: Option<i32>,
+    pub elapsed_ms: u64,
+    /// True if the model is to say something about it.
+    pub must_reply: bool,
+}
+
+impl ShellOutput {
+    /// Returns the block that shows it.
+    pub(super) fn block(&self) -> FeedBlock {
+        let view =
+            View::Terminal { command: self.command.clone(), output: self.output.clone(), exit_code: self.exit_code };
+        let outcome = CallOutcome::Done { view, elapsed_ms: Some(self.elapsed_ms) };
+        FeedBlock::Call(CallBlock { name: "!".to_owned(), summary: self.command.clone(), outcome })
+    }
+
+    /// Returns what the model is told of it.
+    pub(super) fn prompt(&self) -> SubmittedPrompt {
+        let exit = match self.exit_code {
+            Some(0) => String::new(),
+            Some(code) => format!("\n(exit code {code})"),
+            None => "\n(ended by a signal)".to_owned(),
+        };
+        let text = format!(
+            "{}\n{}",
+            enclose_in_tag("bash-input", &self.command),
+            enclose_in_tag("bash-stdout", &format!("{}{exit}", self.output)),
+        );
+        SubmittedPrompt {
+            mentions: MentionScope::Nowhere,
+            silent: !self.must_reply,
+            synthetic: true,
+            ..SubmittedPrompt::from_text(&text)
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What the footer and commands need to know of the session.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gimlet_proto::{CommandInfo, ModelInfo, PermissionMode, SessionSnapshot, TaskView, TurnReport};
+
+/// Facts about the session that runs.
+#[derive(Clone, Debug, Default)]
+pub struct StatusFacts {
+    pub is_open: bool,
+    pub mode: PermissionMode,
+    /// The model by its id.
+    pub model: String,
+    pub effort: Option<String>,
+    pub cwd: PathBuf,
+    pub home: Option<PathBuf>,
+    pub context_tokens: u64,
+    pub context_window: u64,
+    /// Dollars since the start; `None` if a price is not known.
+    pub cost_usd: Option<f64>,
+    pub commands: Arc<[CommandInfo]>,
+    pub models: Vec<ModelInfo>,
+    pub tasks: Vec<TaskView>,
+    /// What the user's status line command printed last.
+    pub status_line: Option<String>,
+}
+
+impl StatusFacts {
+    pub(super) fn take_snapshot(&mut self, snapshot: &SessionSnapshot) {
+        self.is_open = true;
+        self.mode = snapshot.mode;
+        if !snapshot.model.is_empty() {
+            self.model.clone_from(&snapshot.model);
+        }
+        self.effort.clone_from(&snapshot.effort);
+        self.cwd.clone_from(&snapshot.cwd);
+        self.commands = snapshot.commands.clone();
+        self.tasks.clone_from(&snapshot.tasks);
+    }
+
+    pub(super) fn take_report(&mut self, report: &TurnReport) {
+        self.cost_usd = report.total_cost_usd;
+    }
+
+    /// Returns the part of the window that is used, in per cent.
+    pub fn context_percent(&self) -> Option<u64> {
+        (self.context_window > 0).then(|| (self.context_tokens * 100).div_ceil(self.context_window).min(100))
+    }
+
+    /// Returns the last part of the folder's path.
+    pub fn folder_name(&self) -> String {
+        let name = self.cwd.file_name().map(|name| name.to_string_lossy().into_owned());
+        name.unwrap_or_else(|| self.cwd.display().to_string())
+    }
+
+    /// Returns a path as users write it, with `~` for their home.
+    pub fn shorten_path(&self, path: &std::path::Path) -> String {
+        match self.home.as_ref().and_then(|home| path.strip_prefix(home).ok()) {
+            Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
+            Some(rest) => format!("~/{}", rest.display()),
+            None => path.display().to_string(),
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! What keys and events lead to.
+
+use std::sync::Arc;
+
+use gimlet_proto::{
+    AgentPath, AskBody, AskId, AskView, CommandInfo, CommandKind, PermissionAsk, SessionId, SessionReplacement,
+    SessionScope, ToolUseId, TurnSetup, View,
+};
+use serde_json::value::RawValue;
+
+use super::*;
+use crate::screen::ScreenSize;
+use crate::theme::{ColorDepth, ScreenBackground};
+
+const SIZE: ScreenSize = ScreenSize { columns: 80, rows: 24 };
+
+fn options() -> AppOptions {
+    AppOptions {
+        theme: ColorTheme { background: ScreenBackground::Dark, depth: ColorDepth::None },
+        glyphs: &GlyphSet::UNICODE,
+        motion: MotionMode::Reduced,
+        bindings: KeyBindings::default(),
+        new_entry_id: || EntryId::new("p1"),
+        now_ms_since_1970: || 0,
+        remarks: Vec::new(),
+        version: "1.0".to_owned(),
+        branch: Some("main".to_owned()),
+        first_prompt: None,
+        notifies: true,
+    }
+}
+
+fn snapshot() -> SessionSnapshot {
+    let status = CommandInfo {
+        name: "status".to_owned(),
+        aliases: Vec::new(),
+        description: "Show the state".to_owned(),
+        argument_hint: String::new(),
+        kind: CommandKind::Local,
+    };
+    SessionSnapshot {
+        model: "claude-test-1".to_owned(),
+        cwd: "/work/parser".into(),
+        commands: Arc::from([status]),
+        ..SessionSnapshot::default()
+    }
+}
+
+/// An application with an open session.
+struct TestApp {
+    app: TerminalApp,
+    now_ms: u64,
+}
+
+impl TestApp {
+    fn new() -> Self {
+        Self::with(options())
+    }
+
+    fn with(options: AppOptions) -> Self {
+        let mut app = TerminalApp::new(options);
+        drop(app.begin_session(&snapshot(), true, 0));
+        Self { app, now_ms: 0 }
+    }
+
+    fn press(&mut self, code: KeyCode, modifiers: KeyModifiers) -> Vec<AppEffect> {
+        self.now_ms += 10;
+        self.app.update(AppInput::Terminal(TerminalInput::Key(KeyEvent::new(code, modifiers))), self.now_ms)
+    }
+
+    fn key(&mut self, code: KeyCode) -> Vec<AppEffect> {
+        self.press(code, KeyModifiers::NONE)
+    }
+
+    fn control(&mut self, char: char) -> Vec<AppEffect> {
+        self.press(KeyCode::Char(char), KeyModifiers::CONTROL)
+    }
+
+    fn type_text(&mut self, text: &str) {
+        for char in text.chars() {
+            let effects = self.key(KeyCode::Char(char));
+            assert!(effects.is_empty(), "{char}: {effects:?}");
+        }
+    }
+
+    /// Types a line and sends it; returns what it leads to, without the record in the history of prompts.
+    fn enter(&mut self, text: &str) -> Vec<AppEffect> {
+        self.type_text(text);
+        let mut effects = self.key(KeyCode::Enter);
+        effects.retain(|effect| !matches!(effect, AppEffect::SaveHistory(_)));
+        effects
+    }
+
+    fn event(&mut self, body: EventBody) -> Vec<AppEffect> {
+        let event = Event {
+            seq: 0,
+            session: SessionId::new("s"),
+            agent: AgentPath::default(),
+            at: Arc::from("2026-01-01T00:00:00.000Z"),
+            body,
+        };
+        self.app.update(AppInput::Session(event), self.now_ms)
+    }
+
+    fn begin_turn(&mut self) {
+        self.event(EventBody::TurnStarting(Arc::new(TurnSetup { model: "m".to_owned(), ..TurnSetup::default() })));
+    }
+
+    fn ask(&mut self, id: u64) {
+        let call = PermissionAsk {
+            tool: "Shell".to_owned(),
+            server: None,
+            call: ToolUseId::new(format!("call-{id}")),
+            input: Arc::from(RawValue::from_string("{}".to_owned()).unwrap()),
+            label: "Shell".to_owned(),
+            summary: format!("rm file-{id}"),
+            reason: "No rule allows it".to_owned(),
+            reason_kind: "mode",
+            path: None,
+            suggestions: Vec::new(),
+            preview: View::Text(format!("rm file-{id}")),
+            destructive: true,
+        };
+        let body = AskBody::Permission(Box::new(call));
+        let ask = AskView { id: AskId(id), agent: AgentPath::default(), agent_id: None, agent_type: None, body };
+        self.event(EventBody::Ask(Box::new(ask)));
+    }
+
+    /// Returns the live region as text.
+    fn screen(&mut self) -> String {
+        let view = self.app.render(SIZE);
+        view.live.iter().map(|line| line.text().trim_end().to_owned() + "\n").collect()
+    }
+}
+
+fn is_interrupt(effects: &[AppEffect]) -> bool {
+    matches!(effects, [AppEffect::Send(Op::Interrupt { cancel_queued: false, .. })])
+}
+
+#[test]
+fn enter_sends_a_prompt_and_commands_of_the_session_go_to_it() {
+    let mut test = TestApp::new();
+    let effects = test.enter("fix it");
+    let [AppEffect::Send(Op::Submit(prompt))] = effects.as_slice() else { panic!("{effects:?}") };
+    assert_eq!(prompt.typed_text().as_deref(), Some("fix it"));
+    assert_eq!(prompt.uuid, Some(EntryId::new("p1")));
+    assert!(matches!(test.enter("/status").as_slice(), [AppEffect::Send(Op::Submit(_))]));
+    assert!(matches!(test.enter("/nonsense x").as_slice(), [AppEffect::Send(Op::Submit(_))]));
+    assert!(matches!(test.enter("!ls").as_slice(), [AppEffect::RunShell(command)] if command == "ls"));
+}
+
+#[test]
+fn commands_of_the_front_end_run_here() {
+    let mut test = TestApp::new();
+    assert!(matches!(test.enter("/resume").as_slice(), [AppEffect::ListSessions(SessionScope::Folder)]));
+    let effects = test.enter("/clear");
+    assert!(matches!(
+        effects.as_slice(),
+        [AppEffect::ClearScreen, AppEffect::ReplaceSession(SessionReplacement::Cleared { .. })]
+    ));
+    assert!(test.enter("/help").is_empty());
+    let page = test.screen();
+    assert!(page.contains("/status") && page.contains("Show the state") && page.contains("/rewind"), "{page}");
+    test.key(KeyCode::Esc);
+    assert!(test.screen().contains("Ask, or type / for commands"));
+    test.enter("/theme");
+    assert!(matches!(
+        test.key(KeyCode::Char('2')).as_slice(),
+        [AppEffect::SetTheme(ScreenBackground::Light), AppEffect::SaveUserSetting { key: "theme", .. }]
+    ));
+}
+
+#[test]
+fn escape_stops_a_turn_and_twice_clears_or_goes_back() {
+    let mut test = TestApp::new();
+    test.begin_turn();
+    assert!(is_interrupt(&test.key(KeyCode::Esc)));
+    let mut idle = TestApp::new();
+    idle.type_text("a draft");
+    assert!(idle.key(KeyCode::Esc).is_empty());
+    assert!(idle.screen().contains("Press Esc again to clear"));
+    assert!(matches!(idle.key(KeyCode::Esc).as_slice(), [AppEffect::SaveHistory(_)]));
+    assert!(idle.app.composer.is_empty());
+    idle.key(KeyCode::Esc);
+    assert!(matches!(idle.key(KeyCode::Esc).as_slice(), [AppEffect::QueryHistory(HistoryUse::Rewind)]));
+    // The two must follow each other closely, with nothing between them.
+    idle.key(KeyCode::Esc);
+    idle.now_ms += 2000;
+    assert!(idle.key(KeyCode::Esc).is_empty());
+    idle.key(KeyCode::Left);
+    assert!(idle.key(KeyCode::Esc).is_empty());
+}
+
+#[test]
+fn interrupt_and_exit_keys_need_a_second_press_to_leave() {
+    let mut test = TestApp::new();
+    test.begin_turn();
+    assert!(is_interrupt(&test.control('c')));
+    let mut idle = TestApp::new();
+    idle.type_text("words");
+    assert!(matches!(idle.control('c').as_slice(), [AppEffect::SaveHistory(_)]));
+    assert!(idle.control('c').is_empty());
+    assert!(idle.screen().contains("Press Ctrl+C again to exit"));
+    assert!(matches!(idle.control('c').as_slice(), [AppEffect::Send(Op::Close)]));
+    assert!(matches!(idle.event(EventBody::Closed).as_slice(), [AppEffect::Exit]));
+    let mut other = TestApp::new();
+    assert!(other.control('d').is_empty());
+    assert!(matches!(other.control('d').as_slice(), [AppEffect::Send(Op::Close)]));
+    // With text in front of it the key deletes.
+    let mut text = TestApp::new();
+    text.type_text("ab");
+    text.key(KeyCode::Left);
+    assert!(text.control('d').is_empty());
+    assert_eq!(text.app.composer.text(), "a");
+}
+
+#[test]
+fn modes_go_round_and_thinking_is_switched() {
+    let mut test = TestApp::new();
+    for mode in [PermissionMode::AcceptEdits, PermissionMode::Plan, PermissionMode::Default] {
+        let effects = test.press(KeyCode::BackTab, KeyModifiers::SHIFT);
+        assert!(matches!(effects.as_slice(), [AppEffect::SetMode(next)] if *next == mode), "{effects:?}");
+        test.event(EventBody::ModeChanged(mode));
+    }
+    let alt = |test: &mut TestApp| test.press(KeyCode::Char('t'), KeyModifiers::ALT);
+    assert!(matches!(alt(&mut test).as_slice(), [AppEffect::SetThinking(Some(ThinkingMode::Off))]));
+    assert!(matches!(alt(&mut test).as_slice(), [AppEffect::SetThinking(None)]));
+    assert!(matches!(test.control('o').as_slice(), [AppEffect::QueryHistory(HistoryUse::Transcript)]));
+    assert!(matches!(test.control('z').as_slice(), [AppEffect::Suspend]));
+}
+
+#[test]
+fn prompts_wait_while_a_turn_runs_and_can_be_called_back() {
+    let mut test = TestApp::new();
+    test.begin_turn();
+    test.enter("and the lexer");
+    let screen = test.screen();
+    assert!(screen.contains("1 queued") && screen.contains("❯ and the lexer"), "{screen}");
+    let effects = test.key(KeyCode::Up);
+    assert!(matches!(effects.as_slice(), [AppEffect::Withdraw(id)] if *id == EntryId::new("p1")));
+    let reply = AppReply::Withdrawn { prompt: EntryId::new("p1"), was_waiting: true };
+    test.app.update(AppInput::Reply(reply), test.now_ms);
+    assert_eq!(test.app.composer.text(), "and the lexer");
+    assert!(!test.screen().contains("queued"));
+}
+
+#[test]
+fn questions_come_one_after_the_other_and_keep_the_draft() {
+    let mut test = TestApp::new();
+    test.type_text("my draft");
+    test.begin_turn();
+    test.ask(1);
+    test.ask(2);
+    let screen = test.screen();
+    assert!(screen.contains("rm file-1") && screen.contains("1 more after this"), "{screen}");
+    assert!(!screen.contains("my draft"));
+    let effects = test.key(KeyCode::Enter);
+    let [AppEffect::Send(Op::Answer { ask: AskId(1), answer: AskAnswer::Yes(_) })] = effects.as_slice() else {
+        panic!("{effects:?}")
+    };
+    assert!(test.screen().contains("rm file-2"));
+    test.event(EventBody::AskClosed(AskId(2)));
+    assert!(test.screen().contains("my draft"));
+}
+
+#[test]
+fn a_question_can_be_refused_and_interrupted() {
+    let mut test = TestApp::new();
+    test.begin_turn();
+    test.ask(1);
+    let effects = test.key(KeyCode::Esc);
+    assert!(matches!(effects.as_slice(), [AppEffect::Send(Op::Answer { answer: AskAnswer::No { .. }, .. })]));
+    test.ask(2);
+    assert!(is_interrupt(&test.control('c')));
+    assert!(!test.app.asks.is_open());
+}
+
+#[test]
+fn the_first_prompt_is_sent_and_the_header_names_what_runs() {
+    let mut app = TerminalApp::new(AppOptions { first_prompt: Some("go".to_owned()), ..options() });
+    let effects = app.begin_session(&snapshot(), true, 0);
+    assert!(effects.iter().any(|effect| matches!(effect, AppEffect::Send(Op::Submit(_)))));
+    let finished: Vec<String> = app.render(SIZE).finished.iter().map(StyledLine::text).collect();
+    assert_eq!(finished[0], "  gimlet 1.0 · test-1 · /work/parser  main");
+    assert!(app.render(SIZE).finished.is_empty(), "finished lines are handed out once");
+}
+
+#[test]
+fn every_size_of_screen_shows_the_input() {
+    for (columns, rows) in [(80, 24), (40, 15), (20, 8), (10, 3), (5, 1), (1, 1)] {
+        let mut test = TestApp::new();
+        test.type_text("x");
+        test.begin_turn();
+        let view = test.app.render(ScreenSize { columns, rows });
+        assert!(view.live.len() <= rows, "{columns}×{rows}: {} rows", view.live.len());
+        assert!(view.cursor.is_some_and(|cursor| cursor.row < rows), "{columns}×{rows}: {:?}", view.cursor);
+    }
+}
+
+#[test]
+fn notifications_come_only_while_the_terminal_is_not_watched() {
+    let mut test = TestApp::new();
+    let notifies = |effects: &[AppEffect]| {
+        effects.iter().any(|effect| matches!(effect, AppEffect::Signal(TerminalSignal::Notify(_))))
+    };
+    test.begin_turn();
+    assert!(!notifies(&test.event(EventBody::AskClosed(AskId(9)))));
+    test.app.update(AppInput::Terminal(TerminalInput::Focus(false)), 5);
+    let call = EventBody::Notice(gimlet_proto::Notice { level: NoticeLevel::Info, text: "x".to_owned() });
+    assert!(!notifies(&test.event(call)));
+    test.ask(1);
+    assert!(test.app.attention("x").is_some());
+}

@@ -1,0 +1,59 @@
+//! A page of text below the conversation: what a command shows and a key closes.
+
+use crossterm::event::{KeyCode, KeyEvent};
+
+use crate::glyphs::RenderContext;
+use crate::styled_line::{StyledLine, TextStyle, TextTone};
+use crate::text_width::{BreakRule, wrap_line};
+
+/// A title and lines, which can be scrolled if they do not fit.
+#[derive(Clone, Debug)]
+pub(crate) struct TextPage {
+    title: String,
+    lines: Vec<StyledLine>,
+    first_row: usize,
+    last_height: usize,
+}
+
+impl TextPage {
+    pub(crate) fn new(title: &str, lines: Vec<StyledLine>) -> Self {
+        Self { title: title.to_owned(), lines, first_row: 0, last_height: 1 }
+    }
+
+    /// Handles one key; returns false if the page is to close.
+    pub(crate) fn handle_key(&mut self, key: KeyEvent) -> bool {
+        match key.code {
+            KeyCode::Up => self.first_row = self.first_row.saturating_sub(1),
+            KeyCode::Down => self.first_row += 1,
+            KeyCode::PageUp => self.first_row = self.first_row.saturating_sub(self.last_height),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.first_row += self.last_height,
+            KeyCode::Home => self.first_row = 0,
+            KeyCode::End => self.first_row = usize::MAX,
+            _ => return false,
+        }
+        true
+    }
+
+    /// Renders the page in at most `max_rows` rows.
+    pub(crate) fn render(&mut self, max_rows: usize, cx: &RenderContext<'_>) -> Vec<StyledLine> {
+        let rows: Vec<StyledLine> =
+            self.lines.iter().flat_map(|line| wrap_line(line, cx.width, BreakRule::Words)).collect();
+        let room = max_rows.saturating_sub(4).max(1);
+        self.last_height = room;
+        self.first_row = self.first_row.min(rows.len().saturating_sub(room));
+        let hidden = rows.len().saturating_sub(self.first_row + room);
+        let mut out = vec![
+            StyledLine::of(cx.glyphs.rule.repeat(cx.width), TextTone::Dim),
+            StyledLine::of(format!("  {}", self.title), TextStyle::of(TextTone::Accent).bold()),
+        ];
+        out.extend(rows.into_iter().skip(self.first_row).take(room));
+        out.push(StyledLine::blank());
+        let hint = match (self.first_row, hidden) {
+            (0, 0) => "  Esc closes".to_owned(),
+            (_, 0) => format!("  {} scrolls · Esc closes", cx.glyphs.up),
+            (_, hidden) => format!("  {hidden} more lines · {} scrolls · Esc closes", cx.glyphs.down),
+        };
+        out.push(StyledLine::of(hint, TextTone::Dim));
+        out
+    }
+}

@@ -1,0 +1,30 @@
+//! `/help`: all commands on one page.
+
+use super::{CommandStep, TerminalCommand, all_commands};
+use crate::app::TerminalApp;
+use crate::styled_line::{StyledLine, TextTone};
+use crate::text_width::{clean_line, display_width};
+
+pub(super) const ROW: TerminalCommand =
+    TerminalCommand { name: "help", aliases: &[], description: "List the commands", argument_hint: "", run };
+
+/// Columns of names and arguments.
+const NAME_COLUMN: usize = 26;
+
+fn run(app: &mut TerminalApp, _args: &str) -> CommandStep {
+    let mut lines = Vec::new();
+    for command in all_commands(&app.facts().commands) {
+        let usage = format!("/{} {}", command.name, command.argument_hint);
+        let usage = clean_line(usage.trim_end()).into_owned();
+        let gap = NAME_COLUMN.saturating_sub(display_width(&usage)).max(1);
+        let line = StyledLine::of(format!("  {usage}"), TextTone::Accent)
+            .with(" ".repeat(gap), TextTone::Text)
+            .with(clean_line(&command.description), TextTone::Text)
+            .hanging(NAME_COLUMN + 2);
+        lines.push(line);
+    }
+    lines.push(StyledLine::blank());
+    lines.push(StyledLine::of("  ? on an empty input shows the keys", TextTone::Dim));
+    app.open_page("Commands", lines);
+    CommandStep::Done(Vec::new())
+}

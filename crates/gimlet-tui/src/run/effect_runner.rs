@@ -1,0 +1,319 @@
+//! Carrying out effects: operations, queries, and what other programs do.
+
+use std::io;
+use std::path::PathBuf;
+
+use gimlet_proto::{
+    EntryId, HistoryItem, NoticeLevel, Op, OpReply, RewindOutcome, SessionQuery, SessionReplacement, TaskState,
+};
+use tokio::sync::oneshot;
+
+use super::permission_page::permission_lines;
+use super::{FinishedWork, FrontEnd};
+use crate::app::{AppEffect, AppReply, HistoryUse, RewindTarget, TerminalSignal};
+use crate::services::{ClipboardContent, PromptScope};
+use crate::theme::ScreenBackground;
+
+/// Files that completion shows.
+const MAX_FILES: usize = 50;
+
+impl FrontEnd {
+    /// Carries effects out in order; those that take the terminal are waited for.
+    pub(super) async fn perform(&mut self, effects: Vec<AppEffect>) -> io::Result<()> {
+        for effect in effects {
+            match effect {
+                AppEffect::EditExternally(text) => {
+                    let edited = self.edit(text).await?;
+                    self.work.spawn(async move { FinishedWork::Reply(AppReply::Edited(edited)) });
+                }
+                AppEffect::ViewInEditor(text) => drop(self.edit(text).await?),
+                AppEffect::Suspend => self.suspend().await?,
+                AppEffect::ClearScreen => self.output.clear()?,
+                AppEffect::Signal(signal) => self.output.signal(&signal)?,
+                AppEffect::Copy(text) => self.output.signal(&TerminalSignal::Clipboard(text))?,
+                other => self.start(other),
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out effects that need no waiting.
+    pub(super) fn carry_out(&mut self, effects: Vec<AppEffect>) {
+        effects.into_iter().for_each(|effect| self.start(effect));
+    }
+
+    fn start(&mut self, effect: AppEffect) {
+        match effect {
+            AppEffect::Send(op) => self.send(op),
+            AppEffect::SetMode(mode) => self.request(|reply| Op::SetMode { mode, reply }, |()| None),
+            AppEffect::SetModel(model) => {
+                let text = model.as_ref().map(|model| format!("Model: {model}, from the next request on"));
+                self.request(|reply| Op::SetModel { model, reply }, |()| text.map(AppReply::Done));
+            }
+            AppEffect::SetEffort(effort) => {
+                let text = format!("Effort: {}", effort.as_deref().unwrap_or("the model's default"));
+                self.request(|reply| Op::SetEffort { effort, reply }, |()| Some(AppReply::Done(text)));
+            }
+            AppEffect::SetThinking(thinking) => {
+                self.request(|reply| Op::SetThinking { thinking, reply }, |()| None);
+            }
+            AppEffect::SetTheme(background) => self.set_theme(background),
+            AppEffect::MoveToBackground => self.request(
+                |reply| Op::MoveToBackground { call: None, reply },
+                |moved| {
+                    let text = "Nothing runs that could go on in the background";
+                    (!moved).then(|| AppReply::Done(text.to_owned()))
+                },
+            ),
+            AppEffect::StopAgents => self.stop_agents(),
+            AppEffect::StopTask(task) => {
+                let text = format!("Stopped {task}");
+                self.request(|reply| Op::StopTask { task, reply }, |()| Some(AppReply::Done(text)));
+            }
+            AppEffect::Withdraw(prompt) => {
+                let id = prompt.clone();
+                self.request(
+                    |reply| Op::WithdrawPrompt { prompt, reply },
+                    |was_waiting| Some(AppReply::Withdrawn { prompt: id, was_waiting }),
+                );
+            }
+            AppEffect::QueryContext => {
+                self.request(|reply| Op::ContextUsage { reply }, |usage| Some(AppReply::Context(usage)));
+            }
+            AppEffect::QueryHistory(used_for) => self.query_history(used_for),
+            AppEffect::QueryPermissions => self.request(
+                |reply| Op::Query(SessionQuery::Permissions { reply }),
+                |view| Some(AppReply::Page { title: "Permissions".to_owned(), lines: permission_lines(&view) }),
+            ),
+            AppEffect::AddDirectory(directory) => self.request(
+                |reply| Op::Query(SessionQuery::AddDirectory { directory, reply }),
+                |path| Some(AppReply::Done(format!("Added {}", path.display()))),
+            ),
+            AppEffect::ListSessions(scope) => {
+                let listing = self.host.list_sessions(scope);
+                self.work.spawn(async move { FinishedWork::Reply(AppReply::Sessions(listing.await)) });
+            }
+            AppEffect::PreviewRewind(prompt) => self.preview_rewind(prompt),
+            AppEffect::Rewind { prompt, before, what } => self.rewind(prompt, before, what),
+            AppEffect::ReplaceSession(replacement) => self.replace_session(replacement),
+            AppEffect::Export(path) => self.export(path),
+            AppEffect::RunShell(command) => {
+                let running = self.services.run_shell(command, self.app.facts_mut().cwd.clone());
+                self.work.spawn(async move {
+                    FinishedWork::Reply(match running.await {
+                        Ok(finished) => AppReply::Shell(finished),
+                        Err(problem) => AppReply::Failed(problem),
+                    })
+                });
+            }
+            AppEffect::ReadClipboard => {
+                let reading = self.services.read_clipboard();
+                self.work.spawn(async move {
+                    FinishedWork::Reply(match reading.await {
+                        ClipboardContent::Image(image) => AppReply::Images(vec![image]),
+                        ClipboardContent::Text(text) => AppReply::Pasted(text),
+                        ClipboardContent::Nothing => AppReply::Done("There is no image in the clipboard".to_owned()),
+                    })
+                });
+            }
+            AppEffect::ReadImages { paths, pasted } => {
+                let reading = self.services.read_images(paths);
+                self.work.spawn(async move {
+                    let images = reading.await;
+                    FinishedWork::Reply(if images.is_empty() {
+                        AppReply::Inserted(pasted)
+                    } else {
+                        AppReply::Images(images)
+                    })
+                });
+            }
+            AppEffect::SaveHistory(entry) => self.services.save_prompt(&entry),
+            AppEffect::ReadFullHistory => {
+                let reading = self.services.read_prompts(PromptScope::Everywhere);
+                self.work.spawn(async move { FinishedWork::Reply(AppReply::FullHistory(reading.await)) });
+            }
+            AppEffect::SuggestFiles(query) => self.suggest_files(query),
+            AppEffect::SaveUserSetting { key, value } => {
+                if let Err(problem) = self.services.save_setting(key, &value) {
+                    self.app.notice(NoticeLevel::Warning, format!("{key} is not saved for later sessions: {problem}"));
+                }
+            }
+            AppEffect::Redraw => self.output.redraw(),
+            AppEffect::Exit => self.exit(),
+            AppEffect::Nothing
+            | AppEffect::EditExternally(_)
+            | AppEffect::ViewInEditor(_)
+            | AppEffect::Suspend
+            | AppEffect::ClearScreen
+            | AppEffect::Signal(_)
+            | AppEffect::Copy(_) => {}
+        }
+    }
+
+    /// Sends an operation and turns its outcome into a reply.
+    fn request<T: Send + 'static>(
+        &mut self,
+        op: impl FnOnce(OpReply<T>) -> Op,
+        into_reply: impl FnOnce(T) -> Option<AppReply> + Send + 'static,
+    ) {
+        let (reply, outcome) = OpReply::channel();
+        self.send(op(reply));
+        self.work.spawn(async move {
+            match outcome.await {
+                Ok(Ok(value)) => into_reply(value).map_or(FinishedWork::Nothing, FinishedWork::Reply),
+                Ok(Err(problem)) => FinishedWork::Reply(AppReply::Failed(problem)),
+                // The session is over.
+                Err(_) => FinishedWork::Nothing,
+            }
+        });
+    }
+
+    pub(super) fn read_prompts(&mut self) {
+        let reading = self.services.read_prompts(PromptScope::Folder);
+        self.work.spawn(async move { FinishedWork::Reply(AppReply::FolderHistory(reading.await)) });
+    }
+
+    fn set_theme(&mut self, background: ScreenBackground) {
+        self.output.set_background(background);
+    }
+
+    fn stop_agents(&mut self) {
+        let running = self.app.facts_mut().tasks.iter().filter(|task| task.state == TaskState::Running);
+        let ids: Vec<String> = running.filter(|task| task.kind == "local_agent").map(|task| task.id.clone()).collect();
+        ids.into_iter().for_each(|id| self.start(AppEffect::StopTask(id)));
+    }
+
+    fn query_history(&mut self, used_for: HistoryUse) {
+        self.request(
+            |reply| Op::Query(SessionQuery::History { reply }),
+            move |items| Some(AppReply::History { items, used_for }),
+        );
+    }
+
+    fn suggest_files(&mut self, query: String) {
+        let folder = self.app.facts_mut().cwd.clone();
+        let finding = self.host.suggest_files(folder.clone(), query.clone());
+        let session = self.session.as_ref().map(|session| session.handle.clone());
+        self.work.spawn(async move {
+            let mut paths = finding.await;
+            // Many more are found than are shown, because rules may hide some.
+            paths.truncate(MAX_FILES * 4);
+            if let Some(session) = session {
+                let (reply, readable) = OpReply::channel();
+                session.send(Op::Query(SessionQuery::ReadableFiles { paths: paths.clone(), reply }));
+                if let Ok(Ok(allowed)) = readable.await {
+                    paths = allowed;
+                }
+            }
+            let relative = |path: PathBuf| path.strip_prefix(&folder).unwrap_or(&path).to_string_lossy().into_owned();
+            let paths = paths.into_iter().take(MAX_FILES).map(relative).collect();
+            FinishedWork::Reply(AppReply::Files { query, paths })
+        });
+    }
+
+    // Going back
+
+    fn preview_rewind(&mut self, prompt: EntryId) {
+        let id = prompt.clone();
+        let (reply, outcome) = OpReply::channel();
+        self.send(Op::Rewind { prompt, dry_run: true, reply });
+        self.work.spawn(async move {
+            match outcome.await {
+                Ok(outcome) => FinishedWork::Reply(AppReply::RewindPreview { prompt: id, outcome }),
+                Err(_) => FinishedWork::Nothing,
+            }
+        });
+    }
+
+    fn rewind(&mut self, prompt: EntryId, before: Option<EntryId>, what: RewindTarget) {
+        let mode = self.app.facts_mut().mode;
+        let replacement = match (&self.session, before) {
+            (Some(session), Some(last)) => SessionReplacement::Rewound { session: session.handle.id.clone(), last },
+            _ => SessionReplacement::Cleared { mode },
+        };
+        if what == RewindTarget::Conversation {
+            return self.replace_session(replacement);
+        }
+        let follows = (what == RewindTarget::CodeAndConversation).then_some(replacement);
+        let (reply, outcome) = OpReply::channel();
+        self.send(Op::Rewind { prompt, dry_run: false, reply });
+        self.work.spawn(async move { FinishedWork::FilesRestored(describe_rewind(outcome).await, follows) });
+    }
+
+    pub(super) async fn go_on_rewinding(
+        &mut self,
+        outcome: Result<String, String>,
+        replacement: Option<SessionReplacement>,
+    ) -> io::Result<()> {
+        match outcome {
+            Ok(text) => self.app.notice(NoticeLevel::Info, text),
+            // A session without checkpoints has changed nothing that could be restored.
+            Err(problem) => self.app.notice(NoticeLevel::Warning, format!("No file was restored: {problem}")),
+        }
+        if let Some(replacement) = replacement {
+            self.replace_session(replacement);
+        }
+        Ok(())
+    }
+
+    // The conversation as text
+
+    fn export(&mut self, path: Option<PathBuf>) {
+        let (reply, items) = OpReply::channel();
+        self.send(Op::Query(SessionQuery::History { reply }));
+        let services = self.services.clone();
+        self.work.spawn(async move {
+            let Ok(Ok(items)) = items.await else { return FinishedWork::Nothing };
+            let text = conversation_text(&items);
+            FinishedWork::Reply(match path {
+                None => AppReply::Copied(text),
+                Some(path) => match services.write_file(path.clone(), text).await {
+                    Ok(()) => AppReply::Done(format!("Wrote {}", path.display())),
+                    Err(problem) => AppReply::Failed(problem),
+                },
+            })
+        });
+    }
+
+    // Other programs with the terminal
+
+    async fn edit(&mut self, text: String) -> io::Result<Result<String, String>> {
+        let paused = self.reader.pause();
+        self.output.give_away()?;
+        let edited = self.services.edit_text(text).await;
+        self.output.take_back()?;
+        drop(paused);
+        Ok(edited)
+    }
+
+    async fn suspend(&mut self) -> io::Result<()> {
+        let paused = self.reader.pause();
+        self.output.give_away()?;
+        // The whole group stops, as the shell expects; this returns when it goes on.
+        rustix::process::kill_current_process_group(rustix::process::Signal::TSTP)?;
+        tokio::task::yield_now().await;
+        self.output.take_back()?;
+        drop(paused);
+        Ok(())
+    }
+}
+
+async fn describe_rewind(outcome: oneshot::Receiver<Result<RewindOutcome, String>>) -> Result<String, String> {
+    let outcome = outcome.await.map_err(|_| "the session ended".to_owned())??;
+    Ok(match outcome.files_changed.len() {
+        0 => "No file had to be restored".to_owned(),
+        1 => "Restored 1 file".to_owned(),
+        count => format!("Restored {count} files"),
+    })
+}
+
+/// Returns a conversation as plain text.
+fn conversation_text(items: &[HistoryItem]) -> String {
+    use crate::feed::{ViewDetail, render_history};
+    use crate::glyphs::{GlyphSet, RenderContext};
+    use crate::theme::{ColorDepth, ColorTheme};
+    let theme = ColorTheme { background: ScreenBackground::Dark, depth: ColorDepth::None };
+    let cx = RenderContext { theme: &theme, glyphs: &GlyphSet::UNICODE, width: 100 };
+    let lines = render_history(items, ViewDetail::Whole, &cx);
+    lines.iter().map(|line| line.text().trim_end().to_owned() + "\n").collect()
+}
