@@ -10,6 +10,7 @@ mod doctor_cmd;
 mod environment;
 mod first_run;
 mod hooks_cmd;
+mod interactive_mode;
 mod permissions_cmd;
 mod print_mode;
 mod report;
@@ -28,7 +29,6 @@ use std::sync::OnceLock;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use gimlet_app::ProcessEnv;
 
 use gimlet_model::ProviderConfigError;
 
@@ -40,6 +40,11 @@ fn main() -> ExitCode {
     gimlet_exec::run_custodian_if_asked();
     std::panic::set_hook(Box::new(|info| {
         gimlet_core::note_panic(info);
+        // While the terminal UI is shown, a line would only disturb it; the session reports a panic of its own, and one
+        // that ends gimlet is printed once the terminal is back.
+        if gimlet_tui::screen::terminal_mode::is_taken() {
+            return interactive_mode::note_panic(format_panic(info));
+        }
         print_error_line(&format_panic(info));
     }));
     let arguments: Vec<String> =
@@ -228,7 +233,7 @@ fn run_session(run: &RunArgs, ignored_flags: Vec<String>) -> Result<ExitCode, Ea
     if run.prompt.is_some() && !io::stdout().is_terminal() {
         return Ok(run_headless_session(&RunArgs { print: true, ..run.clone() }, ignored_flags)?);
     }
-    explain_missing_tui(run, &environment::read_process_env()?)
+    run_terminal_session(run, ignored_flags)
 }
 
 /// Returns the report for a single word that is no command: more likely a command was meant than a prompt.
@@ -302,24 +307,43 @@ fn run_headless_session(run: &RunArgs, ignored_flags: Vec<String>) -> Result<Exi
     outcome
 }
 
-/// Returns the message for a start without a prompt mode, until there is a terminal UI.
-fn explain_missing_tui(run: &RunArgs, around: &ProcessEnv) -> Result<ExitCode, EarlyExit> {
-    let session = match (&run.resume, run.continue_session) {
-        (Some(name), _) if name.is_empty() => " --resume".to_owned(),
-        (Some(name), _) => format!(" --resume '{name}'"),
-        (None, true) => " --continue".to_owned(),
-        (None, false) => String::new(),
+/// Runs the terminal UI, or says what it lacks.
+fn run_terminal_session(run: &RunArgs, ignored_flags: Vec<String>) -> Result<ExitCode, EarlyExit> {
+    let around = environment::read_process_env()?;
+    let unkept = around.env.flag("CLAUDE_CODE_SKIP_PROMPT_HISTORY");
+    let run = &RunArgs {
+        no_session_persistence: run.no_session_persistence || unkept,
+        safe_mode: run.safe_mode || around.env.flag("CLAUDE_CODE_SAFE_MODE"),
+        bare: run.bare || around.env.flag("CLAUDE_CODE_SIMPLE"),
+        ..run.clone()
     };
-    match first_run::check_credentials(around) {
-        Ok(()) => Err(Report::new("the terminal UI is not available yet")
-            .with_hint(format!("Use print mode: gimlet -p \"what to do\"{session}  (gimlet --help shows more)"))
-            .into()),
+    match first_run::check_credentials(&around) {
+        Ok(()) => {}
         Err(ProviderConfigError::MissingCredential { .. }) => {
             print_error_line(&first_run::setup_instructions(&around.env));
-            Err(EarlyExit::Code(ExitCode::from(1)))
+            return Err(EarlyExit::Code(ExitCode::from(1)));
         }
-        Err(error) => Err(Report::new(error.to_string()).into()),
+        Err(error) => return Err(Report::new(error.to_string()).into()),
     }
+    if !interactive_mode::has_terminal(&around) {
+        // A terminal that cannot move its cursor still shows lines.
+        if run.prompt.is_some() && io::stdout().is_terminal() {
+            return Ok(run_headless_session(&RunArgs { print: true, ..run.clone() }, ignored_flags)?);
+        }
+        let session = match (&run.resume, run.continue_session) {
+            (Some(name), _) if name.is_empty() => " --resume".to_owned(),
+            (Some(name), _) => format!(" --resume '{name}'"),
+            (None, true) => " --continue".to_owned(),
+            (None, false) => String::new(),
+        };
+        return Err(Report::new("the terminal UI needs a terminal for input and output, and TERM must not be dumb")
+            .with_hint(format!("Use print mode: gimlet -p \"what to do\"{session}  (gimlet --help shows more)"))
+            .into());
+    }
+    // Commands may inspect their parent process. No thread has been started yet.
+    gimlet_exec::hide_credentials(&around.env);
+    let request = run.to_launch_request(ignored_flags);
+    Ok(run_in_runtime(interactive_mode::run(run, &request, &around))?)
 }
 
 /// Runs the work on a single-threaded runtime; blocking work has its own threads.

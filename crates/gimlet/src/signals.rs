@@ -49,9 +49,17 @@ pub(crate) struct SignalListener {
 impl SignalListener {
     /// Starts listening; interrupts are passed on to `interrupt`.
     pub(crate) fn listen(interrupt: mpsc::UnboundedSender<()>) -> Self {
+        Self::listen_with_cleanup(interrupt, || {})
+    }
+
+    /// Starts listening; before a stuck run is ended, `clean_up` is called.
+    pub(crate) fn listen_with_cleanup(interrupt: mpsc::UnboundedSender<()>, clean_up: fn()) -> Self {
         let (streams, last_signal) = (SignalStreams::listen(), LastSignal::default());
         // Without a watchdog thread only a stuck run is affected.
-        drop(spawn_watchdog(last_signal.clone(), |code| std::process::exit(i32::from(code))));
+        drop(spawn_watchdog(last_signal.clone(), move |code| {
+            clean_up();
+            std::process::exit(i32::from(code))
+        }));
         Self { streams, last_signal, last_interrupt: None, interrupt }
     }
 

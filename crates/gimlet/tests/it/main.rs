@@ -38,6 +38,7 @@ mod settings_effects;
 mod settings_hooks;
 mod settings_tampering;
 mod slash_commands;
+mod terminal;
 mod tidy;
 mod trust;
 mod why;

@@ -59,7 +59,7 @@ async fn missing_and_foreign_credentials_name_the_ways_on() {
         [(&["--resume"][..], "gimlet -p \"what to do\" --resume "), (&["-c"], "\"what to do\" --continue ")]
     {
         let run = world.run(&model).args(args.iter().copied()).finish().await;
-        assert_one_line(&run, &["the terminal UI is not available yet", meant]);
+        assert_one_line(&run, &["needs a terminal", meant]);
     }
     let run = world.run(&model).print_text("go").without_env("ANTHROPIC_API_KEY").env("CLAUDE_CODE_OAUTH_TOKEN", "t");
     assert_one_line(&run.finish().await, &["CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY"]);
