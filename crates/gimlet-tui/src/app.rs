@@ -5,7 +5,6 @@ mod app_view;
 mod effects;
 mod header;
 mod help_view;
-mod open_asks;
 mod prompt_queue;
 mod repeated_keys;
 mod status_facts;
@@ -16,7 +15,7 @@ use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gimlet_proto::{
-    AskAnswer, EntryId, Event, EventBody, NoticeLevel, Op, PermissionMode, PromptOutcome, PromptTiming,
+    AskBody, AskId, EntryId, Event, EventBody, NoticeLevel, Op, PermissionMode, PromptOutcome, PromptTiming,
     SessionSnapshot, SubmittedPrompt, TaskState, ThinkingMode,
 };
 
@@ -28,6 +27,7 @@ use crate::commands;
 use crate::composer::{
     ComposedPrompt, ComposerOutcome, ComposerRequest, ComposerSurroundings, InputKind, PromptComposer,
 };
+use crate::dialogs::{AskQueue, DialogEffect, DialogOutcome};
 use crate::feed::{FeedModel, MotionMode};
 use crate::glyphs::GlyphSet;
 use crate::key_bindings::{KeyAction, KeyBindings};
@@ -35,7 +35,6 @@ use crate::pickers::{AppPicker, ChoicePicker, PickerOutcome};
 use crate::screen::key_reader::TerminalInput;
 use crate::styled_line::StyledLine;
 use crate::theme::ColorTheme;
-use open_asks::{AskStep, OpenAsks};
 use prompt_queue::PromptQueue;
 use repeated_keys::RepeatedKey;
 use text_page::TextPage;
@@ -82,7 +81,9 @@ pub struct TerminalApp {
     composer: PromptComposer,
     facts: StatusFacts,
     queue: PromptQueue,
-    asks: OpenAsks,
+    asks: AskQueue,
+    /// The question whether the folder is trusted, while it is open.
+    trust_ask: Option<AskId>,
     overlay: Option<AppOverlay>,
     /// Lines that are to be printed before what the feed has.
     printed: Vec<StyledLine>,
@@ -93,6 +94,8 @@ pub struct TerminalApp {
     exit_twice: RepeatedKey,
     leaving: LeavingState,
     has_focus: bool,
+    /// True if the last line that was printed is blank.
+    ends_blank: bool,
     thinking_off: bool,
     now_ms: u64,
 }
@@ -119,7 +122,8 @@ impl TerminalApp {
             composer: PromptComposer::new(options.bindings.clone()),
             facts: StatusFacts::default(),
             queue: PromptQueue::default(),
-            asks: OpenAsks::default(),
+            asks: AskQueue::default(),
+            trust_ask: None,
             overlay: None,
             printed: Vec::new(),
             hint: None,
@@ -128,6 +132,7 @@ impl TerminalApp {
             exit_twice: RepeatedKey::new(800),
             leaving: LeavingState::Staying,
             has_focus: true,
+            ends_blank: false,
             thinking_off: false,
             now_ms: 0,
             options,
@@ -171,7 +176,7 @@ impl TerminalApp {
             AppInput::Terminal(TerminalInput::Closed) => vec![AppEffect::Exit],
             AppInput::Session(event) => self.handle_event(&event),
             AppInput::Snapshot(snapshot) => {
-                self.facts.take_snapshot(&snapshot);
+                self.take_snapshot(&snapshot);
                 Vec::new()
             }
             AppInput::Reply(reply) => self.handle_reply(reply),
@@ -227,8 +232,9 @@ impl TerminalApp {
     pub fn begin_session(&mut self, snapshot: &SessionSnapshot, is_first: bool, now_ms: u64) -> Vec<AppEffect> {
         self.now_ms = now_ms;
         self.feed.set_clock(now_ms);
-        self.facts.take_snapshot(snapshot);
-        self.asks = OpenAsks::default();
+        self.take_snapshot(snapshot);
+        self.asks.clear();
+        self.trust_ask = None;
         if is_first {
             self.printed.extend(header::header_lines(&self.options, &self.facts, snapshot));
             for remark in std::mem::take(&mut self.options.remarks) {
@@ -244,6 +250,14 @@ impl TerminalApp {
             effects.extend(self.submit(&ComposedPrompt::from_text(&prompt)));
         }
         effects
+    }
+
+    fn take_snapshot(&mut self, snapshot: &SessionSnapshot) {
+        let has_new_commands = !Arc::ptr_eq(&self.facts.commands, &snapshot.commands);
+        self.facts.take_snapshot(snapshot);
+        if has_new_commands {
+            self.composer.set_commands(commands::all_commands(&self.facts.commands));
+        }
     }
 
     /// Prints a line of the program's own.
@@ -275,11 +289,14 @@ impl TerminalApp {
                 }
             }
             EventBody::Ask(ask) => {
-                self.asks.open((**ask).clone());
+                if matches!(ask.body, AskBody::Trust(_)) {
+                    self.trust_ask = Some(ask.id);
+                }
+                self.asks.push((**ask).clone(), self.composer.bindings());
                 self.overlay_gives_way();
                 effects.extend(self.attention("gimlet needs an answer"));
             }
-            EventBody::AskClosed(id) => self.asks.close(*id),
+            EventBody::AskClosed(id) => self.close_ask(*id),
             EventBody::ModeChanged(mode) => self.facts.mode = *mode,
             EventBody::TurnEnded(report) if event.agent.parent_tool_use().is_none() => {
                 self.facts.take_report(report);
@@ -347,7 +364,10 @@ impl TerminalApp {
                     picker.set_rewind_preview(&prompt, outcome);
                 }
             }
-            AppReply::Edited(Ok(text)) => self.composer.replace_text(&text),
+            AppReply::Edited(Ok(text)) => match self.asks.open() {
+                Some(dialog) => dialog.replace_text(&text),
+                None => self.composer.replace_text(&text),
+            },
             AppReply::Edited(Err(problem)) => self.feed.push_notice(NoticeLevel::Warning, problem),
             AppReply::Shell(finished) => return self.take_shell_output(finished),
             AppReply::Page { title, lines } => self.overlay = Some(AppOverlay::Page(TextPage::new(&title, lines))),
@@ -360,7 +380,7 @@ impl TerminalApp {
                 return vec![AppEffect::Copy(text)];
             }
             AppReply::Pasted(text) => return self.handle_paste(&text),
-            AppReply::Files { .. } => {}
+            AppReply::Files { generation, paths } => self.composer.set_file_suggestions(generation, paths),
         }
         Vec::new()
     }
@@ -388,8 +408,8 @@ impl TerminalApp {
     // Keys
 
     fn handle_paste(&mut self, text: &str) -> Vec<AppEffect> {
-        if self.asks.is_open() {
-            self.asks.paste(text);
+        if let Some(dialog) = self.asks.open() {
+            dialog.handle_paste(text);
             return Vec::new();
         }
         if let Some(AppOverlay::AppPicker(picker)) = &mut self.overlay {
@@ -448,23 +468,35 @@ impl TerminalApp {
         if is_transcript {
             return vec![AppEffect::QueryHistory(HistoryUse::Transcript)];
         }
+        let Some(dialog) = self.asks.open() else { return Vec::new() };
+        let id = *dialog.id();
         if is_interrupt {
-            let is_trust = self.asks.is_trust();
             self.asks.clear();
-            return if is_trust { self.leave() } else { vec![AppEffect::Send(Op::interrupt())] };
+            return if self.trust_ask == Some(id) { self.leave() } else { vec![AppEffect::Send(Op::interrupt())] };
         }
-        match self.asks.handle_key(key) {
-            AskStep::Stays => Vec::new(),
-            AskStep::Answers { ask, answer, mode, leaves } => {
+        match dialog.handle_key(key) {
+            DialogOutcome::Ignored | DialogOutcome::Changed => Vec::new(),
+            DialogOutcome::EditExternally { text } => vec![AppEffect::EditExternally(text)],
+            DialogOutcome::Answer { answer, effect } => {
                 self.escape_twice.forget();
-                let mut effects = vec![AppEffect::Send(Op::Answer { ask, answer })];
-                effects.extend(mode.map(AppEffect::SetMode));
-                if leaves {
-                    effects.extend(self.leave());
+                self.close_ask(id);
+                let mut effects = vec![AppEffect::Send(Op::Answer { ask: id, answer })];
+                match effect {
+                    None => {}
+                    Some(DialogEffect::SetMode(mode)) => effects.push(AppEffect::SetMode(mode)),
+                    Some(DialogEffect::OpenUrl(url)) => effects.push(AppEffect::OpenUrl(url)),
+                    Some(DialogEffect::Leave) => effects.extend(self.leave()),
                 }
                 effects
             }
         }
+    }
+
+    fn close_ask(&mut self, id: AskId) {
+        if self.trust_ask == Some(id) {
+            self.trust_ask = None;
+        }
+        self.asks.close(&id, self.composer.bindings());
     }
 
     fn take_picker_outcome(&mut self, outcome: PickerOutcome) -> Vec<AppEffect> {
@@ -518,6 +550,7 @@ impl TerminalApp {
             ComposerRequest::ReadClipboard => vec![AppEffect::ReadClipboard],
             ComposerRequest::ReadImages { paths, pasted } => vec![AppEffect::ReadImages { paths, pasted }],
             ComposerRequest::RecallQueued => self.queue.ids().map(AppEffect::Withdraw).collect(),
+            ComposerRequest::SuggestFiles { query, generation } => vec![AppEffect::SuggestFiles { query, generation }],
             ComposerRequest::ReadFullHistory => vec![AppEffect::ReadFullHistory],
         }
     }
@@ -646,14 +679,6 @@ impl TerminalApp {
         self.feed.push_block(finished.block());
         let prompt = finished.prompt();
         vec![AppEffect::Send(Op::Submit(prompt))]
-    }
-
-    /// Answers the open question without a key, for tests and for questions that nobody can see.
-    pub fn answer_ask(&mut self, answer: AskAnswer) -> Vec<AppEffect> {
-        match self.asks.take_current() {
-            Some(ask) => vec![AppEffect::Send(Op::Answer { ask, answer })],
-            None => Vec::new(),
-        }
     }
 }
 

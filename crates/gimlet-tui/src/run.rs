@@ -263,6 +263,7 @@ impl FrontEnd {
             self.app.notice(NoticeLevel::Warning, warning);
         }
         self.app.facts_mut().models.clone_from(&link.facts.models);
+        self.app.composer_mut().set_agents(link.facts.agents.clone());
         let is_first = purpose == OpenedFor::Start;
         let has_history = link.has_history || matches!(purpose, OpenedFor::Resume | OpenedFor::Rewind);
         let now_ms = self.now_ms();

@@ -27,6 +27,9 @@ pub trait TerminalServices: Send + Sync {
     /// Returns the images in these files, as far as they are images.
     fn read_images(&self, paths: Vec<PathBuf>) -> BoxFuture<'static, Vec<Block>>;
 
+    /// Opens an address in the user's browser; an error if there is none.
+    fn open_url(&self, url: String) -> BoxFuture<'static, Result<(), String>>;
+
     /// Writes a new file; an error if it exists.
     fn write_file(&self, path: PathBuf, text: String) -> BoxFuture<'static, Result<(), String>>;
 

@@ -39,12 +39,16 @@ impl TerminalApp {
         }
         let mut finished = std::mem::take(&mut self.printed);
         finished.extend(self.feed.take_finished(&cx));
+        if let Some(last) = finished.last() {
+            self.ends_blank = last.is_blank();
+        }
         let lower = self.render_lower_part(size.rows, &cx);
         let room = size.rows.saturating_sub(lower.lines.len());
         let mut live = self.feed.live_lines(&cx);
         live.extend(self.queued_rows(&cx));
         let is_framed = size.rows >= MIN_FRAMED_ROWS;
-        if is_framed && room > live.len() {
+        let ends_blank = live.is_empty() && self.ends_blank;
+        if is_framed && room > live.len() && !ends_blank {
             live.push(StyledLine::blank());
         }
         // What is newest matters most.
@@ -74,9 +78,10 @@ impl TerminalApp {
     }
 
     fn render_lower_part(&mut self, rows: usize, cx: &RenderContext<'_>) -> LowerPart {
-        if let Some(view) = self.asks.render(rows.saturating_sub(1).max(1), cx) {
+        let behind = self.asks.waiting();
+        if let Some(dialog) = self.asks.open() {
+            let view = dialog.render(rows.saturating_sub(2).max(1), cx);
             let mut lines = view.lines;
-            let behind = self.asks.count_behind();
             if behind > 0 {
                 lines.push(StyledLine::of(format!("  {behind} more after this"), TextTone::Dim));
             }

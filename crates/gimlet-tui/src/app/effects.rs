@@ -57,7 +57,12 @@ pub enum AppEffect {
     },
     SaveHistory(PromptHistoryEntry),
     ReadFullHistory,
-    SuggestFiles(String),
+    SuggestFiles {
+        query: String,
+        generation: u64,
+    },
+    /// Opens an address in the browser.
+    OpenUrl(String),
     /// Saves a setting of the user's for later sessions.
     SaveUserSetting {
         key: &'static str,
@@ -138,7 +143,7 @@ pub enum AppReply {
     Images(Vec<Block>),
     Pasted(String),
     Files {
-        query: String,
+        generation: u64,
         paths: Vec<String>,
     },
 }

@@ -10,12 +10,11 @@ use crate::text_width::clean_line;
 /// Returns the lines, with a blank one before and after them.
 pub(super) fn header_lines(options: &AppOptions, facts: &StatusFacts, snapshot: &SessionSnapshot) -> Vec<StyledLine> {
     let separator = format!(" {} ", options.glyphs.separator);
-    let model = if snapshot.model.is_empty() { &snapshot.turn_setup.model } else { &snapshot.model };
     let mut first = StyledLine::of("  gimlet", TextStyle::of(TextTone::Accent).bold());
     let version = if options.version.is_empty() { VERSION } else { &options.version };
     first.push(format!(" {version}"), TextTone::Dim);
     first.push(&separator, TextTone::Dim);
-    first.push(clean_line(short_model(model)), TextTone::Text);
+    first.push(clean_line(short_model(&facts.model)), TextTone::Text);
     first.push(&separator, TextTone::Dim);
     first.push(clean_line(&facts.shorten_path(&snapshot.cwd)), TextTone::Text);
     if let Some(branch) = &options.branch {
@@ -28,5 +27,5 @@ pub(super) fn header_lines(options: &AppOptions, facts: &StatusFacts, snapshot: 
     }
     notes.push("? for keys, / for commands".to_owned());
     let second = StyledLine::of(format!("  {}", notes.join(&separator)), TextTone::Dim);
-    vec![first.hanging(2), second.hanging(2)]
+    vec![StyledLine::blank(), first.hanging(2), second.hanging(2), StyledLine::blank()]
 }

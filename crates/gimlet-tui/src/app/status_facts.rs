@@ -30,8 +30,10 @@ impl StatusFacts {
     pub(super) fn take_snapshot(&mut self, snapshot: &SessionSnapshot) {
         self.is_open = true;
         self.mode = snapshot.mode;
-        if !snapshot.model.is_empty() {
-            self.model.clone_from(&snapshot.model);
+        // The setup has the model's id, the snapshot the name that it was chosen by.
+        let model = if snapshot.turn_setup.model.is_empty() { &snapshot.model } else { &snapshot.turn_setup.model };
+        if !model.is_empty() {
+            self.model.clone_from(model);
         }
         self.effort.clone_from(&snapshot.effort);
         self.cwd.clone_from(&snapshot.cwd);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gimlet_proto::{
-    AgentPath, AskBody, AskId, AskView, CommandInfo, CommandKind, PermissionAsk, SessionId, SessionReplacement,
+    AgentPath, AskAnswer, AskView, CommandInfo, CommandKind, PermissionAsk, SessionId, SessionReplacement,
     SessionScope, ToolUseId, TurnSetup, View,
 };
 use serde_json::value::RawValue;
@@ -281,7 +281,7 @@ fn the_first_prompt_is_sent_and_the_header_names_what_runs() {
     let effects = app.begin_session(&snapshot(), true, 0);
     assert!(effects.iter().any(|effect| matches!(effect, AppEffect::Send(Op::Submit(_)))));
     let finished: Vec<String> = app.render(SIZE).finished.iter().map(StyledLine::text).collect();
-    assert_eq!(finished[0], "  gimlet 1.0 · test-1 · /work/parser  main");
+    assert_eq!(finished[1], "  gimlet 1.0 · test-1 · /work/parser  main");
     assert!(app.render(SIZE).finished.is_empty(), "finished lines are handed out once");
 }
 

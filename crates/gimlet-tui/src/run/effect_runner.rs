@@ -132,7 +132,16 @@ impl FrontEnd {
                 let reading = self.services.read_prompts(PromptScope::Everywhere);
                 self.work.spawn(async move { FinishedWork::Reply(AppReply::FullHistory(reading.await)) });
             }
-            AppEffect::SuggestFiles(query) => self.suggest_files(query),
+            AppEffect::SuggestFiles { query, generation } => self.suggest_files(query, generation),
+            AppEffect::OpenUrl(url) => {
+                let opening = self.services.open_url(url.clone());
+                self.work.spawn(async move {
+                    match opening.await {
+                        Ok(()) => FinishedWork::Nothing,
+                        Err(_) => FinishedWork::Reply(AppReply::Done(format!("Open this address: {url}"))),
+                    }
+                });
+            }
             AppEffect::SaveUserSetting { key, value } => {
                 if let Err(problem) = self.services.save_setting(key, &value) {
                     self.app.notice(NoticeLevel::Warning, format!("{key} is not saved for later sessions: {problem}"));
@@ -190,9 +199,9 @@ impl FrontEnd {
         );
     }
 
-    fn suggest_files(&mut self, query: String) {
+    fn suggest_files(&mut self, query: String, generation: u64) {
         let folder = self.app.facts_mut().cwd.clone();
-        let finding = self.host.suggest_files(folder.clone(), query.clone());
+        let finding = self.host.suggest_files(folder.clone(), query);
         let session = self.session.as_ref().map(|session| session.handle.clone());
         self.work.spawn(async move {
             let mut paths = finding.await;
@@ -207,7 +216,7 @@ impl FrontEnd {
             }
             let relative = |path: PathBuf| path.strip_prefix(&folder).unwrap_or(&path).to_string_lossy().into_owned();
             let paths = paths.into_iter().take(MAX_FILES).map(relative).collect();
-            FinishedWork::Reply(AppReply::Files { query, paths })
+            FinishedWork::Reply(AppReply::Files { generation, paths })
         });
     }
 

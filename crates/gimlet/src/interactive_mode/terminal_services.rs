@@ -136,6 +136,28 @@ impl TerminalServices for ProgramServices {
         Box::pin(async move { reading.await.unwrap_or_default() })
     }
 
+    fn open_url(&self, url: String) -> BoxFuture<'static, Result<(), String>> {
+        let (exec, around) = (self.exec(), self.around.clone());
+        Box::pin(async move {
+            // Only addresses of the web: the text comes from a server.
+            let is_web = url.starts_with("https://") || url.starts_with("http://");
+            let has_display = around.env.exact("DISPLAY").is_some() || around.env.exact("WAYLAND_DISPLAY").is_some();
+            if !is_web || !has_display {
+                return Err("there is no browser".to_owned());
+            }
+            let command = CapturedCommand {
+                program: "xdg-open".into(),
+                args: vec![url.into()],
+                cwd: &around.cwd,
+                env: &around.env,
+                variables: Vec::new(),
+                stdin: b"",
+                max_bytes: 0,
+            };
+            command.run(&exec).await.map(drop).map_err(|error| error.to_string())
+        })
+    }
+
     fn write_file(&self, path: PathBuf, text: String) -> BoxFuture<'static, Result<(), String>> {
         blocking(move || {
             let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);

@@ -64,7 +64,8 @@ impl TmuxTerminal {
     #[allow(clippy::disallowed_methods, reason = "the terminal of these tests is a program")]
     fn tmux(&self, args: &[&str]) -> String {
         let output = Command::new("tmux").args(["-f", "/dev/null", "-S"]).arg(&self.socket).args(args).output();
-        let output = output.unwrap_or_else(|error| panic!("these tests need tmux, which scripts/test installs: {error}"));
+        let output =
+            output.unwrap_or_else(|error| panic!("these tests need tmux, which scripts/test installs: {error}"));
         assert!(output.status.success(), "tmux {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }

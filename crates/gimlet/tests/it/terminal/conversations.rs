@@ -55,7 +55,8 @@ async fn a_command_is_approved_and_another_refused_with_a_comment() {
         })
         .await;
     assert!(world.project.join("first").exists());
-    terminal.press(&["Down", "Down", "Down"]);
+    terminal.type_text("3");
+    terminal.wait_for("❯ 3").await;
     terminal.type_text("use a third one");
     terminal.wait_for("use a third one").await;
     terminal.press(&["Enter"]);
