@@ -134,8 +134,10 @@ pub struct ToolOptions {
     pub offered: Option<Vec<String>>,
     /// Tools of the driving program that are called instead of others.
     pub aliases: BTreeMap<String, String>,
-    /// Servers inside the driving program: files or JSON.
+    /// Servers for this session: files or JSON.
     pub server_configs: Vec<String>,
+    /// True if only those are used, and none of files.
+    pub only_flag_servers: bool,
 }
 
 /// Agents of a session.

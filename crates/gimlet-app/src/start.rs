@@ -60,6 +60,7 @@ use initial_mode::InitialMode;
 pub use initial_mode::PreviousMode;
 use launch_stages::{BuiltSandbox, ChosenAgent, ChosenProvider, LaunchWarnings, ResolvedSettings};
 use main_agent::MainAgentChoice;
+pub use mcp_servers::{CataloguedServer, ServerCatalogue, server_source};
 use memory_source::MemorySource;
 use model_choice::SessionModels;
 pub use provider::register_secrets;
@@ -177,7 +178,13 @@ pub async fn start(
     let chosen = launch_stages::choose_models(&role, &configured, &provider, &past, &mut warnings)?;
     let processes =
         launch_stages::prepare_processes(&role.request, &configured, &past.id, memory, key_helper, &mut warnings);
-    let servers = mcp_servers::build_servers(&role.request, around, manner, &configured)?;
+    let surroundings = mcp_servers::ServerSurroundings {
+        around,
+        exec: &processes.0,
+        session: &past.id,
+        directories: now.directories.clone(),
+    };
+    let servers = mcp_servers::build_servers(&role.request, surroundings, manner, &configured, &mut warnings)?;
     let parts = SessionParts {
         configured,
         now,
@@ -267,6 +274,10 @@ fn assemble(
         append_system: request.agents.append_system_prompt.clone(),
         memory: configured.agent_memory_folders(),
     };
+    let commands = CommandRegistry::with_commands(manner.commands.iter().cloned());
+    if let Some(servers) = &servers {
+        servers.set_commands(commands.clone());
+    }
     let config = SessionConfig {
         id: past.id,
         env: env.clone(),
@@ -310,7 +321,7 @@ fn assemble(
             has_prompt: !request.is_driven(),
             options,
             context_sources,
-            commands: CommandRegistry::with_commands(manner.commands.iter().cloned()),
+            commands,
         },
         processes: processes.with_sandbox(walls.sandbox).with_confinement(confining),
         files: FileConfig {
@@ -330,7 +341,7 @@ fn assemble(
     let (watched, quarantine) = (walls.watched, sandbox_setup::quarantine_dir(around));
     AssembledSession {
         config,
-        cleanup: SessionCleanup { exec, watched, quarantine, _scratch: [past.scratch, walls.scratch] },
+        cleanup: SessionCleanup { exec, servers, watched, quarantine, _scratch: [past.scratch, walls.scratch] },
         title_target: past.title_target,
         agent_when_cleared,
         bypass_reachable: start.bypass_reachable,

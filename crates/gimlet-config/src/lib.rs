@@ -17,6 +17,7 @@ mod json;
 mod json_edit;
 mod load;
 mod locations;
+mod mcp_servers;
 mod merge;
 mod problem;
 mod save_setting;
@@ -46,6 +47,9 @@ pub use load::{
     load_settings,
 };
 pub use locations::{LocationContext, MANAGED_DIR, SettingsLocations};
+pub use mcp_servers::{
+    McpConfigFile, McpEditError, McpServerEntry, McpServerFiles, McpServerScope, McpServerState, edit_mcp_servers,
+};
 pub use merge::{MergedSettings, SettingOrigin, SourcedValue};
 pub use problem::{DOTTED_KEY, ProblemSeverity, SettingsProblem};
 pub use save_setting::{SaveError, save_setting, split_key};

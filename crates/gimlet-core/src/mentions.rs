@@ -6,6 +6,7 @@
 //! still read the others by a call of its own.
 
 mod mention_parser;
+mod resource_mentions;
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -73,6 +74,7 @@ pub(crate) async fn attach_mentions(
     // Rules changed since the last call apply here as well.
     turn.scope.gate.refresh_settings(&turn.scope).await;
     let named = announce_mentioned_agents(conversation, turn, named);
+    let named = resource_mentions::attach_resources(conversation, turn, named).await;
     let mut found = Vec::new();
     tokio::select! {
         () = turn.scope.cancel.cancelled() => {}

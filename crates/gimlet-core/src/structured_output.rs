@@ -86,6 +86,7 @@ impl OutputSchema {
             says_read_only: false,
             requires_user_interaction: false,
             own: true,
+            main_only: true,
             max_result_chars: ResultCap::Unlimited,
             label: NAME.to_owned(),
         };

@@ -23,6 +23,7 @@ use crate::record::ConversationRecord;
 use crate::schedule::CallSchedule;
 use crate::steering::SteeringQueue;
 use crate::structured_output::OutputSchema;
+use crate::tool::ToolSource;
 pub(crate) use accept_prompt::accept_note;
 pub(crate) use call_batch::apply_changes;
 pub(crate) use context_delivery::open_segment;
@@ -39,6 +40,8 @@ pub(crate) struct Turn {
     pub(crate) output: Option<Arc<OutputSchema>>,
     /// Commands that a prompt can be; `None` for a subagent, whose prompts the user does not type.
     pub(crate) commands: Option<CommandResolver>,
+    /// Servers whose resources a prompt can name.
+    pub(crate) tool_source: Option<Arc<dyn ToolSource>>,
 }
 
 /// Limit of model requests per prompt that no user needs in earnest: it ends what would go on for ever.

@@ -53,7 +53,8 @@ pub use sandbox::{
     is_host_pattern, is_public_address, probe_sandbox,
 };
 pub use shell::{
-    Shell, ShellCommand, ShellConfig, ShellError, ShellRun, is_credential_name, known_environment, runs_zsh,
+    InheritedEnv, Shell, ShellCommand, ShellConfig, ShellError, ShellRun, is_credential_name, known_environment,
+    runs_zsh, service_environment,
 };
 pub use terminal_program::run_terminal_program;
 pub use terminal_text::render_for_model;

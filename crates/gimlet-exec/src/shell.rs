@@ -23,7 +23,7 @@ use crate::exec::{
 };
 use crate::sandbox::{Confinement, Sandbox, SandboxError};
 pub(crate) use command_env::for_helper_commands as errand_environment;
-pub use command_env::is_credential_name;
+pub use command_env::{InheritedEnv, is_credential_name, service_environment};
 use prestarted_shell::{PrestartedShell, SharedEnvironment, ShellContext};
 use shell_snapshot::ShellSnapshot;
 use shell_wrapper::ShellLanguage;

@@ -2,7 +2,6 @@
 //! admits only servers that it names.
 
 use gimlet_policy::matches_wildcard;
-use serde_json::Value;
 
 use crate::server_config::{ServerConfig, ServerKind};
 
@@ -59,33 +58,24 @@ impl TransportKind {
     fn from_config(config: &ServerConfig) -> Self {
         match &config.kind {
             ServerKind::Driver => TransportKind::InDriver,
-            ServerKind::Unsupported(kind) if kind == "stdio" => TransportKind::Program,
-            ServerKind::Unsupported(_) => TransportKind::Remote,
+            ServerKind::Stdio(_) => TransportKind::Program,
+            ServerKind::Remote(_) => TransportKind::Remote,
         }
     }
 }
 
 impl ServerMatch {
     fn matches(&self, name: &str, config: &ServerConfig) -> bool {
-        let transport = TransportKind::from_config(config);
-        match self {
-            ServerMatch::Name(wanted) => wanted == name,
-            ServerMatch::Command(wanted) => {
-                transport == TransportKind::Program && command_line(&config.raw_entry) == *wanted
+        // What would run counts, not how it is written.
+        match (self, &config.kind) {
+            (ServerMatch::Name(wanted), _) => wanted == name,
+            (ServerMatch::Command(wanted), ServerKind::Stdio(server)) => {
+                std::iter::once(&server.command).chain(&server.args).eq(wanted)
             }
-            ServerMatch::Url(pattern) => {
-                let url = config.raw_entry.get("url").and_then(Value::as_str);
-                transport == TransportKind::Remote && url.is_some_and(|url| url_matches(pattern, url))
-            }
+            (ServerMatch::Url(pattern), ServerKind::Remote(server)) => url_matches(pattern, &server.url),
+            (ServerMatch::Command(_) | ServerMatch::Url(_), _) => false,
         }
     }
-}
-
-/// Returns the program and its arguments.
-fn command_line(written: &Value) -> Vec<String> {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    let args = written.get("args").and_then(Value::as_array).into_iter().flatten();
-    written.get("command").into_iter().chain(args).filter_map(text).collect()
 }
 
 fn url_matches(pattern: &str, url: &str) -> bool {
@@ -121,10 +111,11 @@ impl ServerUrl {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server_config::parse_servers;
+    use crate::server_config::{EntryContext, parse_servers};
 
     fn parse_server(entry: &str) -> ServerConfig {
-        parse_servers(&format!(r#"{{"mcpServers":{{"s":{entry}}}}}"#)).unwrap().remove(0).1
+        let document = format!(r#"{{"mcpServers":{{"s":{entry}}}}}"#);
+        parse_servers(&document, &EntryContext::default()).unwrap().servers.remove(0).1
     }
 
     const INSIDE: &str = r#"{"type":"sdk","name":"s"}"#;

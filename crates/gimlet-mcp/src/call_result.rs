@@ -6,14 +6,18 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Map;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::binary_files::BinaryFiles;
 use crate::server_text::sanitize_data;
 
 /// Maximum number of content parts; beyond it texts are joined, because each part costs more than its characters.
 const MOST_PARTS: usize = 100;
 
 /// Converts a call result; a failure reported by the server becomes a failed call with the server's message.
-pub(crate) fn convert_call_result(answer: CallToolResult) -> Result<ExternalToolResult, ToolError> {
-    let parts = content_parts(&answer);
+pub(crate) fn convert_call_result(
+    answer: CallToolResult,
+    files: &BinaryFiles,
+) -> Result<ExternalToolResult, ToolError> {
+    let parts = content_parts(&answer, files);
     if answer.is_error == Some(true) {
         let text = ResultContent::Parts(parts).to_text();
         let text = if text.trim().is_empty() { "the tool failed and said nothing about it".to_owned() } else { text };
@@ -43,8 +47,8 @@ fn structured_output(answer: &CallToolResult) -> serde_json::Result<Box<RawValue
     to_raw_value(&output)
 }
 
-fn content_parts(answer: &CallToolResult) -> Vec<ContentPart> {
-    let mut parts: Vec<ContentPart> = answer.content.iter().map(content_part).collect();
+fn content_parts(answer: &CallToolResult, files: &BinaryFiles) -> Vec<ContentPart> {
+    let mut parts: Vec<ContentPart> = answer.content.iter().map(|block| content_part(block, files)).collect();
     if parts.len() > MOST_PARTS {
         parts = join_texts(parts);
     }
@@ -70,36 +74,62 @@ fn join_texts(parts: Vec<ContentPart>) -> Vec<ContentPart> {
     joined
 }
 
-fn content_part(block: &ContentBlock) -> ContentPart {
+fn content_part(block: &ContentBlock, files: &BinaryFiles) -> ContentPart {
     let text = |text: String| ContentPart::Text { text: sanitize_data(&text) };
     match block {
         ContentBlock::Text(content) => text(content.text.clone()),
         // The image type is detected from the bytes; the server's claim is ignored.
         ContentBlock::Image(image) => ContentPart::image_from_base64(&image.data).unwrap_or_else(|why| {
-            text(format!("(an image of type {}, which cannot be shown: {why})", image.mime_type))
+            let what = format!("an image of type {}, which cannot be shown: {why}", image.mime_type);
+            text(describe_stored(&what, &image.data, Some(&image.mime_type), files))
         }),
-        ContentBlock::Audio(audio) => text(format!("(a sound of type {}, which cannot be played)", audio.mime_type)),
-        ContentBlock::Resource(resource) => match &resource.resource {
-            ResourceContents::TextResourceContents { text: content, .. } => text(content.clone()),
-            other => text(format!("(a resource that is no text: {})", resource_uri(other))),
-        },
-        ContentBlock::ResourceLink(link) => text(format!("(a resource: {})", link.uri)),
+        ContentBlock::Audio(audio) => {
+            let what = format!("a sound of type {}", audio.mime_type);
+            text(describe_stored(&what, &audio.data, Some(&audio.mime_type), files))
+        }
+        ContentBlock::Resource(resource) => resource_part(&resource.resource, files),
+        ContentBlock::ResourceLink(link) => {
+            let said = link.description.as_deref().map(|said| format!(", {said}")).unwrap_or_default();
+            text(format!("(a resource: {} at {}{said})", link.name, link.uri))
+        }
         other => text(format!("(content that gimlet does not know: {})", serde_json::json!(other)["type"])),
     }
 }
 
-fn resource_uri(resource: &ResourceContents) -> String {
+/// Converts a resource: text stays text, an image is shown, and other bytes go to a file.
+pub(crate) fn resource_part(resource: &ResourceContents, files: &BinaryFiles) -> ContentPart {
+    let text = |text: String| ContentPart::Text { text: sanitize_data(&text) };
     let value = serde_json::to_value(resource).unwrap_or_default();
-    value["uri"].as_str().unwrap_or("without address").to_owned()
+    let member = |name: &str| value[name].as_str();
+    match (member("text"), member("blob")) {
+        (Some(content), _) => text(content.to_owned()),
+        (None, Some(blob)) => ContentPart::image_from_base64(blob).unwrap_or_else(|_| {
+            let what = format!("a resource that is no text: {}", member("uri").unwrap_or("without address"));
+            text(describe_stored(&what, blob, member("mimeType"), files))
+        }),
+        (None, None) => text(format!("(an empty resource: {})", member("uri").unwrap_or("without address"))),
+    }
+}
+
+/// Stores bytes that are no text, and says where they are.
+fn describe_stored(what: &str, base64: &str, mime_type: Option<&str>, files: &BinaryFiles) -> String {
+    match files.store(base64, mime_type) {
+        Ok((path, bytes)) => format!("({what}; its {bytes} bytes are in {})", path.display()),
+        Err(why) => format!("({what}; it is left out: {why})"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use gimlet_proto::ToolUseId;
     use serde_json::json;
 
+    use super::*;
+
     fn convert_json(value: serde_json::Value) -> Result<ExternalToolResult, ToolError> {
-        convert_call_result(serde_json::from_value(value).unwrap())
+        let folder = tempfile::tempdir().unwrap();
+        let files = BinaryFiles::new(folder.path(), &ToolUseId::new("toolu_1"));
+        convert_call_result(serde_json::from_value(value).unwrap(), &files)
     }
 
     #[test]

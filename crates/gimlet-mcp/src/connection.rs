@@ -4,39 +4,43 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gimlet_core::tool::{
-    ErrorClass, ExternalTool, ExternalToolHandler, ExternalToolResult, ExternalToolSpec, ResultCap, ToolContext,
-    ToolError, ToolRef,
+use gimlet_core::tool::{ExternalTool, ExternalToolSpec, ResultCap, ToolRef};
+use gimlet_proto::{BoxFuture, ServerIdentity, ServerTool};
+use rmcp::model::{
+    CallToolRequestParams, GetPromptRequestParams, PaginatedRequestParams, Prompt, ReadResourceRequestParams, Resource,
+    ResourceTemplate, Tool,
 };
-use gimlet_proto::{BoxFuture, Driver, EventBody, Notice, NoticeLevel, ServerIdentity, ServerTool};
-use rmcp::model::{CallToolRequestParams, ErrorCode, ReadResourceRequestParams, Tool};
 use rmcp::service::{ClientInitializeError, RunningService, ServiceError};
-use rmcp::{Peer, RoleClient, serve_client};
+use rmcp::transport::Transport;
+use rmcp::{RoleClient, serve_client};
 use serde_json::{Map, Value};
 
-use crate::CHARS_PER_TOKEN;
-use crate::call_result::convert_call_result;
-use crate::driver_channel::{DriverChannel, ServerInbox};
-use crate::elicitation::{ElicitationClient, SharedAsker};
 use crate::input_schema::InputSchema;
-use crate::server_text::{MAX_TOLD, sanitize_data, sanitize_description, sanitize_label};
+use crate::server_call::ServerCall;
+use crate::server_client::ServerClient;
+use crate::server_config::ServerSource;
+use crate::server_signals::ServerSignals;
+use crate::server_text::{MAX_TOLD, sanitize_description, sanitize_label};
 use crate::tool_listing::{ToolListing, list_tools};
 use crate::tool_names::{AssignedToolName, ToolNameTable};
 use crate::tool_policies::{ToolPolicies, ToolPolicy};
 
-/// Result length in characters above which a warning is shown: about 10,000 tokens.
-const LONG_ANSWER: usize = 40_000;
 /// Maximum to which a tool may raise its own result limit.
 const MAX_RAISED_RESULT: u64 = 500_000;
+/// Maximum number of prompts and of resources of a server, and of pages in which they are listed.
+const MOST_LISTED: usize = 1_000;
+const MOST_PAGES: usize = 20;
 
-/// Source name of servers inside the driving program.
-pub(crate) const IN_DRIVER: &str = "sdk";
+/// Listing of the resources of a server, and of the templates of their addresses.
+pub(crate) type ResourceListing = BoxFuture<'static, Result<(Vec<Resource>, Vec<ResourceTemplate>), String>>;
 
 /// An open connection.
 pub(crate) struct ServerConnection {
-    client: RunningService<RoleClient, ElicitationClient>,
-    inbox: Arc<ServerInbox>,
+    client: RunningService<RoleClient, ServerClient>,
+    signals: Arc<ServerSignals>,
+    source: ServerSource,
     tools: Mutex<Arc<[ListedTool]>>,
+    prompts: Mutex<Arc<[Prompt]>>,
     /// Pending warnings about the last tool list.
     warnings: Mutex<Vec<String>>,
 }
@@ -52,6 +56,8 @@ pub(crate) struct ListedTool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallLimits {
     pub(crate) call: Duration,
+    /// Time without an answer or progress after which a call is given up; `None` for no limit.
+    pub(crate) idle: Option<Duration>,
     pub(crate) result_chars: usize,
 }
 
@@ -60,48 +66,146 @@ pub(crate) struct CallLimits {
 pub(crate) enum ConnectError {
     #[error("it did not answer within {} s", .0.as_secs())]
     TimedOut(Duration),
+    #[error("it needs authentication{}", .0.as_ref().map(|why| format!(" ({why})")).unwrap_or_default())]
+    NeedsAuthentication(Option<String>),
     #[error("{0}")]
     Failed(String),
 }
 
-/// Connection that is about to be opened to a server inside the driving program.
-pub(crate) struct PendingConnection {
-    client: ElicitationClient,
-    channel: DriverChannel,
-    inbox: Arc<ServerInbox>,
-}
-
-impl PendingConnection {
-    pub(crate) fn new(driver: Arc<dyn Driver>, asker: SharedAsker, name: &str) -> Self {
-        let channel = DriverChannel::new(driver, name);
-        Self { client: ElicitationClient::new(asker, name), inbox: channel.inbox().clone(), channel }
-    }
-
-    pub(crate) fn inbox(&self) -> &Arc<ServerInbox> {
-        &self.inbox
-    }
-
-    /// Initialises the server and lists its tools.
-    pub(crate) async fn initialize(self, patience: Duration) -> Result<ServerConnection, ConnectError> {
-        let Self { client, channel, inbox } = self;
-        let opening = async {
-            let greeted = serve_client(client, channel).await;
-            let client = greeted
-                .map_err(|error| ConnectError::Failed(sanitize_description(&initialize_error_message(error))))?;
-            inbox.mark_initialized();
-            let ToolListing { tools, warnings: trouble } =
-                list_tools(client.peer(), &inbox).await.map_err(ConnectError::Failed)?;
-            Ok(ServerConnection {
-                client,
-                inbox,
-                tools: Mutex::new(to_listed_tools(tools)),
-                warnings: Mutex::new(trouble),
-            })
+impl ServerConnection {
+    /// Initialises a server over a transport, and lists its tools and prompts.
+    pub(crate) async fn initialize<T: Transport<RoleClient> + 'static>(
+        client: ServerClient,
+        transport: T,
+        signals: Arc<ServerSignals>,
+        source: ServerSource,
+    ) -> Result<Self, ConnectError> {
+        let greeted = serve_client(client, transport).await;
+        let client = greeted.map_err(|error| initialize_error(error, &signals))?;
+        client.service().note_greeting();
+        let connection = Self {
+            client,
+            signals,
+            source,
+            tools: Mutex::new(Arc::default()),
+            prompts: Mutex::default(),
+            warnings: Mutex::default(),
         };
-        match tokio::time::timeout(patience, opening).await {
-            Ok(opened) => opened,
-            Err(_) => Err(ConnectError::TimedOut(patience)),
+        let (tools, prompts) = tokio::join!(connection.list_tools(), connection.list_prompts());
+        let ToolListing { tools, mut warnings } = tools.map_err(|why| connection.describe_failure(why))?;
+        warnings.extend(prompts.as_ref().err().map(|why| format!("does not list its prompts: {why}")));
+        *lock(&connection.tools) = to_listed_tools(tools);
+        *lock(&connection.prompts) = prompts.unwrap_or_default().into();
+        *lock(&connection.warnings) = warnings;
+        Ok(connection)
+    }
+
+    /// Returns the error for a connection that failed: the end of the program says more than what it led to.
+    fn describe_failure(&self, why: String) -> ConnectError {
+        ConnectError::Failed(self.signals.end_reason().unwrap_or(why))
+    }
+
+    async fn list_tools(&self) -> Result<ToolListing, String> {
+        // Servers inside programs often leave their abilities out.
+        if self.source != ServerSource::Driver && !self.has_ability("tools") {
+            return Ok(ToolListing { tools: Vec::new(), warnings: Vec::new() });
         }
+        list_tools(self.client.peer(), &self.signals).await
+    }
+
+    async fn list_prompts(&self) -> Result<Vec<Prompt>, String> {
+        if self.source == ServerSource::Driver || !self.has_ability("prompts") {
+            return Ok(Vec::new());
+        }
+        let mut prompts = Vec::new();
+        let mut cursor = None;
+        for _ in 0..MOST_PAGES {
+            let params = PaginatedRequestParams::default().with_cursor(cursor);
+            let page = self.client.peer().list_prompts(Some(params)).await.map_err(clean_error)?;
+            prompts.extend(page.prompts);
+            cursor = page.next_cursor;
+            if cursor.is_none() || prompts.len() >= MOST_LISTED {
+                break;
+            }
+        }
+        prompts.truncate(MOST_LISTED);
+        Ok(prompts)
+    }
+
+    /// Returns true if the server has said that it has this.
+    pub(crate) fn has_ability(&self, name: &str) -> bool {
+        let info = self.client.peer().peer_info();
+        let abilities = info.and_then(|info| serde_json::to_value(&info.capabilities).ok()).unwrap_or_default();
+        abilities.get(name).is_some_and(Value::is_object)
+    }
+
+    /// Lists the prompts again; the previous list stays if no new one arrives.
+    pub(crate) async fn refresh_prompts(&self, patience: Duration) {
+        if let Ok(Ok(prompts)) = tokio::time::timeout(patience, self.list_prompts()).await {
+            *lock(&self.prompts) = prompts.into();
+        }
+    }
+
+    /// Returns the most recently listed prompts.
+    pub(crate) fn prompts(&self) -> Arc<[Prompt]> {
+        lock(&self.prompts).clone()
+    }
+
+    /// Returns the messages of a prompt.
+    pub(crate) fn get_prompt(
+        &self,
+        name: String,
+        arguments: Map<String, Value>,
+    ) -> BoxFuture<'static, Result<rmcp::model::GetPromptResult, String>> {
+        let peer = self.client.peer().clone();
+        Box::pin(async move {
+            let params = GetPromptRequestParams::new(name).with_arguments(arguments);
+            peer.get_prompt(params).await.map_err(clean_error)
+        })
+    }
+
+    /// Lists the resources, and the templates of addresses.
+    pub(crate) fn list_resources(&self) -> ResourceListing {
+        let peer = self.client.peer().clone();
+        let has_any = self.has_ability("resources");
+        Box::pin(async move {
+            let (mut resources, mut templates) = (Vec::new(), Vec::new());
+            if !has_any {
+                return Ok((resources, templates));
+            }
+            let mut cursor = None;
+            for _ in 0..MOST_PAGES {
+                let params = PaginatedRequestParams::default().with_cursor(cursor);
+                let page = peer.list_resources(Some(params)).await.map_err(clean_error)?;
+                resources.extend(page.resources);
+                cursor = page.next_cursor;
+                if cursor.is_none() || resources.len() >= MOST_LISTED {
+                    break;
+                }
+            }
+            resources.truncate(MOST_LISTED);
+            // Servers without templates often do not know the request.
+            if let Ok(page) = peer.list_resource_templates(None).await {
+                templates.extend(page.resource_templates.into_iter().take(MOST_LISTED));
+            }
+            Ok((resources, templates))
+        })
+    }
+
+    pub(crate) fn read_resource_parts(
+        &self,
+        uri: String,
+    ) -> BoxFuture<'static, Result<Vec<rmcp::model::ResourceContents>, String>> {
+        let peer = self.client.peer().clone();
+        Box::pin(async move {
+            let read = peer.read_resource(ReadResourceRequestParams::new(uri)).await;
+            read.map(|result| result.contents).map_err(clean_error)
+        })
+    }
+
+    /// Ends the connection.
+    pub(crate) fn close(&self) {
+        self.client.cancellation_token().cancel();
     }
 }
 
@@ -122,14 +226,34 @@ pub(crate) fn to_listed_tools(tools: Vec<Tool>) -> Arc<[ListedTool]> {
 pub(crate) fn service_error_message(error: ServiceError) -> String {
     match error {
         ServiceError::McpError(error) => error.message.into_owned(),
-        ServiceError::TransportSend(error) => error.error.to_string(),
+        ServiceError::TransportSend(error) => transport_error_message(&*error.error),
         other => other.to_string(),
     }
 }
 
+/// Returns a transport's message without the name of its layer.
+pub(crate) fn transport_error_message(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+    let text = error.to_string();
+    text.strip_prefix("Client error: ").unwrap_or(&text).to_owned()
+}
+
+fn clean_error(error: ServiceError) -> String {
+    sanitize_description(&service_error_message(error))
+}
+
+/// Returns the reason for which a server could not be initialised.
+fn initialize_error(error: ClientInitializeError, signals: &ServerSignals) -> ConnectError {
+    let message = sanitize_description(&initialize_error_message(error));
+    if signals.is_authentication_needed() {
+        return ConnectError::NeedsAuthentication(Some(message));
+    }
+    // What happened to the program says more than the closed pipe that it led to.
+    ConnectError::Failed(signals.end_reason().unwrap_or(message))
+}
+
 fn initialize_error_message(error: ClientInitializeError) -> String {
     match error {
-        ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
+        ClientInitializeError::TransportError { error, .. } => transport_error_message(&*error.error),
         ClientInitializeError::JsonRpcError(error) => error.message.into_owned(),
         ClientInitializeError::ExpectedInitResponse(_) | ClientInitializeError::ExpectedInitResult(_) => {
             "its answer to the greeting is none".to_owned()
@@ -143,11 +267,11 @@ fn initialize_error_message(error: ClientInitializeError) -> String {
 
 impl ServerConnection {
     pub(crate) fn is_closed(&self) -> bool {
-        self.client.is_closed()
+        self.client.is_closed() || self.signals.is_closed()
     }
 
-    pub(crate) fn inbox(&self) -> &Arc<ServerInbox> {
-        &self.inbox
+    pub(crate) fn signals(&self) -> &Arc<ServerSignals> {
+        &self.signals
     }
 
     /// Returns the server's own name and version.
@@ -167,22 +291,22 @@ impl ServerConnection {
 
     /// Returns the most recently listed tools.
     pub(crate) fn listed_tools(&self) -> Arc<[ListedTool]> {
-        self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.tools).clone()
     }
 
     /// Lists the tools again. The previous list stays if no new one arrives.
     pub(crate) async fn refresh_tools(&self, patience: Duration) -> Result<(), String> {
-        let asked = tokio::time::timeout(patience, list_tools(self.client.peer(), &self.inbox)).await;
+        let asked = tokio::time::timeout(patience, self.list_tools()).await;
         let late = |_| ConnectError::TimedOut(patience).to_string();
         let ToolListing { tools, warnings: trouble } = asked.map_err(late)??;
-        *self.tools.lock().unwrap_or_else(PoisonError::into_inner) = to_listed_tools(tools);
-        *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+        *lock(&self.tools) = to_listed_tools(tools);
+        *lock(&self.warnings) = trouble;
         Ok(())
     }
 
     /// Returns the warnings about the last list that were not shown yet, and clears them.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.warnings))
     }
 
     /// Returns the server's own names of its tools.
@@ -268,24 +392,24 @@ impl ServerConnection {
         let guest = ExternalToolSpec {
             name: called.name.clone(),
             also_named: called.rule_names.clone().into(),
-            // The only kind of server that this version connects to.
-            server: Some(ServerIdentity { name: server.to_owned(), source: IN_DRIVER }),
+            server: Some(ServerIdentity { name: server.to_owned(), source: self.source.as_str() }),
             description,
             schema: form.provider_schema.clone(),
             says_read_only: tool.annotations.as_ref().and_then(|hints| hints.read_only_hint) == Some(true),
             requires_user_interaction: policy == ToolPolicy::Ask
                 || meta("anthropic/requiresUserInteraction") == Some(Value::Bool(true)),
             own: false,
+            main_only: false,
             max_result_chars: ResultCap::Chars(cap),
             label: format!("{server}: {}", sanitize_label(tool.title.as_deref().unwrap_or(&tool.name))),
         };
         let call = ServerCall {
             peer: self.client.peer().clone(),
+            signals: self.signals.clone(),
             server: server.into(),
             tool: tool.name.to_string(),
             input_schema: form,
-            limit: limits.call,
-            max_result_chars: cap,
+            limits: CallLimits { result_chars: cap, ..limits },
         };
         Some(ToolRef::External(Arc::new(ExternalTool::new(guest, Arc::new(call)))))
     }
@@ -297,85 +421,6 @@ fn to_raw_answer(answer: Result<impl serde::Serialize, ServiceError>) -> Result<
     serde_json::to_value(answer).map_err(|error| error.to_string())
 }
 
-struct ServerCall {
-    peer: Peer<RoleClient>,
-    server: Arc<str>,
-    tool: String,
-    input_schema: Arc<InputSchema>,
-    limit: Duration,
-    /// Maximum number of characters of a result that stay in the conversation.
-    max_result_chars: usize,
-}
-
-impl ExternalToolHandler for ServerCall {
-    fn check_input(&self, input: Map<String, Value>) -> Result<Map<String, Value>, String> {
-        self.input_schema.validate_input(input)
-    }
-
-    fn call<'a>(
-        &'a self,
-        input: Map<String, Value>,
-        cx: &'a ToolContext,
-    ) -> BoxFuture<'a, Result<ExternalToolResult, ToolError>> {
-        Box::pin(async move {
-            let params = CallToolRequestParams::new(self.tool.clone()).with_arguments(input);
-            // A caller that stops waiting drops the request, and the server is notified.
-            tokio::select! {
-                biased;
-                () = cx.cancel.cancelled() => {
-                    Err(ToolError::interrupted(format!("the call to the server '{}' was stopped", self.server)))
-                }
-                answer = tokio::time::timeout(self.limit, self.peer.call_tool(params)) => match answer {
-                    Ok(Ok(answer)) => convert_call_result(answer).inspect(|result| self.warn_if_long(result, cx)),
-                    Ok(Err(error)) => Err(self.call_error(error)),
-                    Err(_) => {
-                        let limit = self.limit.as_secs();
-                        let text = format!("the server '{}' did not answer within {limit} s", self.server);
-                        Err(ToolError::new(ErrorClass::TimedOut, text))
-                    }
-                },
-            }
-        })
-    }
-}
-
-impl ServerCall {
-    /// Warns about a long result and names the setting for the limit.
-    fn warn_if_long(&self, result: &ExternalToolResult, cx: &ToolContext) {
-        let chars = result.content.text_len();
-        if chars <= LONG_ANSWER {
-            return;
-        }
-        let fate = if chars > self.max_result_chars { "it goes to a file" } else { "it stays in the conversation" };
-        let text = format!(
-            "the answer of the tool '{}' of the server '{}' has about {} tokens: {fate} (MAX_MCP_OUTPUT_TOKENS sets the limit)",
-            sanitize_label(&self.tool),
-            self.server,
-            chars / CHARS_PER_TOKEN
-        );
-        cx.services.publish(&cx.agent, EventBody::Notice(Notice { level: NoticeLevel::Warning, text }));
-    }
-
-    /// Converts a call error, keeping apart wrong parameters, a failing server and an unreachable one.
-    fn call_error(&self, error: ServiceError) -> ToolError {
-        let server = &self.server;
-        ToolError::failed(match error {
-            ServiceError::McpError(error) if error.code == ErrorCode::INVALID_PARAMS => {
-                format!("the server '{server}' does not take these parameters: {}", sanitize_data(&error.message))
-            }
-            ServiceError::McpError(error) => {
-                format!("the server '{server}' refused the call: {}", sanitize_data(&error.message))
-            }
-            ServiceError::TransportClosed => {
-                format!("the server '{server}' is gone; its tools cannot be used until it is back")
-            }
-            ServiceError::TransportSend(error) => {
-                format!(
-                    "the server '{server}' could not be reached, or its answer did not arrive: {}",
-                    sanitize_data(&error.error.to_string())
-                )
-            }
-            other => format!("the server '{server}' gave no usable answer: {}", sanitize_data(&other.to_string())),
-        })
-    }
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

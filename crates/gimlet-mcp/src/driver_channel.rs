@@ -13,7 +13,8 @@ use rmcp::transport::Transport;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::tool_listing::{InvalidTool, split_valid_tools};
+use crate::server_signals::ServerSignals;
+use crate::tool_listing::split_valid_tools;
 
 /// Reason why a message failed. It does not come from the server, which may never have received the message.
 #[derive(Debug, thiserror::Error)]
@@ -79,14 +80,9 @@ impl PendingRequests {
 }
 
 impl DriverChannel {
-    pub(crate) fn new(driver: Arc<dyn Driver>, server: &str) -> Self {
+    pub(crate) fn new(driver: Arc<dyn Driver>, server: &str, signals: Arc<ServerSignals>) -> Self {
         let (sender, answers) = mpsc::unbounded_channel();
-        let inbox = ServerInbox {
-            messages: sender.clone(),
-            initialized: AtomicBool::new(false),
-            list_changed: AtomicBool::new(false),
-            invalid_tools: Mutex::default(),
-        };
+        let inbox = ServerInbox { messages: sender.clone(), initialized: AtomicBool::new(false), signals };
         let inbox = Arc::new(inbox);
         Self { driver, server: server.into(), answers, sender, pending: PendingRequests::default(), inbox }
     }
@@ -102,28 +98,7 @@ pub(crate) struct ServerInbox {
     messages: mpsc::UnboundedSender<RxJsonRpcMessage<RoleClient>>,
     /// True once the server is initialised; earlier messages are not understood.
     initialized: AtomicBool,
-    /// True if the server reported that its tools have changed.
-    list_changed: AtomicBool,
-    /// Listed items that are not valid tools.
-    invalid_tools: Mutex<Vec<InvalidTool>>,
-}
-
-/// Signal that a server's tools have changed. Dropped without acknowledgement, it is raised again.
-pub(crate) struct ListChangedSignal(Option<Arc<ServerInbox>>);
-
-impl ListChangedSignal {
-    /// Acknowledges the signal: the tools were listed again.
-    pub(crate) fn acknowledge(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for ListChangedSignal {
-    fn drop(&mut self) {
-        if let Some(inbox) = &self.0 {
-            inbox.list_changed.store(true, Ordering::SeqCst);
-        }
-    }
+    signals: Arc<ServerSignals>,
 }
 
 impl ServerInbox {
@@ -142,7 +117,7 @@ impl ServerInbox {
         if let RxJsonRpcMessage::<RoleClient>::Notification(told) = &message
             && matches!(told.notification, ServerNotification::ToolListChangedNotification(_))
         {
-            self.list_changed.store(true, Ordering::SeqCst);
+            self.signals.mark_tools_changed();
         }
         if !self.initialized.load(Ordering::SeqCst) {
             return match message {
@@ -155,16 +130,6 @@ impl ServerInbox {
 
     pub(crate) fn mark_initialized(&self) {
         self.initialized.store(true, Ordering::SeqCst);
-    }
-
-    /// Returns the signal if the server reported changed tools since the last call.
-    pub(crate) fn take_list_changed(self: &Arc<Self>) -> Option<ListChangedSignal> {
-        self.list_changed.swap(false, Ordering::SeqCst).then(|| ListChangedSignal(Some(self.clone())))
-    }
-
-    /// Returns the invalid tools listed since the last call.
-    pub(crate) fn take_invalid_tools(&self) -> Vec<InvalidTool> {
-        std::mem::take(&mut *self.invalid_tools.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Parses a message as the response to a request. Invalid items of a list are skipped.
@@ -181,7 +146,7 @@ impl ServerInbox {
                     && let Some((page, odd)) = split_valid_tools(text)
                 {
                     response.result = ServerResult::ListToolsResult(page);
-                    self.invalid_tools.lock().unwrap_or_else(PoisonError::into_inner).extend(odd);
+                    self.signals.add_invalid_tools(odd);
                 }
                 Ok(RxJsonRpcMessage::<RoleClient>::Response(response))
             }

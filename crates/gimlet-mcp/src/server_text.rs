@@ -12,6 +12,9 @@ use serde_json::{Map, Value};
 pub(crate) const MAX_TOLD: usize = 2_048;
 /// Maximum length of a display name.
 const MAX_LABEL: usize = 120;
+/// Maximum length and number of lines of quoted error output.
+const MAX_ERROR: usize = 600;
+const MOST_ERROR_LINES: usize = 6;
 /// Maximum number of names in a warning.
 const MOST_NAMED: usize = 5;
 
@@ -36,6 +39,19 @@ pub(crate) fn sanitize_label(text: &str) -> String {
         end if end == line.len() => line,
         end => format!("{}…", &line[..end]),
     }
+}
+
+/// Sanitises the end of a program's error output: its last lines, on one line. `None` if there is nothing to see.
+pub(crate) fn sanitize_error_output(bytes: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let text = strip_invisible(&text);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let mut kept = lines[lines.len().saturating_sub(MOST_ERROR_LINES)..].join(" | ");
+    if kept.len() > MAX_ERROR {
+        let start = kept.ceil_char_boundary(kept.len() - MAX_ERROR);
+        kept = format!("…{}", &kept[start..]);
+    }
+    (!kept.is_empty()).then(|| neutralize_tags(&kept))
 }
 
 /// Joins names for a warning, only the first ones if there are many.

@@ -1,13 +1,17 @@
-//! The servers of one session: connected when first needed, maintained between turns.
+//! The servers of one session. Those inside the driving program are connected when first needed; the others from the
+//! session's beginning on, in the background. What they offer changes between turns only.
 
+mod catalogue;
 mod connect;
 mod server_entry;
+mod supervise;
 mod tool_identity;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use gimlet_core::commands::CommandRegistry;
 use gimlet_core::tool::{AbsentTools, PermissionVerdict, ServerRequestFacts, ToolRef, ToolSource, ToolSourceNews};
 use gimlet_core::{HostPermit, Redactor, UserAsker};
 use gimlet_proto::{
@@ -16,49 +20,84 @@ use gimlet_proto::{
 };
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::CHARS_PER_TOKEN;
 use crate::admission::ServerAdmission;
-use crate::connection::CallLimits;
-use crate::elicitation::SharedAsker;
-use crate::server_config::{ServerConfig, ServerKind, parse_server_map};
+use crate::connection::{CallLimits, ConnectError};
+use crate::server_client::SharedAsker;
+use crate::server_config::{
+    EntryContext, ParsedServers, ServerConfig, ServerConfigError, ServerKind, parse_server_map,
+};
+use crate::server_launcher::ServerLauncher;
 use crate::tool_policies::{ToolPolicies, ToolPolicy};
 use connect::ConnectTarget;
 use server_entry::{
     ServerEntry, ServerState, assign_tool_names, current_identities, denied_message, find_connection, find_tool_owner,
     unknown_server_message,
 };
+pub use supervise::StartupWait;
 use tool_identity::IdentityRegistry;
 
 /// Default timeout for connecting to a server.
 const CONNECT: Duration = Duration::from_secs(30);
 /// Default timeout for a call: long enough for everything that is meant to end.
 const CALL: Duration = Duration::from_secs(100_000);
-/// Default number of characters of a result kept in the conversation, as for any tool.
-const RESULT_CHARS: usize = 50_000;
+/// Default time that a first turn waits for servers, since the session began.
+const STARTUP: Duration = Duration::from_secs(5);
+/// Default times without an answer or progress after which a call is given up.
+const IDLE_REMOTE: Duration = Duration::from_secs(5 * 60);
+const IDLE_PROGRAM: Duration = Duration::from_secs(30 * 60);
+/// Time limit for lists that servers reported as changed.
+const LIST_AGAIN: Duration = Duration::from_secs(5);
+/// Default number of tokens of a result kept in the conversation.
+const RESULT_TOKENS: usize = 25_000;
 /// Maximum total size of the tools of all servers in a request, in bytes. No model has room for as much.
 const MOST_OFFERED: usize = 2 << 20;
+/// Default numbers of programs and of remote servers that are started at the same time.
+const PROGRAM_STARTS: usize = 3;
+const REMOTE_STARTS: usize = 20;
 
 /// Timeouts and result limit for servers.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerTimeouts {
     connect: Duration,
+    startup: Duration,
     limits: CallLimits,
+    /// Limit of the environment for calls without answer or progress; zero for none.
+    idle: Option<Duration>,
+    program_starts: usize,
+    remote_starts: usize,
 }
 
 impl ServerTimeouts {
     /// Reads the timeouts from the environment.
     pub fn from_env(env: &Env) -> Self {
         let ms = |name| env.integer(name).filter(|ms| *ms > 0).map(Duration::from_millis);
-        let tokens = env.integer("MAX_MCP_OUTPUT_TOKENS").filter(|tokens| *tokens > 0);
-        let chars = |tokens: u64| usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(CHARS_PER_TOKEN);
+        let count = |name| env.integer(name).and_then(|count| usize::try_from(count).ok()).filter(|count| *count > 0);
+        let result_chars = count("MAX_MCP_OUTPUT_TOKENS").unwrap_or(RESULT_TOKENS).saturating_mul(CHARS_PER_TOKEN);
         Self {
             connect: ms("MCP_TIMEOUT").unwrap_or(CONNECT),
-            limits: CallLimits {
-                call: ms("MCP_TOOL_TIMEOUT").unwrap_or(CALL),
-                result_chars: tokens.map_or(RESULT_CHARS, chars),
-            },
+            startup: ms("MCP_CONNECT_TIMEOUT_MS").unwrap_or(STARTUP),
+            limits: CallLimits { call: ms("MCP_TOOL_TIMEOUT").unwrap_or(CALL), idle: None, result_chars },
+            idle: env.integer("CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT").map(Duration::from_millis),
+            program_starts: count("MCP_SERVER_CONNECTION_BATCH_SIZE").unwrap_or(PROGRAM_STARTS).min(100),
+            remote_starts: count("MCP_REMOTE_SERVER_CONNECTION_BATCH_SIZE").unwrap_or(REMOTE_STARTS).min(100),
         }
+    }
+
+    /// Returns the limits for the calls of a server.
+    fn call_limits(&self, config: &ServerConfig) -> CallLimits {
+        let idle = match config.kind {
+            ServerKind::Driver => None,
+            ServerKind::Stdio(_) => Some(self.idle.unwrap_or(IDLE_PROGRAM)),
+            ServerKind::Remote(_) => Some(self.idle.unwrap_or(IDLE_REMOTE)),
+        };
+        // A server's own limit for calls holds for silence as well.
+        let idle = idle.filter(|limit| !limit.is_zero()).map(|limit| limit.max(config.timeout.unwrap_or_default()));
+        CallLimits { call: config.timeout.unwrap_or(self.limits.call), idle, ..self.limits }
     }
 }
 
@@ -87,6 +126,23 @@ pub struct McpServers {
     /// Warnings about tools that are not offered, as far as they still apply.
     reported_warnings: Mutex<Vec<String>>,
     identities: Mutex<IdentityRegistry>,
+    /// Variables for configurations that arrive later.
+    entry_context: EntryContext,
+    launcher: Mutex<Option<ServerLauncher>>,
+    startup_wait: StartupWait,
+    opened_at: OnceLock<Instant>,
+    self_ref: OnceLock<Weak<McpServers>>,
+    /// Tasks that keep servers connected.
+    tasks: Mutex<JoinSet<()>>,
+    program_starts: Arc<Semaphore>,
+    remote_starts: Arc<Semaphore>,
+    /// Registry in which prompts of servers are commands, and the names of those that are in it.
+    commands: Mutex<Option<CommandRegistry>>,
+    prompt_names: Mutex<Vec<String>>,
+    /// Built-in tools that the caller wants; `None` for all.
+    builtin_names: Option<Vec<String>>,
+    /// Count of changes of servers' states.
+    changes: watch::Sender<u64>,
 }
 
 impl McpServers {
@@ -112,7 +168,51 @@ impl McpServers {
             news: Mutex::default(),
             reported_warnings: Mutex::default(),
             identities: Mutex::default(),
+            entry_context: EntryContext::default(),
+            launcher: Mutex::default(),
+            startup_wait: StartupWait::default(),
+            opened_at: OnceLock::new(),
+            self_ref: OnceLock::new(),
+            tasks: Mutex::default(),
+            program_starts: Arc::new(Semaphore::new(timeouts.program_starts)),
+            remote_starts: Arc::new(Semaphore::new(timeouts.remote_starts)),
+            commands: Mutex::default(),
+            prompt_names: Mutex::default(),
+            builtin_names: None,
+            changes: watch::Sender::default(),
         }
+    }
+
+    /// Expands these variables in configurations that arrive later.
+    pub fn with_entry_context(self, entry_context: EntryContext) -> Self {
+        Self { entry_context, ..self }
+    }
+
+    /// Offers only these of gimlet's own tools for servers.
+    pub fn with_builtin_names(self, builtin_names: Option<Vec<String>>) -> Self {
+        Self { builtin_names, ..self }
+    }
+
+    /// Sets which servers the first turn waits for.
+    pub fn with_startup_wait(self, startup_wait: StartupWait) -> Self {
+        Self { startup_wait, ..self }
+    }
+
+    /// Sets the means to start servers, in place of those of a session before: what that one started ends with it.
+    pub fn set_launcher(&self, launcher: ServerLauncher) {
+        let before = lock_ignoring_poison(&self.launcher).replace(launcher);
+        if before.is_none() {
+            return;
+        }
+        for entry in self.lock_entries().iter_mut() {
+            if matches!(entry.config.kind, ServerKind::Stdio(_)) {
+                entry.restart();
+            }
+        }
+    }
+
+    fn launcher(&self) -> Option<ServerLauncher> {
+        lock_ignoring_poison(&self.launcher).clone()
     }
 
     /// Restricts the servers to those that the lists admit.
@@ -149,6 +249,29 @@ impl McpServers {
         tokio::time::timeout(limit, read).await.unwrap_or_else(late)
     }
 
+    /// Passes log lines of servers on to the debug log.
+    fn log_server_lines(&self, entries: &[ServerEntry]) {
+        let connected = entries.iter().filter_map(|entry| Some((entry, entry.connection()?)));
+        for (entry, connection) in connected {
+            let lines = connection.signals().take_log_lines().into_iter();
+            let notices = lines.map(|line| {
+                let text = format!("the MCP server '{}' {line}", entry.name);
+                Notice { level: NoticeLevel::Debug, text }
+            });
+            lock_ignoring_poison(&self.news).notices.extend(notices);
+        }
+    }
+
+    /// Marks the servers that this session has no means to start.
+    fn fail_unreachable(&self) {
+        let why = "servers of their own cannot be started in this session";
+        for entry in self.lock_entries().iter_mut() {
+            if !entry.is_in_driver() && matches!(entry.state, ServerState::Waiting) {
+                entry.state = ServerState::Failed(ConnectError::Failed(why.to_owned()));
+            }
+        }
+    }
+
     /// Warns once about the tools that are not offered.
     fn warn_once(&self, left_out: Vec<String>) {
         let mut told = lock_ignoring_poison(&self.reported_warnings);
@@ -169,16 +292,19 @@ impl McpServers {
 impl ToolSource for McpServers {
     fn tools(&self) -> BoxFuture<'_, Vec<ToolRef>> {
         Box::pin(async move {
-            self.connect_servers(ConnectTarget::All).await;
-            self.refresh_changed_tools().await;
+            tokio::join!(self.connect_servers(ConnectTarget::InDriver), self.wait_for_startup());
+            if self.launcher().is_none() {
+                self.fail_unreachable();
+            }
+            tokio::join!(self.refresh_changed_tools(), self.refresh_changed_prompts());
+            let own = self.resource_tools();
             let entries = self.lock_entries();
             let names = assign_tool_names(&entries);
             let others = lock_ignoring_poison(&self.identities).update(current_identities(&entries, &names));
             lock_ignoring_poison(&self.news).changed.extend(others);
             let guests = entries.iter().filter(|entry| entry.enabled).flat_map(|entry| match &entry.state {
                 ServerState::Connected(connection) => {
-                    let call = entry.config.timeout.unwrap_or(self.timeouts.limits.call);
-                    let limits = CallLimits { call, ..self.timeouts.limits };
+                    let limits = self.timeouts.call_limits(&entry.config);
                     connection.offered_tools(&entry.name, &names, &entry.config.policies, limits)
                 }
                 ServerState::Waiting | ServerState::Failed(_) => Vec::new(),
@@ -187,8 +313,10 @@ impl ToolSource for McpServers {
             // Sorted, so that the beginning of the prompt does not depend on the order of servers and listings.
             guests.sort_by(|(one, _), (other, _)| one.name().cmp(other.name()));
             let (guests, beyond) = fit_size_budget(MOST_OFFERED, guests);
-            self.warn_once(names.warnings.into_iter().chain(beyond).collect());
-            guests
+            self.log_server_lines(&entries);
+            let failures = entries.iter().filter_map(ServerEntry::failure_line);
+            self.warn_once(failures.chain(names.warnings).chain(beyond).collect());
+            own.into_iter().chain(guests).collect()
         })
     }
 
@@ -219,6 +347,7 @@ impl ToolSource for McpServers {
             let (ServerRequest::Call { tool, .. } | ServerRequest::Decide { tool, .. }) = wish else {
                 return ServerRequestFacts::default();
             };
+            self.wait_for_server_of(tool).await;
             let entries = self.lock_entries();
             let names = assign_tool_names(&entries);
             let Ok((entry, _, own)) = find_tool_owner(&entries, &names, tool) else {
@@ -264,6 +393,7 @@ impl ServerRegistry for McpServers {
                 entry.state = ServerState::Waiting;
             }
             self.connect_servers(ConnectTarget::Named(&[server])).await;
+            self.spawn_supervisors();
             self.check_connected(server)
         })
     }
@@ -284,6 +414,7 @@ impl ServerRegistry for McpServers {
                 entry.clear_failure();
             }
             self.connect_servers(ConnectTarget::Named(&[server])).await;
+            self.spawn_supervisors();
             self.check_connected(server)
         })
     }
@@ -323,7 +454,9 @@ impl ServerRegistry for McpServers {
 
     fn replace<'a>(&'a self, servers: &'a RawValue) -> BoxFuture<'a, Result<ServerSetChange, String>> {
         Box::pin(async move {
-            let wanted = parse_server_map(servers).map_err(|error| error.to_string())?;
+            let parsed = parse_server_map(servers, &self.entry_context).map_err(|error| error.to_string())?;
+            let ParsedServers { servers: wanted, errors, remarks } = parsed;
+            self.warn(remarks);
             wanted.iter().for_each(|(_, config)| config.register_secrets(&self.redactor));
             let mut changed = ServerSetChange::default();
             {
@@ -358,7 +491,15 @@ impl ServerRegistry for McpServers {
             // The other servers may take longer; they were not requested.
             let named: Vec<&str> = wanted.iter().map(|(name, _)| name.as_str()).collect();
             self.connect_servers(ConnectTarget::Named(&named)).await;
-            changed.errors = self
+            self.spawn_supervisors();
+            changed.errors = errors
+                .into_iter()
+                .map(|error| match error {
+                    ServerConfigError::Entry(name, why) => (name, why),
+                    other => (String::new(), other.to_string()),
+                })
+                .collect();
+            let failed: Vec<(String, String)> = self
                 .lock_entries()
                 .iter()
                 .filter(|entry| entry.origin == ServerOrigin::Request)
@@ -367,6 +508,7 @@ impl ServerRegistry for McpServers {
                     ServerState::Waiting | ServerState::Connected(_) => None,
                 })
                 .collect();
+            changed.errors.extend(failed);
             Ok(changed)
         })
     }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::connection::{ListedTool, service_error_message};
-use crate::driver_channel::ServerInbox;
+use crate::server_signals::ServerSignals;
 use crate::server_text::{join_names, sanitize_description};
 
 /// Limits on the pages, tools and bytes of a list.
@@ -24,9 +24,9 @@ pub(crate) struct ToolListing {
 }
 
 /// Lists the tools, page by page, up to the limits.
-pub(crate) async fn list_tools(peer: &Peer<RoleClient>, inbox: &ServerInbox) -> Result<ToolListing, String> {
+pub(crate) async fn list_tools(peer: &Peer<RoleClient>, signals: &ServerSignals) -> Result<ToolListing, String> {
     // Left over from an earlier attempt that was abandoned.
-    inbox.take_invalid_tools();
+    signals.take_invalid_tools();
     let mut taken = LimitedTools::default();
     let mut seen = HashSet::new();
     let mut cursor = None;
@@ -57,7 +57,7 @@ pub(crate) async fn list_tools(peer: &Peer<RoleClient>, inbox: &ServerInbox) -> 
     if circles {
         trouble.push("lists pages in a circle; each counts once".to_owned());
     }
-    let odd = inbox.take_invalid_tools();
+    let odd = signals.take_invalid_tools();
     if let Some(InvalidTool { why, .. }) = odd.first() {
         let names = join_names(odd.iter().map(|odd| odd.name.as_str()));
         trouble.push(format!(

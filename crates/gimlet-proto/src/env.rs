@@ -27,6 +27,12 @@ impl Env {
         own.and_then(|own| self.exact(&own)).or_else(|| self.exact(name))
     }
 
+    /// Returns all names of a variable, given its reference spelling.
+    pub fn spellings(name: &str) -> Vec<String> {
+        let own = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).map(|rest| format!("GIMLET_{rest}"));
+        own.into_iter().chain([name.to_owned()]).collect()
+    }
+
     /// Returns the variable with exactly this name; an empty or non-UTF-8 value counts as unset.
     pub fn exact(&self, name: &str) -> Option<&str> {
         self.vars.get(OsStr::new(name)).and_then(|value| value.to_str()).filter(|value| !value.is_empty())

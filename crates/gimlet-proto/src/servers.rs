@@ -11,6 +11,8 @@ pub enum ServerStatus {
     Connected,
     Failed,
     Pending,
+    /// It refused gimlet for lack of credentials.
+    NeedsAuth,
     Disabled,
 }
 
@@ -21,6 +23,7 @@ impl ServerStatus {
             ServerStatus::Connected => "connected",
             ServerStatus::Failed => "failed",
             ServerStatus::Pending => "pending",
+            ServerStatus::NeedsAuth => "needs-auth",
             ServerStatus::Disabled => "disabled",
         }
     }

@@ -1,6 +1,7 @@
 //! Print mode: one prompt (or a stream of them) in, the answer out, an exit code at the end.
 
 mod permission_flags;
+mod permission_tool;
 mod progress_notes;
 
 pub(crate) use progress_notes::format_unknown_command;
@@ -11,6 +12,7 @@ use gimlet_proto::{
     Event, EventBody, EventReader, Notice, NoticeLevel, Op, SessionHandle, SubmittedPrompt, TurnEnd, TurnReport,
 };
 use gimlet_text::enclose_in_tag;
+use permission_tool::PermissionTool;
 use tokio::sync::mpsc;
 
 use crate::line_output::{LineOutput, OutputEnd};
@@ -46,6 +48,8 @@ pub struct PrintJob {
     pub is_saved: bool,
     /// Facts about the session that programs receive.
     pub init_facts: InitFacts,
+    /// Tool of a server that answers permission questions.
+    pub permission_tool: Option<String>,
     /// The first prompt, complete.
     pub prompt: SubmittedPrompt,
     /// Source of further input.
@@ -79,6 +83,7 @@ pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
         hook_events,
         is_saved: saved,
         init_facts: face,
+        permission_tool,
         prompt,
         input,
         out,
@@ -105,7 +110,8 @@ pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
         interrupted: false,
     };
     handle.send(Op::Submit(prompt));
-    let mut end = run_event_loop(&handle, events, input, interrupts, &mut printer).await;
+    let mut end =
+        run_event_loop(&handle, events, input, interrupts, PermissionTool::new(permission_tool), &mut printer).await;
     if printer.interrupted && end == PrintEnd::Failure {
         end = PrintEnd::Interrupted;
     }
@@ -136,6 +142,7 @@ async fn run_event_loop(
     mut events: EventReader,
     mut input: Option<PipedInput>,
     mut interrupts: mpsc::UnboundedReceiver<()>,
+    mut permission_tool: PermissionTool,
     printer: &mut EventPrinter,
 ) -> PrintEnd {
     let mut busy = true;
@@ -162,8 +169,14 @@ async fn run_event_loop(
                 while events.next().await.is_some() {}
                 break;
             }
+            (ask, answer) = permission_tool.next_decision() => handle.send(Op::Answer { ask, answer }),
             event = events.next() => {
                 let Some(event) = event else { break };
+                match &event.body {
+                    EventBody::Ask(view) => permission_tool.ask(handle, view),
+                    EventBody::AskClosed(ask) => permission_tool.withdraw(*ask),
+                    _ => {}
+                }
                 busy = match &event.body {
                     EventBody::TurnEnded(_) => false,
                     EventBody::TurnStarting(_) => true,

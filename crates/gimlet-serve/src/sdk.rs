@@ -12,7 +12,7 @@ mod host_lines;
 mod host_prompt;
 mod initialize;
 mod mirror;
-mod permission_question;
+pub(crate) mod permission_question;
 mod prompt_lifecycle;
 mod session_loop;
 mod session_state;

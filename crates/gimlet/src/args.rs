@@ -121,17 +121,17 @@ pub(crate) struct RunArgs {
     /// Also print what subagents write, not only what they do (needs --output-format stream-json)
     #[arg(long, help_heading = "For programs (Agent SDKs)", hide_short_help = true)]
     pub(crate) forward_subagent_text: bool,
-    /// Who answers permission prompts: stdio for the driving program
-    #[arg(long, value_name = "TOOL", help_heading = "For programs (Agent SDKs)", hide_short_help = true)]
+    /// Tool of an MCP server that answers permission questions, as mcp__server__tool (stdio: the driving program)
+    #[arg(long, value_name = "TOOL", help_heading = "Permissions", hide_short_help = true)]
     pub(crate) permission_prompt_tool: Option<String>,
     /// Ask the driving program for permission (host), or nobody (none)
     #[arg(long, value_enum, value_name = "WHO", help_heading = "For programs (Agent SDKs)", hide_short_help = true)]
     pub(crate) permission_prompts: Option<PermissionPrompts>,
-    /// MCP servers inside the driving program, as JSON or as files (needs stream-json input and output)
-    #[arg(long, value_name = "FILE_OR_JSON", num_args = 1.., help_heading = "For programs (Agent SDKs)", hide_short_help = true)]
+    /// MCP servers for this session, as files or as JSON
+    #[arg(long, value_name = "FILE_OR_JSON", num_args = 1.., help_heading = "Settings", hide_short_help = true)]
     pub(crate) mcp_config: Vec<String>,
-    /// Use only the MCP servers of --mcp-config (needs stream-json input and output)
-    #[arg(long, help_heading = "For programs (Agent SDKs)", hide_short_help = true)]
+    /// Use only the MCP servers of --mcp-config
+    #[arg(long, help_heading = "Settings", hide_short_help = true)]
     pub(crate) strict_mcp_config: bool,
     /// Also report every hook that runs (needs --output-format stream-json)
     #[arg(long, help_heading = "For programs (Agent SDKs)", hide_short_help = true)]

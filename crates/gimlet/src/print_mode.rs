@@ -37,7 +37,9 @@ pub(crate) async fn run(run: &RunArgs, request: &LaunchRequest, around: &Process
     let (prompt, input) = read_prompt(run, interrupted_turn_prompt(run, request, around)?, &notes).await?;
     let wire_events = run.include_partial_messages && run.output_format == OutputFormat::StreamJson;
     let commands = application_commands(request, around);
-    let manner = LaunchOptions { wire_events, commands, ..LaunchOptions::default() };
+    // A tool that answers stands for a user.
+    let attended = run.permission_prompt_tool.is_some();
+    let manner = LaunchOptions { attended, wire_events, commands, ..LaunchOptions::default() };
     let started = start::start(request, around, &manner).await?;
     notes.queue_remarks(&started.warnings).await;
     let (interrupt, interrupts) = mpsc::unbounded_channel();
@@ -53,6 +55,7 @@ pub(crate) async fn run(run: &RunArgs, request: &LaunchRequest, around: &Process
         hook_events: run.include_hook_events,
         is_saved: !run.no_session_persistence,
         init_facts: InitFacts::from_session(&started.facts),
+        permission_tool: run.permission_prompt_tool.clone(),
         prompt,
         input,
         out: LineOutput::new(std::io::stdout()).map_err(thread_error)?,
@@ -130,6 +133,11 @@ pub(crate) async fn wait_for_panic(life: &mut JoinSet<()>) {
 
 /// Refuses flags that would have no effect.
 fn check_flags(run: &RunArgs) -> Result<(), Report> {
+    if run.permission_prompt_tool.as_deref() == Some("stdio") {
+        return Err(Report::new("--permission-prompt-tool stdio is for programs that drive the session")
+            .with_hint("Name a tool of an MCP server, as mcp__server__tool, or add --input-format stream-json"));
+    }
+    check_permission_tool(run)?;
     if run.replay_user_messages {
         return Err(Report::new("--replay-user-messages is for programs that drive the session")
             .with_hint("Add --input-format stream-json and --output-format stream-json"));
@@ -152,6 +160,19 @@ fn check_flags(run: &RunArgs) -> Result<(), Report> {
             Err(Report::new(format!("{flag} needs another output format")).with_hint("Add --output-format stream-json"))
         }
         Some(_) | None => Ok(()),
+    }
+}
+
+/// Returns an error if the tool for permission questions is not named as a server's tool.
+pub(crate) fn check_permission_tool(run: &RunArgs) -> Result<(), Report> {
+    let is_server_tool = |name: &str| {
+        let parts = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
+        parts.is_some_and(|(server, tool)| !server.is_empty() && !tool.is_empty())
+    };
+    match run.permission_prompt_tool.as_deref().filter(|tool| *tool != "stdio" && !is_server_tool(tool)) {
+        None => Ok(()),
+        Some(tool) => Err(Report::new(format!("--permission-prompt-tool {tool}: this is no tool of a server"))
+            .with_hint("Use stdio and answer can_use_tool requests, or name a tool as mcp__server__tool")),
     }
 }
 

@@ -240,16 +240,7 @@ fn check_flags(run: &RunArgs) -> Result<(), Report> {
     if run.session_mirror && run.no_session_persistence {
         return Err(Report::new("--session-mirror copies a transcript, and --no-session-persistence keeps none"));
     }
-    if let Some(tool) = run.permission_prompt_tool.as_deref().filter(|tool| *tool != "stdio" && !is_server_tool(tool)) {
-        return Err(Report::new(format!("--permission-prompt-tool {tool}: this is no tool of a server"))
-            .with_hint("Use stdio and answer can_use_tool requests, or name a tool as mcp__server__tool"));
-    }
-    Ok(())
-}
-
-fn is_server_tool(name: &str) -> bool {
-    let parts = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
-    parts.is_some_and(|(server, tool)| !server.is_empty() && !tool.is_empty())
+    print_mode::check_permission_tool(run)
 }
 
 /// Returns the responder to permission questions.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gimlet_core::tool::{ServerRequestFacts, ToolRef, ToolSource, nearest_name};
+use gimlet_core::tool::{AbsentTools, ServerRequestFacts, ToolRef, ToolSource, ToolSourceNews, nearest_name};
 use gimlet_core::{
     AgentKind, AgentMemoryFolders, AgentRoster, AgentSource, HostPermit, MainAgent, UserAsker, tool_entries,
 };
@@ -240,6 +240,18 @@ impl ToolSource for AgentToolSource {
             tools.retain(|tool| is_tool_granted(&self.spec, tool.name(), tool.also_named(), tool.aliases()));
             tools
         })
+    }
+
+    fn absent_tools(&self) -> Vec<AbsentTools> {
+        self.source.absent_tools()
+    }
+
+    fn take_news(&self) -> ToolSourceNews {
+        self.source.take_news()
+    }
+
+    fn instructions(&self) -> Vec<(String, String)> {
+        self.source.instructions()
     }
 
     fn set_user_asker(&self, asker: UserAsker) {

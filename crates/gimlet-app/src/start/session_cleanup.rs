@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use gimlet_core::CommandGuardState;
 use gimlet_exec::Exec;
+use gimlet_mcp::McpServers;
 
 use super::session_history::SessionScratchDir;
 
@@ -18,6 +19,7 @@ const LAST_LOOK: Duration = Duration::from_secs(60);
 /// Resources to clean up after a session.
 pub struct SessionCleanup {
     pub(super) exec: Exec,
+    pub(super) servers: Option<Arc<McpServers>>,
     pub(super) watched: Arc<Mutex<CommandGuardState>>,
     /// Folder that changes of protected files are moved to.
     pub(super) quarantine: PathBuf,
@@ -28,6 +30,9 @@ impl SessionCleanup {
     /// Ends all commands and checks those that were not checked yet. A session that ended normally has done so itself;
     /// an aborted one has not. Returns lines for the user.
     pub async fn clean_up(self) -> Vec<String> {
+        if let Some(servers) = &self.servers {
+            servers.close().await;
+        }
         self.exec.shutdown(gimlet_exec::KILL_GRACE).await;
         let waits = self.wait_for_scans().await;
         let (watched, quarantine) = (self.watched.clone(), self.quarantine.clone());

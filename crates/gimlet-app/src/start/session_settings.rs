@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_config::{
-    DocumentReader, EffectiveSettings, EffortLevel, FileAuthor, KEYS, KeyEffect, LoadedSettings, ProblemSeverity,
-    ProjectItem, ProjectItemKind, ProjectTrust, QuestionTimeout, Scope, SettingKey, SettingSources, SettingsLayer,
-    SettingsLoadOptions, SettingsProblem, TrustInventory, TrustStore,
+    DocumentReader, EffectiveSettings, EffortLevel, FileAuthor, KEYS, KeyEffect, LoadedSettings, McpServerFiles,
+    ProblemSeverity, ProjectItem, ProjectItemKind, ProjectTrust, QuestionTimeout, Scope, SettingKey, SettingSources,
+    SettingsLayer, SettingsLoadOptions, SettingsProblem, TrustInventory, TrustStore,
 };
 use gimlet_core::tool::nearest_name;
 use gimlet_core::{EffectivePermissions, Redactor, ReviewConfig, SandboxUpdate};
@@ -253,7 +253,7 @@ impl SessionSettings {
     pub(super) fn trusted_scripts(&self) -> impl Iterator<Item = &PathBuf> {
         let is_run = |item: &&ProjectItem| {
             let acts = |key: &SettingKey| key.effect == KeyEffect::Acts;
-            item.kind == ProjectItemKind::Hook
+            matches!(item.kind, ProjectItemKind::Hook | ProjectItemKind::McpServer)
                 || item.kind == ProjectItemKind::Helper && gimlet_config::find_key(&item.name).is_some_and(acts)
         };
         let trusted = self.inventory.items.iter().filter(is_run).filter(|item| self.trust.covers(item));
@@ -330,6 +330,11 @@ impl SessionSettings {
             disabled_modes: self.disabled_modes(),
             remarks,
         }
+    }
+
+    /// Reads the tool servers that files configure.
+    pub(super) fn server_files(&self) -> McpServerFiles {
+        McpServerFiles::read(&self.loaded, &self.inventory, &self.trust, &self.effective)
     }
 
     /// Returns the output style that settings name. The name alone changes nothing, so it needs no trust.
@@ -410,13 +415,13 @@ impl SessionSettings {
             None => line,
         };
         // Trust has no effect on features that this version does not have.
-        let runs = |item: &ProjectItem| !matches!(item.kind, ProjectItemKind::McpServer | ProjectItemKind::Plugin);
+        let runs = |item: &ProjectItem| item.kind != ProjectItemKind::Plugin;
         let hint = match (withheld.iter().any(runs), withheld.iter().all(runs)) {
             (true, _) if self.pinned.is_some() => {
                 "They came after this run began. 'gimlet trust' shows them; a new start takes them as they are then"
             }
             (_, true) => REVIEW_TRUST,
-            (true, false) => "Add --trust to use the rest in this run; servers and plugins are not run by this version",
+            (true, false) => "Add --trust to use the rest in this run; plugins are not run by this version",
             (false, false) => "This version runs none of them",
         };
         Some(format!("{line}. {hint}"))

@@ -37,6 +37,7 @@ pub(crate) fn import_item(root: &Path, file: &Path, target: &Path) -> ProjectIte
         scripts: Vec::new(),
         own: false,
         place: None,
+        server: None,
     }
 }
 
@@ -77,6 +78,7 @@ pub(crate) fn document_item(
         scripts,
         own: false,
         place: None,
+        server: None,
     })
 }
 

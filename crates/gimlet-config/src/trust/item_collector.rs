@@ -84,6 +84,7 @@ impl ProjectFolders<'_> {
                 scripts,
                 own: false,
                 place: None,
+                server: Some(whole),
             });
         }
     }
@@ -239,6 +240,7 @@ impl LayerItemCollector<'_> {
             scripts,
             own: self.layer.author != FileAuthor::Project,
             place: Some(LayerPath { layer: self.at, path }),
+            server: None,
         });
     }
 }

@@ -82,6 +82,9 @@ pub struct ProjectItem {
     /// Position in a layer, when it is part of one.
     #[serde(skip)]
     pub(crate) place: Option<LayerPath>,
+    /// Definition of a server: what the digest is about.
+    #[serde(skip)]
+    pub(crate) server: Option<serde_json::Value>,
 }
 
 /// Path of a value in a layer.

@@ -202,6 +202,7 @@ impl SpawnPlan {
             result_files: host.result_files.for_agent(&self.id),
             output: None,
             commands: None,
+            tool_source: None,
         }
     }
 

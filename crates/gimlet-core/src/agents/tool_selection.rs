@@ -150,6 +150,7 @@ mod tests {
             says_read_only: false,
             requires_user_interaction: false,
             own,
+            main_only: own,
             max_result_chars: ResultCap::Unlimited,
             label: name.to_owned(),
         };

@@ -32,12 +32,29 @@ fn parse_mention(rest: &str) -> Option<Mention> {
         Some(quoted) => (quoted.split(['"', '\n']).next()?, true),
         None => (rest.split(|char: char| char.is_whitespace() || BETWEEN.contains(&char)).next()?, false),
     };
-    // Server resources have this form, too; they are not files.
-    let names_resource = name.contains("://");
-    (!name.is_empty() && !names_resource).then(|| Mention { name: name.to_owned(), quoted })
+    (!name.is_empty()).then(|| Mention { name: name.to_owned(), quoted })
 }
 
 impl Mention {
+    /// Returns the server and the address of a resource, written `@server:scheme://path`, the likeliest meaning first.
+    pub(crate) fn resource_names(&self) -> impl Iterator<Item = (&str, &str)> {
+        let whole = self.name.as_str();
+        let bare = if self.quoted { whole } else { whole.trim_end_matches(BEHIND) };
+        let both = [Some(whole), (bare != whole).then_some(bare)];
+        both.into_iter().flatten().filter_map(|name| {
+            let scheme_end = name.find("://")?;
+            // A scheme has no colon, so the last one before it ends the server's name.
+            let (server, _) = name[..scheme_end].rsplit_once(':')?;
+            let uri = &name[server.len() + 1..];
+            (!server.is_empty() && !uri.starts_with("://")).then_some((server, uri))
+        })
+    }
+
+    /// Returns true if it has the form of a web or other address, which is no file.
+    pub(crate) fn is_address(&self) -> bool {
+        self.name.contains("://")
+    }
+
     /// Returns the agent that may be meant: `@agent-name` or `@"name (agent)"`.
     pub(crate) fn agent_name(&self) -> Option<&str> {
         if self.quoted {
@@ -85,11 +102,26 @@ mod tests {
             ("mail me@example.org", vec![]),
             ("a lone @ sign, @", vec![]),
             ("look at @\"my file.txt\" now", vec!["my file.txt"]),
-            ("@agent-reviewer and @docs:file://x", vec!["agent-reviewer"]),
+            ("@agent-reviewer and @docs:file://x", vec!["agent-reviewer", "docs:file://x"]),
             ("zwei @größe.txt, @日本.md", vec!["größe.txt", "日本.md"]),
             ("@a\n@b", vec!["a", "b"]),
         ] {
             assert_eq!(names(text), found, "{text}");
+        }
+    }
+
+    #[test]
+    fn some_names_are_those_of_resources() {
+        let named = |text: &str| -> Vec<(String, String)> {
+            let mention = parse_mentions(text).next().unwrap();
+            mention.resource_names().map(|(server, uri)| (server.to_owned(), uri.to_owned())).collect()
+        };
+        let pair = |server: &str, uri: &str| (server.to_owned(), uri.to_owned());
+        assert_eq!(named("@docs:file://a/b"), [pair("docs", "file://a/b")]);
+        assert_eq!(named("@docs:x://a."), [pair("docs", "x://a."), pair("docs", "x://a")]);
+        assert_eq!(named("@a:b:x://c"), [pair("a:b", "x://c")]);
+        for none in ["@https://a.test", "@a.rs", "@:x://a", "@a:b"] {
+            assert!(named(none).is_empty(), "{none}");
         }
     }
 

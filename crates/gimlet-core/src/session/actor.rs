@@ -281,6 +281,7 @@ impl SessionActor {
             result_files: scope.agent_runtime.result_files.clone(),
             output: self.output.clone(),
             commands: Some(self.op_handler.commands.clone()),
+            tool_source: self.op_handler.tool_source.clone(),
         }
     }
 

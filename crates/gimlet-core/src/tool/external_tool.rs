@@ -36,6 +36,8 @@ pub struct ExternalToolSpec {
     pub requires_user_interaction: bool,
     /// Set if the tool affects only the session itself, so that no permission is needed.
     pub own: bool,
+    /// Set if only the main conversation may have the tool.
+    pub main_only: bool,
     pub max_result_chars: ResultCap,
     /// Display name for the user.
     pub label: String,
@@ -123,7 +125,7 @@ impl AnyTool for ExternalTool {
     }
 
     fn agent_availability(&self) -> AgentAvailability {
-        if self.guest.own { AgentAvailability::Never } else { AgentAvailability::Always }
+        if self.guest.main_only { AgentAvailability::Never } else { AgentAvailability::Always }
     }
 
     fn search_hint(&self) -> &str {

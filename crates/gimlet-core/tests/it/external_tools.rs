@@ -43,6 +43,7 @@ impl ToolSource for FixedToolSource {
                 says_read_only: true,
                 requires_user_interaction: false,
                 own: false,
+                main_only: false,
                 max_result_chars: ResultCap::Chars(1_000),
                 label: (*name).to_owned(),
             };

@@ -163,6 +163,45 @@ pub(crate) fn for_helper_commands(own: &Env) -> Vec<(OsString, OsString)> {
     base_environment(own, false)
 }
 
+/// Part of gimlet's environment that a program gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InheritedEnv {
+    All,
+    WithoutCredentials,
+    /// Only what programs cannot do without.
+    Baseline,
+}
+
+/// Variables of the smallest environment.
+const BASELINE: [&str; 14] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TMPDIR",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "SSL_CERT_FILE",
+];
+
+/// Returns the environment of a program that runs beside the session and is no command of the model's.
+pub fn service_environment(own: &Env, inherited: InheritedEnv) -> Vec<(OsString, OsString)> {
+    let scrub = inherited != InheritedEnv::All || own.flag("CLAUDE_CODE_SUBPROCESS_ENV_SCRUB");
+    let mut env = base_environment(own, scrub);
+    if inherited == InheritedEnv::Baseline {
+        let is_kept = |name: &str| BASELINE.contains(&name) || name.starts_with("LC_");
+        env.retain(|(name, _)| name.to_str().is_some_and(is_kept));
+        set_variable(&mut env, "CLAUDECODE", "1");
+    }
+    env
+}
+
 fn base_environment(own: &Env, scrub: bool) -> Vec<(OsString, OsString)> {
     let mut env: Vec<(OsString, OsString)> = own
         .vars()
@@ -238,6 +277,19 @@ mod tests {
         assert_eq!(value(&env, "CLAUDE_CODE_SESSION_ID"), Some("inner"));
         assert_eq!(value(&env, "CLAUDE_EFFORT"), Some("high"));
         assert_eq!(value(&env, "npm_config_yes"), None);
+    }
+
+    #[test]
+    fn a_service_gets_what_its_author_may_have() {
+        let own = Env::default().with("PATH", "/bin").with("MY_TOKEN", "x").with("COLOUR", "red").with("LC_ALL", "C");
+        let names = |inherited| -> Vec<String> {
+            let wanted = ["PATH", "MY_TOKEN", "COLOUR", "LC_ALL", "CLAUDECODE"];
+            let env = service_environment(&own, inherited);
+            wanted.into_iter().filter(|name| has_variable(&env, name)).map(str::to_owned).collect()
+        };
+        assert_eq!(names(InheritedEnv::All).len(), 5);
+        assert_eq!(names(InheritedEnv::WithoutCredentials), ["PATH", "COLOUR", "LC_ALL", "CLAUDECODE"]);
+        assert_eq!(names(InheritedEnv::Baseline), ["PATH", "LC_ALL", "CLAUDECODE"]);
     }
 
     #[test]

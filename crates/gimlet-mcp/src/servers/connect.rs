@@ -5,31 +5,41 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use gimlet_proto::{Notice, NoticeLevel};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 
 use super::server_entry::{ConnectSlot, ServerEntry, ServerState, unknown_server_message};
 use super::{McpServers, lock_ignoring_poison};
-use crate::connection::{ConnectError, PendingConnection, ServerConnection};
-use crate::server_config::{ServerConfig, ServerKind};
+use crate::connection::{ConnectError, ServerConnection};
+use crate::driver_channel::DriverChannel;
+use crate::observed_transport::ObservedTransport;
+use crate::server_client::ServerClient;
+use crate::server_config::{RemoteTransport, ServerConfig, ServerKind};
+use crate::server_signals::ServerSignals;
+use crate::sse_transport::SseTransport;
 use crate::tool_listing::{ToolListDiff, describe_unusable_tools};
 use crate::tool_names::all_tool_names;
 
 /// Servers to connect.
 #[derive(Clone, Copy)]
 pub(super) enum ConnectTarget<'a> {
-    /// All servers, at the start of a turn. One that timed out before gets a short timeout.
-    All,
-    /// All servers except those that timed out, apart from the start of a turn.
+    /// All servers inside the driving program, at the start of a turn. One that timed out before gets a short timeout.
+    InDriver,
+    /// All servers inside the driving program except those that timed out, apart from the start of a turn.
     Quick,
     /// The named servers, except those that timed out.
     Named(&'a [&'a str]),
+    /// The server of this slot.
+    Slot(&'a Arc<ConnectSlot>),
 }
 
 impl ConnectTarget<'_> {
     fn includes(self, entry: &ServerEntry) -> bool {
         let wanted = match self {
-            Self::All => true,
-            Self::Quick => !entry.has_timed_out(),
+            Self::InDriver => entry.is_in_driver(),
+            Self::Quick => entry.is_in_driver() && !entry.has_timed_out(),
             Self::Named(names) => names.contains(&entry.name.as_str()) && !entry.has_timed_out(),
+            Self::Slot(slot) => Arc::ptr_eq(slot, &entry.connect_slot),
         };
         wanted && entry.enabled && !entry.is_connected()
     }
@@ -55,11 +65,17 @@ impl McpServers {
                 let entries = self.lock_entries();
                 let entry = entries.iter().find(|entry| Arc::ptr_eq(&entry.connect_slot, door));
                 entry.filter(|entry| wanted.includes(entry)).map(|entry| {
-                    (entry.name.clone(), entry.config.clone(), self.timeouts.connect.min(entry.connect_timeout()))
+                    let patience = if entry.is_in_driver() { entry.connect_timeout() } else { Duration::MAX };
+                    (entry.name.clone(), entry.config.clone(), self.timeouts.connect.min(patience))
                 })
             };
             let Some((name, config, patience)) = found else { return };
-            let state = match self.open_connection(&name, &config, patience, door).await {
+            let opening = self.open_connection(&name, &config, door);
+            let opened = match tokio::time::timeout(patience, opening).await {
+                Ok(opened) => opened,
+                Err(_) => Err(ConnectError::TimedOut(patience)),
+            };
+            let state = match opened {
                 Ok(connection) => ServerState::Connected(Arc::new(connection)),
                 Err(error) => ServerState::Failed(error),
             };
@@ -69,6 +85,7 @@ impl McpServers {
                 entry.connect_timeouts =
                     if entry.has_timed_out() { entry.connect_timeouts.saturating_add(1) } else { 0 };
             }
+            self.note_change();
         };
         tokio::select! {
             biased;
@@ -81,21 +98,58 @@ impl McpServers {
         &self,
         name: &str,
         config: &ServerConfig,
-        patience: Duration,
         door: &ConnectSlot,
     ) -> Result<ServerConnection, ConnectError> {
         if let Some(why) = self.admission.refusal_reason(name, config) {
             return Err(ConnectError::Failed(why.to_owned()));
         }
-        match (&config.kind, &self.driver) {
-            (ServerKind::Driver, Some(driver)) => {
-                let opening = PendingConnection::new(driver.clone(), self.asker.clone(), name);
-                door.set_inbox(opening.inbox());
-                opening.initialize(patience).await
+        let signals = Arc::new(ServerSignals::default());
+        if config.kind == ServerKind::Driver {
+            let Some(driver) = &self.driver else {
+                return Err(ConnectError::Failed("no program drives this session".to_owned()));
+            };
+            let channel = DriverChannel::new(driver.clone(), name, signals.clone());
+            let inbox = channel.inbox().clone();
+            door.set_inbox(&inbox);
+            let client = ServerClient::new(self.asker.clone(), name, signals.clone(), None)
+                .with_greeting(move || inbox.mark_initialized());
+            return ServerConnection::initialize(client, channel, signals, config.source).await;
+        }
+        let Some(launcher) = self.launcher() else {
+            let why = "servers of their own cannot be started in this session".to_owned();
+            return Err(ConnectError::Failed(why));
+        };
+        let client = ServerClient::new(self.asker.clone(), name, signals.clone(), Some(launcher.roots()));
+        let source = config.source;
+        match &config.kind {
+            ServerKind::Driver => Err(ConnectError::Failed("no program drives this session".to_owned())),
+            ServerKind::Stdio(server) => {
+                let _turn = self.begin_start(config).await;
+                let started = launcher.start_program(server, source, signals.clone()).await;
+                let transport = ObservedTransport::new(started.map_err(ConnectError::Failed)?, signals.clone());
+                ServerConnection::initialize(client, transport, signals, source).await
             }
-            (ServerKind::Driver, None) => Err(ConnectError::Failed("no program drives this session".to_owned())),
-            (ServerKind::Unsupported(kind), _) => {
-                Err(ConnectError::Failed(format!("servers of type {kind} are not available in this version of gimlet")))
+            ServerKind::Remote(server) => {
+                let _turn = self.begin_start(config).await;
+                let endpoint = launcher.endpoint(name, server, config, signals.clone()).await;
+                let endpoint = endpoint.map_err(ConnectError::Failed)?;
+                match server.transport {
+                    RemoteTransport::Http => {
+                        let options = StreamableHttpClientTransportConfig::with_uri(server.url.as_str());
+                        let inner = StreamableHttpClientTransport::with_client(endpoint, options);
+                        let transport = ObservedTransport::new(inner, signals.clone());
+                        ServerConnection::initialize(client, transport, signals, source).await
+                    }
+                    RemoteTransport::Sse => {
+                        let opened = SseTransport::open(endpoint, &server.url).await;
+                        let inner = opened.map_err(|error| match signals.is_authentication_needed() {
+                            true => ConnectError::NeedsAuthentication(Some(error.0)),
+                            false => ConnectError::Failed(error.0),
+                        })?;
+                        let transport = ObservedTransport::new(inner, signals.clone());
+                        ServerConnection::initialize(client, transport, signals, source).await
+                    }
+                }
             }
         }
     }
@@ -105,7 +159,7 @@ impl McpServers {
     pub(super) async fn refresh_changed_tools(&self) {
         let relisted = |entry: &ServerEntry| {
             let connection = entry.connection()?;
-            let told = connection.inbox().take_list_changed()?;
+            let told = connection.signals().take_list_changed()?;
             Some((entry.name.clone(), connection.clone(), told, entry.list_timeout()))
         };
         let asked: Vec<_> = self.lock_entries().iter().filter_map(relisted).collect();

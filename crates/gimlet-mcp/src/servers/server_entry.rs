@@ -10,7 +10,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::ServerOrigin;
 use super::tool_identity::ToolIdentity;
-use crate::connection::{ConnectError, IN_DRIVER, ListedTool, ServerConnection};
+use crate::connection::{ConnectError, ListedTool, ServerConnection};
 use crate::driver_channel::ServerInbox;
 use crate::server_config::{ServerConfig, ServerKind};
 use crate::tool_names::{ToolNameTable, tool_name_prefix};
@@ -34,6 +34,8 @@ pub(super) struct ServerEntry {
     pub(super) connect_timeouts: u32,
     /// Number of consecutive timeouts of lists that it had announced as changed.
     pub(super) list_timeouts: u32,
+    /// True while a task keeps the server connected.
+    pub(super) is_supervised: bool,
     /// Most recently listed tools, kept after a disconnection.
     pub(super) listed: Option<Arc<[ListedTool]>>,
     /// Cancels the waits for this server when it is removed.
@@ -80,6 +82,7 @@ impl ServerEntry {
             connect_slot,
             connect_timeouts: 0,
             list_timeouts: 0,
+            is_supervised: false,
             listed: None,
         }
     }
@@ -111,12 +114,36 @@ impl ServerEntry {
         halve_timeout(LIST_AGAIN, self.list_timeouts)
     }
 
+    /// Drops the connection, so that the server is connected anew by another task.
+    pub(super) fn restart(&mut self) {
+        let slot = Arc::new(ConnectSlot::default());
+        self._gone = slot.removed.clone().drop_guard();
+        self.connect_slot = slot;
+        self.state = ServerState::Waiting;
+        self.is_supervised = false;
+    }
+
+    /// Returns one line about a server outside the driving program that has failed.
+    pub(super) fn failure_line(&self) -> Option<String> {
+        let name = &self.name;
+        let why = match &self.state {
+            _ if !self.enabled || self.is_in_driver() => return None,
+            ServerState::Failed(why) => why.to_string(),
+            ServerState::Connected(connection) if connection.is_closed() => connection.signals().end_reason()?,
+            ServerState::Connected(_) | ServerState::Waiting => return None,
+        };
+        Some(format!("the MCP server '{name}' is not connected: {why}"))
+    }
+
+    /// Returns true if the server is inside the driving program.
+    pub(super) fn is_in_driver(&self) -> bool {
+        self.config.kind == ServerKind::Driver
+    }
+
     /// Returns the inbox of the server; one that is just being connected has one, too.
     pub(super) fn inbox(&self) -> Result<Arc<ServerInbox>, String> {
-        let found = match &self.state {
-            ServerState::Waiting if self.enabled => self.connect_slot.inbox(),
-            _ => self.connection().map(|connection| connection.inbox().clone()),
-        };
+        let is_usable = matches!(self.state, ServerState::Waiting) && self.enabled || self.connection().is_some();
+        let found = self.connect_slot.inbox().filter(|_| is_usable);
         found.ok_or_else(|| format!("the server '{}' is not connected", self.name))
     }
 
@@ -134,7 +161,10 @@ impl ServerEntry {
             _ if !self.enabled => format!("its server '{name}' is turned off"),
             ServerState::Failed(error) => format!("its server '{name}' could not be connected ({error})"),
             ServerState::Waiting => format!("its server '{name}' is not connected"),
-            ServerState::Connected(connection) if connection.is_closed() => format!("its server '{name}' is gone"),
+            ServerState::Connected(connection) if connection.is_closed() => match connection.signals().end_reason() {
+                Some(why) => format!("its server '{name}' is gone ({why})"),
+                None => format!("its server '{name}' is gone"),
+            },
             ServerState::Connected(_) => return None,
         };
         Some(AbsentTools { prefix: tool_name_prefix(name), why })
@@ -152,12 +182,16 @@ impl ServerEntry {
                 ServerState::Waiting => ServerStatus::Pending,
                 ServerState::Connected(connection) if connection.is_closed() => ServerStatus::Failed,
                 ServerState::Connected(_) => ServerStatus::Connected,
+                ServerState::Failed(ConnectError::NeedsAuthentication(_)) => ServerStatus::NeedsAuth,
                 ServerState::Failed(_) => ServerStatus::Failed,
             },
-            source: if self.config.kind == ServerKind::Driver { IN_DRIVER } else { "dynamic" },
+            source: self.config.source.as_str(),
             info: connection.and_then(|connection| connection.server_info()),
             error: match &self.state {
                 ServerState::Failed(error) if self.enabled => Some(error.to_string()),
+                ServerState::Connected(connection) if self.enabled && connection.is_closed() => {
+                    Some(connection.signals().end_reason().unwrap_or_else(|| "the connection is closed".to_owned()))
+                }
                 _ => None,
             },
             config: to_raw_value(&self.config.raw_entry).unwrap_or_else(|_| RawValue::NULL.to_owned()),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use gimlet_core::tool::{ResultCap, ServerRequestFacts, ToolSource};
-use gimlet_mcp::{McpServers, ServerConfig, ServerTimeouts, parse_servers};
+use gimlet_mcp::{EntryContext, McpServers, ServerConfig, ServerTimeouts};
 use gimlet_proto::{BoxFuture, Driver, DriverError, Env, HookCall, ServerRegistry, ServerRequest, ServerStatus};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -71,9 +71,13 @@ impl Driver for AdderDriver {
     }
 }
 
+fn parse_servers(config: &str) -> Vec<(String, ServerConfig)> {
+    gimlet_mcp::parse_servers(config, &EntryContext::default()).unwrap().servers
+}
+
 fn build_servers(program: &Arc<AdderDriver>, config: &str) -> McpServers {
     let driver = program.clone() as Arc<dyn Driver>;
-    McpServers::new(Some(driver), ServerTimeouts::from_env(&Env::default()), parse_servers(config).unwrap())
+    McpServers::new(Some(driver), ServerTimeouts::from_env(&Env::default()), parse_servers(config))
 }
 
 async fn tool_names(servers: &McpServers) -> Vec<String> {
@@ -100,7 +104,7 @@ async fn a_server_in_the_program_is_greeted_once_and_its_tools_are_guests() {
     assert_eq!(list[0].info, Some(("adder".into(), "1.2.3".into())));
     assert_eq!(list[0].tools[0].read_only, Some(true));
     assert_eq!(list[1].status, ServerStatus::Failed);
-    assert!(list[1].error.as_ref().unwrap().contains("stdio"));
+    assert!(list[1].error.as_ref().unwrap().contains("cannot be started"));
 }
 
 #[tokio::test]
@@ -131,7 +135,7 @@ async fn timed_out_server_is_retried_with_a_turn_or_on_request() {
         let program = Arc::new(AdderDriver::default());
         program.silent.store(true, Ordering::SeqCst);
         let timeouts = ServerTimeouts::from_env(&Env::default().with("MCP_TIMEOUT", "10"));
-        let servers = McpServers::new(Some(program.clone()), timeouts, parse_servers(config).unwrap());
+        let servers = McpServers::new(Some(program.clone()), timeouts, parse_servers(config));
         assert!(tool_names(&servers).await.is_empty());
         assert!(servers.list()[0].error.as_ref().unwrap().contains("did not answer"));
         program.silent.store(false, Ordering::SeqCst);
@@ -163,10 +167,10 @@ async fn tools_come_in_the_order_of_their_names_whatever_order_they_are_listed_i
 async fn the_environment_and_a_tool_itself_say_how_much_of_its_answer_stays() {
     let raised = json!({"name": "b", "inputSchema": {}, "_meta": {"anthropic/maxResultSizeChars": 200_000}});
     let tools = Some(json!([{"name": "a", "inputSchema": {}}, raised]));
-    for (tokens, plain) in [(None, 50_000), (Some("1000"), 4_000), (Some("100000"), 400_000)] {
+    for (tokens, plain) in [(None, 100_000), (Some("1000"), 4_000), (Some("100000"), 400_000)] {
         let program = Arc::new(AdderDriver { tools: tools.clone(), ..AdderDriver::default() });
         let env = tokens.map_or_else(Env::default, |tokens| Env::default().with("MAX_MCP_OUTPUT_TOKENS", tokens));
-        let config = parse_servers(r#"{"mcpServers":{"x":{"type":"sdk"}}}"#).unwrap();
+        let config = parse_servers(r#"{"mcpServers":{"x":{"type":"sdk"}}}"#);
         let servers = McpServers::new(Some(program), ServerTimeouts::from_env(&env), config);
         let caps: Vec<ResultCap> = servers.tools().await.iter().map(|tool| tool.max_result_chars()).collect();
         assert_eq!(caps, [ResultCap::Chars(plain), ResultCap::Chars(200_000)], "{tokens:?}");

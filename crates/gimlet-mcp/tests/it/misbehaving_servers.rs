@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gimlet_core::tool::ToolSource;
-use gimlet_mcp::{McpServers, ServerTimeouts, parse_servers};
+use gimlet_mcp::{EntryContext, McpServers, ServerTimeouts, parse_servers};
 use gimlet_proto::{BoxFuture, Driver, DriverError, Env, HookCall, ServerRegistry, ServerStatus};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ fn servers_answering(
 ) -> McpServers {
     let driver: Arc<dyn Driver> = Arc::new(MisbehavingDriver(Box::new(answers)));
     let config: Value = names.iter().map(|name| ((*name).to_owned(), json!({"type": "sdk"}))).collect();
-    let config = parse_servers(&json!({"mcpServers": config}).to_string()).unwrap();
+    let config = parse_servers(&json!({"mcpServers": config}).to_string(), &EntryContext::default()).unwrap().servers;
     McpServers::new(Some(driver), ServerTimeouts::from_env(&Env::default()), config)
 }
 

@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use super::{control_frames, truncate};
 
 /// Question that was sent to the host.
-pub(super) struct PermissionQuestion {
-    pub(super) ask: AskId,
+pub(crate) struct PermissionQuestion {
+    pub(crate) ask: AskId,
     /// The request as sent, for a host that reconnects and asks for open questions.
-    pub(super) line: String,
+    pub(crate) line: String,
     tool: String,
     call: String,
     input: Arc<RawValue>,
@@ -42,12 +42,12 @@ struct PermissionRequest<'a> {
 }
 
 /// Returns true if a call's input does not fit into a line.
-pub(super) fn is_input_too_long(view: &AskView) -> bool {
+pub(crate) fn is_input_too_long(view: &AskView) -> bool {
     view.body.call().is_some_and(|call| call.input.get().len() >= truncate::MAX_INPUT)
 }
 
 /// Builds the question for the host. `None` for one that no host can answer.
-pub(super) fn build_question(id: &str, view: &AskView) -> Option<PermissionQuestion> {
+pub(crate) fn build_question(id: &str, view: &AskView) -> Option<PermissionQuestion> {
     // Hosts read what a call asks, and the plan that it presents, from its input.
     let PermissionAsk { tool, server, call, input, label, summary, reason, reason_kind, path, suggestions, .. } =
         view.body.call()?;
@@ -80,7 +80,7 @@ pub(super) fn build_question(id: &str, view: &AskView) -> Option<PermissionQuest
 }
 
 /// Parses the decision from a tool's result: one text that holds the object a host would send.
-pub(super) fn parse_tool_decision(result: &Value) -> Result<Box<RawValue>, String> {
+pub(crate) fn parse_tool_decision(result: &Value) -> Result<Box<RawValue>, String> {
     let texts: Vec<&str> =
         result["content"].as_array().into_iter().flatten().filter_map(|part| part["text"].as_str()).collect();
     match (result["isError"] == true, texts.as_slice()) {
@@ -94,7 +94,7 @@ pub(super) fn parse_tool_decision(result: &Value) -> Result<Box<RawValue>, Strin
 
 impl PermissionQuestion {
     /// Returns the input for a tool that decides.
-    pub(super) fn to_tool_input(&self) -> Map<String, Value> {
+    pub(crate) fn to_tool_input(&self) -> Map<String, Value> {
         let input = super::host_lines::parse_lossy::<Value>(&self.input).unwrap_or_default();
         let members = [
             ("tool_name", Value::from(self.tool.clone())),
@@ -105,7 +105,7 @@ impl PermissionQuestion {
     }
 
     /// Interprets the host's answer. Anything but a clear permission denies the call.
-    pub(super) fn parse_answer(&self, outcome: Result<Box<RawValue>, String>) -> AskAnswer {
+    pub(crate) fn parse_answer(&self, outcome: Result<Box<RawValue>, String>) -> AskAnswer {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct PermissionReply {
@@ -142,7 +142,7 @@ impl PermissionQuestion {
 }
 
 /// Returns a denial with the program's own message.
-pub(super) fn deny(message: String, interrupt: bool) -> AskAnswer {
+pub(crate) fn deny(message: String, interrupt: bool) -> AskAnswer {
     // A user's denial without a message stops the turn; a program requests that explicitly.
     let message = if message.trim().is_empty() { "Permission denied by the host".to_owned() } else { message };
     AskAnswer::No { message, interrupt }

@@ -46,6 +46,7 @@ impl RunArgs {
             tools: ToolOptions {
                 offered: self.tools.clone(),
                 server_configs: self.mcp_config.clone(),
+                only_flag_servers: self.strict_mcp_config,
                 ..ToolOptions::default()
             },
             agents: AgentOptions {

@@ -41,14 +41,7 @@ const NOT_YET: &[(&str, FlagArity)] = &[
 ];
 
 /// Flags that mean something only to a program that drives the session.
-const DRIVEN_ONLY: &[&str] = &[
-    "--mcp-config",
-    "--strict-mcp-config",
-    "--permission-prompt-tool",
-    "--permission-prompts",
-    "--session-mirror",
-    "--await-initialize",
-];
+const DRIVEN_ONLY: &[&str] = &["--permission-prompts", "--session-mirror", "--await-initialize"];
 
 /// Flags that belong to services of another vendor.
 const NEVER: &[(&str, FlagArity)] = &[
@@ -99,7 +92,6 @@ const NEVER_WITHOUT: &[&str] = &["--project-config-root", "--managed-settings-in
 
 /// Commands of the reference CLI that gimlet does not have yet.
 const COMMANDS_NOT_YET: &[&str] = &[
-    "mcp",
     "plugin",
     "plugins",
     "agents",
@@ -249,9 +241,9 @@ mod tests {
 
     #[test]
     fn flags_without_their_feature_are_refused_by_name() {
-        assert!(refuse_unavailable(&split_words("-p --mcp-config x.json hello")).unwrap().contains("--mcp-config"));
-        assert!(refuse_unavailable(&split_words("mcp list")).unwrap().contains("'mcp'"));
-        assert_eq!(refuse_unavailable(&split_words("-p -- --mcp-config")), None);
+        assert!(refuse_unavailable(&split_words("-p --session-mirror hello")).unwrap().contains("--session-mirror"));
+        assert!(refuse_unavailable(&split_words("plugin list")).unwrap().contains("'plugin'"));
+        assert_eq!(refuse_unavailable(&split_words("-p -- --session-mirror")), None);
         assert_eq!(refuse_unavailable(&split_words("dev scripted-model x.json --record folder")), None);
         assert_eq!(refuse_unavailable(&["-p".to_owned(), "install the tools".to_owned()]), None);
     }

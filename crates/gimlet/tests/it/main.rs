@@ -18,6 +18,7 @@ mod hostile_repo;
 mod invalid_settings;
 mod loops;
 mod lost_output;
+mod mcp;
 mod memory;
 mod model_hooks;
 mod permissions;

@@ -25,7 +25,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("gimlet-script", &["text", "proto"]),
     ("gimlet-core", &["text", "fs", "git", "proto", "policy", "config", "store", "exec"]),
     ("gimlet-tools", &["text", "fs", "git", "proto", "policy", "config", "store", "exec", "core"]),
-    ("gimlet-mcp", &["text", "fs", "git", "proto", "policy", "config", "store", "exec", "core"]),
+    ("gimlet-mcp", &["text", "fs", "git", "proto", "policy", "config", "store", "exec", "http", "core"]),
     ("gimlet-hooks", &["text", "fs", "git", "proto", "policy", "config", "store", "exec", "http", "core"]),
     (
         "gimlet-app",

@@ -165,7 +165,7 @@ async fn a_server_does_not_get_at_the_rules_of_another() {
 #[tokio::test]
 async fn a_long_answer_is_remarked_on_with_the_setting_that_limits_it() {
     for (length, words) in
-        [(40_000, None), (44_000, Some("about 11000 tokens: it stays")), (60_000, Some("goes to a file"))]
+        [(40_000, None), (44_000, Some("about 11000 tokens: it stays")), (110_000, Some("goes to a file"))]
     {
         let world = world();
         let model = Script::new().call("mcp__s__t", json!({})).then().say("done").serve().await.unwrap();
