@@ -10,6 +10,7 @@ mod key_helper;
 mod launch_stages;
 mod main_agent;
 mod mcp_servers;
+mod memory_catalogue;
 mod memory_limit;
 mod memory_source;
 mod memory_text;
@@ -61,6 +62,7 @@ pub use initial_mode::PreviousMode;
 use launch_stages::{BuiltSandbox, ChosenAgent, ChosenProvider, LaunchWarnings, ResolvedSettings};
 use main_agent::MainAgentChoice;
 pub use mcp_servers::{CataloguedServer, ServerCatalogue, server_source};
+pub use memory_catalogue::MemoryCatalogue;
 use memory_source::MemorySource;
 use model_choice::SessionModels;
 pub use provider::register_secrets;
@@ -350,7 +352,8 @@ fn assemble(
 
 /// Returns the sources of what stands in front of every conversation, in this order.
 fn context_sources(configured: &SessionSettings) -> Vec<Arc<dyn SegmentContextSource>> {
-    let memory = MemorySource::new(configured.documents.clone(), &configured.env);
+    let memory =
+        MemorySource::new(configured.documents.clone(), &configured.env, configured.around.config_home.clone());
     memory.map(|memory| Arc::new(memory) as Arc<dyn SegmentContextSource>).into_iter().collect()
 }
 

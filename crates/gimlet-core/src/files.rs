@@ -95,6 +95,8 @@ pub struct FileState {
 pub struct FileStates {
     entries: HashMap<PathBuf, FileStateEntry>,
     clock: u64,
+    /// Files that were written since others last looked.
+    written: Vec<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
@@ -132,8 +134,19 @@ impl FileStates {
         self.insert(path, FileState { stamp, whole: seen_whole, views });
     }
 
+    /// Notes that gimlet wrote the file at this symlink-free path, for others who look at that.
+    pub fn note_write(&mut self, path: &Path) {
+        self.written.push(path.to_owned());
+    }
+
+    /// Takes the files that were written since the last call.
+    pub(crate) fn take_written(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.written)
+    }
+
     /// Records that gimlet wrote a file: its content is known, but earlier views no longer show it.
     pub fn record_write(&mut self, path: PathBuf, stamp: FileStamp) {
+        self.note_write(&path);
         self.insert(path, FileState { stamp, whole: true, views: Vec::new() });
     }
 

@@ -19,6 +19,11 @@ pub trait SegmentContextSource: Send + Sync {
         SegmentContextUpdate::default()
     }
 
+    /// Returns what joins the conversation because its calls wrote these files, which are named without symlinks.
+    fn parts_for_written_files(&self, _files: &[PathBuf], _request: &SegmentContextRequest) -> SegmentContextUpdate {
+        SegmentContextUpdate::default()
+    }
+
     /// Returns what the model is to be told of changes since [`SegmentContextRequest::delivered`]. Called before every
     /// prompt, so it must be cheap while nothing changes.
     fn changed_parts(&self, _request: &SegmentContextRequest) -> SegmentContextUpdate {

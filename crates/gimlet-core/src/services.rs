@@ -322,6 +322,11 @@ impl SessionServices {
         std::mem::take(&mut self.lock_state().read_files)
     }
 
+    /// Takes the files that tools have written since the last call.
+    pub(crate) fn take_written_files(&self) -> Vec<PathBuf> {
+        self.lock_state().files.take_written()
+    }
+
     /// Takes the pending request for a permission mode change, if a call made one.
     pub(crate) fn take_mode_request(&self) -> Option<ModeChangeRequest> {
         self.lock_state().mode_request.take()

@@ -11,6 +11,7 @@ mod assemble;
 mod chain;
 mod check;
 mod checkpoints;
+mod context_log;
 mod cost_record;
 mod damage;
 mod decision_ledger;
@@ -58,6 +59,7 @@ pub use checkpoints::{
     CheckpointError, CurrentContent, KeptFile, PriorContent, SessionCheckpoints, read_current_content,
     restore_file_content,
 };
+pub use context_log::{TurnContext, read_context_log};
 pub use damage::{Damage, DamageReport};
 pub use decision_ledger::{Decider, DecisionLedger, DecisionLine, DecisionOutcome, read_decisions};
 pub use disk::{Disk, LogFile, RealDisk, create_private_dirs};

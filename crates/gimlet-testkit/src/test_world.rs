@@ -75,6 +75,8 @@ impl TestWorld {
             ("ANTHROPIC_API_KEY", "test-key".to_owned()),
             ("IS_SANDBOX", "1".to_owned()),
             ("LANG", "C.UTF-8".to_owned()),
+            // Most scripts are about requests that begin with the environment.
+            ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1".to_owned()),
         ];
         RunBuilder {
             world: self,

@@ -14,9 +14,9 @@ use gimlet_proto::PermissionMode;
 pub(crate) use unavailable_flags::{is_driven, program_expects_list, refuse_unavailable, remove_unavailable};
 
 pub(crate) use commands::{
-    AutoModeCommand, CheckArgs, CliCommand, ComparisonBase, ConfigCommand, DevCommand, HooksCommand, HooksTestArgs,
-    PermissionsCommand, SandboxCommand, SandboxExplainArgs, SandboxLimitArgs, SandboxRunArgs, ScriptedModelArgs,
-    SimulateArgs, TrustArgs, WhyArgs, WritableScope,
+    AutoModeCommand, CheckArgs, CliCommand, ComparisonBase, ConfigCommand, ContextArgs, DevCommand, HooksCommand,
+    HooksTestArgs, PermissionsCommand, SandboxCommand, SandboxExplainArgs, SandboxLimitArgs, SandboxRunArgs,
+    ScriptedModelArgs, SimulateArgs, TrustArgs, WhyArgs, WritableScope,
 };
 pub(crate) use session_args::{
     ExportArgs, ExportFormat, FsckArgs, ListArgs, RemoveArgs, RenameArgs, SearchArgs, SessionsCommand, ShowArgs,

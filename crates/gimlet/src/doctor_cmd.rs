@@ -13,7 +13,7 @@ use gimlet_policy::{Behavior, Rule, RuleRemark, RuleSet};
 use serde_json::{Value, json};
 
 use crate::config_cmd::{self, SettingsSnapshot};
-use crate::first_run;
+use crate::{first_run, memory_list};
 
 /// Result of the check for one program that gimlet uses.
 struct ProgramCheck {
@@ -41,6 +41,7 @@ pub(crate) fn run(around: &ProcessEnv, as_json: bool) -> ExitCode {
     problems.extend(find_unusable_hooks(around));
     problems.extend(find_agent_problems(around));
     problems.extend(check_config_home(&around.config_home));
+    problems.extend(memory_list::find_memory_problems(around));
     problems.extend(unread_files::find_unread_files(&found.loaded.locations));
     problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
     let programs = check_programs(around, found.loaded.locations.project_root());

@@ -4,6 +4,7 @@ mod args;
 mod auto_mode_cmd;
 mod completions_cmd;
 mod config_cmd;
+mod context_cmd;
 mod demo_cmd;
 mod dev_cmd;
 mod doctor_cmd;
@@ -11,6 +12,7 @@ mod environment;
 mod first_run;
 mod hooks_cmd;
 mod interactive_mode;
+mod memory_list;
 mod permissions_cmd;
 mod print_mode;
 mod report;
@@ -179,6 +181,7 @@ fn run_cli(cli: CliArgs, ignored_flags: Vec<String>) -> Result<ExitCode, EarlyEx
         }
         Some(CliCommand::Why(options)) => Ok(why_cmd::run(&options, &environment::read_process_env()?)?),
         Some(CliCommand::Sessions { command }) => Ok(sessions_cmd::run(&command, &environment::read_process_env()?)?),
+        Some(CliCommand::Context(args)) => Ok(context_cmd::run(&args, &environment::read_process_env()?)?),
         Some(CliCommand::Config { command }) => Ok(config_cmd::run(&command, &environment::read_process_env()?)?),
         Some(CliCommand::AutoMode { command }) => Ok(auto_mode_cmd::run(&command, &environment::read_process_env()?)?),
         Some(CliCommand::Trust(args)) => Ok(trust_cmd::run(&args, &environment::read_process_env()?)?),

@@ -3,6 +3,7 @@
 mod agents_command;
 mod config_command;
 mod hooks_command;
+mod memory_command;
 mod status_command;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use gimlet_core::commands::SlashCommand;
 use agents_command::AgentsCommand;
 use config_command::ConfigSlashCommand;
 use hooks_command::HooksSlashCommand;
+use memory_command::MemoryCommand;
 use status_command::StatusCommand;
 
 /// Returns the commands for sessions that these flags start.
@@ -21,6 +23,7 @@ pub(crate) fn application_commands(request: &LaunchRequest, around: &ProcessEnv)
         Arc::new(AgentsCommand::new(request.clone(), around.clone())),
         Arc::new(ConfigSlashCommand::new(request.clone(), around.clone())),
         Arc::new(HooksSlashCommand::new(request.clone(), around.clone())),
+        Arc::new(MemoryCommand::new(request.clone(), around.clone())),
         Arc::new(StatusCommand::new(request.clone(), around.clone())),
     ]
 }

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gimlet_config::{MemoryFile, MemoryFiles, MemoryOptions};
+use gimlet_config::{AutoMemory, MemoryFile, MemoryFiles, MemoryOptions, MemoryScope, auto_memory_folder};
 use gimlet_core::{
     ContextPartKind, ContextPartSource, SegmentContextPart, SegmentContextRequest, SegmentContextSource,
     SegmentContextUpdate,
 };
 use gimlet_proto::{Env, ModelFacts};
+use gimlet_store::StoreLocations;
 
 use super::document_settings::{DocumentSettings, LiveDocumentSettings};
 use super::file_stamps::FileStamps;
@@ -22,20 +23,32 @@ const WINDOW_SHARE: u64 = 4;
 /// Source of the memory of a session's conversations.
 pub(super) struct MemorySource {
     documents: LiveDocumentSettings,
-    /// True if folders that were added to the session bring their memory.
-    reads_added_dirs: bool,
+    env: Env,
+    config_home: PathBuf,
     last_read: Mutex<Option<Arc<ReadMemory>>>,
 }
 
 /// Memory as it was read at one moment.
 struct ReadMemory {
     memory: MemoryFiles,
+    /// Notes that the model keeps; `None` if they are off.
+    auto: Option<AutoMemory>,
     settings: Arc<DocumentSettings>,
     added_dirs: Vec<PathBuf>,
     stamps: FileStamps,
 }
 
 impl ReadMemory {
+    /// Returns the notes that the model keeps, in conversations that have them.
+    fn notes(&self, request: &SegmentContextRequest) -> Option<&AutoMemory> {
+        self.auto.as_ref().filter(|_| request.agent.is_none())
+    }
+
+    /// Returns all files that a conversation begins with.
+    fn beginning(&self, request: &SegmentContextRequest) -> impl Iterator<Item = &MemoryFile> {
+        self.memory.files.iter().chain(self.notes(request).and_then(|notes| notes.index.as_ref()))
+    }
+
     fn is_current(&self, settings: &Arc<DocumentSettings>, added_dirs: &[PathBuf]) -> bool {
         Arc::ptr_eq(&self.settings, settings) && self.added_dirs == added_dirs && self.stamps.are_unchanged()
     }
@@ -43,12 +56,8 @@ impl ReadMemory {
 
 impl MemorySource {
     /// Creates the source; `None` if the environment turns memory off.
-    pub(super) fn new(documents: LiveDocumentSettings, env: &Env) -> Option<Self> {
-        if env.flag("CLAUDE_CODE_DISABLE_CLAUDE_MDS") {
-            return None;
-        }
-        let reads_added_dirs = env.flag("CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD");
-        Some(Self { documents, reads_added_dirs, last_read: Mutex::default() })
+    pub(super) fn new(documents: LiveDocumentSettings, env: &Env, config_home: PathBuf) -> Option<Self> {
+        (!is_memory_off(env)).then(|| Self { documents, env: env.clone(), config_home, last_read: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<ReadMemory>>> {
@@ -58,13 +67,15 @@ impl MemorySource {
     /// Reads the memory that a conversation begins with.
     fn read(&self, request: &SegmentContextRequest) -> Arc<ReadMemory> {
         let settings = self.documents.current();
-        let added_dirs = if self.reads_added_dirs { request.added_dirs.clone() } else { Vec::new() };
+        let added_dirs = if reads_added_dirs(&self.env) { request.added_dirs.clone() } else { Vec::new() };
         let reader = settings.reader();
         let memory = with_options(&settings, &added_dirs, request, |options| reader.memory(options));
+        let auto = find_auto_memory(&settings, &self.env, &self.config_home).map(|folder| reader.auto_memory(&folder));
         let mut watched = reader.read_paths();
+        watched.extend(auto.iter().map(|auto| auto.folder.clone()));
         watched.extend(folders_of_memory(&settings, &added_dirs));
         // A file that changes between its reading and its stamp is noticed with its next change.
-        let read = Arc::new(ReadMemory { memory, settings, added_dirs, stamps: FileStamps::take(watched) });
+        let read = Arc::new(ReadMemory { memory, auto, settings, added_dirs, stamps: FileStamps::take(watched) });
         *self.lock() = Some(read.clone());
         read
     }
@@ -73,12 +84,36 @@ impl MemorySource {
     fn read_if_changed(&self, request: &SegmentContextRequest) -> Arc<ReadMemory> {
         let known = self.lock().clone();
         let settings = self.documents.current();
-        let added_dirs: &[PathBuf] = if self.reads_added_dirs { &request.added_dirs } else { &[] };
+        let added_dirs: &[PathBuf] = if reads_added_dirs(&self.env) { &request.added_dirs } else { &[] };
         match known.filter(|known| known.is_current(&settings, added_dirs)) {
             Some(known) => known,
             None => self.read(request),
         }
     }
+}
+
+/// Returns true if the environment turns memory off.
+pub(super) fn is_memory_off(env: &Env) -> bool {
+    env.flag("CLAUDE_CODE_DISABLE_CLAUDE_MDS")
+}
+
+/// Returns true if folders that were added to the session bring their memory.
+pub(super) fn reads_added_dirs(env: &Env) -> bool {
+    env.flag("CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD")
+}
+
+/// Returns the folder of the notes that the model keeps of this repository; `None` if they are off. The variable has
+/// the last word, also as a yes.
+pub(super) fn find_auto_memory(documents: &DocumentSettings, env: &Env, config_home: &Path) -> Option<PathBuf> {
+    let DocumentSettings { locations, sources, settings, .. } = documents;
+    let is_on = match env.get("CLAUDE_CODE_DISABLE_AUTO_MEMORY") {
+        Some("0" | "false") => true,
+        Some(_) if env.flag("CLAUDE_CODE_DISABLE_AUTO_MEMORY") => false,
+        _ => settings.auto_memory_enabled != Some(false) && sources.user,
+    };
+    let sessions = StoreLocations::new(config_home).project(locations.trust_root());
+    let folder = auto_memory_folder(locations, settings.auto_memory_directory.as_deref(), sessions.dir());
+    folder.filter(|_| is_on && !is_memory_off(env))
 }
 
 /// Returns true if the conversation gets memory.
@@ -146,13 +181,16 @@ impl SegmentContextSource for MemorySource {
         let read = self.read(request);
         let selection = read.memory.select(memory_limit(&request.facts));
         let mut update = SegmentContextUpdate::default();
-        if selection.included.is_empty() && selection.left_out.is_empty() {
-            return update;
+        if !selection.included.is_empty() || !selection.left_out.is_empty() {
+            update.parts.push(SegmentContextPart::new(ContextPartKind::Memory, memory_text::INTRODUCTION));
         }
-        update.parts.push(SegmentContextPart::new(ContextPartKind::Memory, memory_text::INTRODUCTION));
         update.parts.extend(selection.included.iter().map(|file| memory_text::file_part(file, None)));
         update.parts.extend(selection.left_out.iter().map(|file| memory_text::place_part(file, None)));
         update.warnings.extend(memory_text::left_out_warning(&selection.left_out));
+        if let Some(notes) = read.notes(request) {
+            update.parts.extend(memory_text::note_parts(notes));
+            update.warnings.extend(notes.skipped.as_ref().map(ToString::to_string));
+        }
         update
     }
 
@@ -183,6 +221,25 @@ impl SegmentContextSource for MemorySource {
         update
     }
 
+    fn parts_for_written_files(&self, files: &[PathBuf], request: &SegmentContextRequest) -> SegmentContextUpdate {
+        let mut update = SegmentContextUpdate::default();
+        if !is_wanted(request) {
+            return update;
+        }
+        let known = KnownFiles::new(request);
+        let read = self.read_if_changed(request);
+        let is_written = |path: &Path| files.iter().any(|file| file == path);
+        for file in read.beginning(request).filter(|file| is_written(&file.real_path)) {
+            let digest = text_digest(&file.text);
+            let known = known.newest.get(&*file.real_path.to_string_lossy());
+            if known.is_none_or(|known| known.digest.as_ref() != Some(&digest)) {
+                let notes = read.notes(request).filter(|_| file.scope == MemoryScope::Auto);
+                update.parts.push(memory_text::written_part(file, notes));
+            }
+        }
+        update
+    }
+
     fn changed_parts(&self, request: &SegmentContextRequest) -> SegmentContextUpdate {
         let mut update = SegmentContextUpdate::default();
         if !is_wanted(request) {
@@ -192,7 +249,7 @@ impl SegmentContextSource for MemorySource {
         let known = KnownFiles::new(request);
         let mut room = memory_limit(&request.facts).saturating_sub(request.delivered.bytes(ContextPartKind::Memory));
         let mut present: HashSet<&Path> = HashSet::new();
-        for file in &read.memory.files {
+        for file in read.beginning(request) {
             present.insert(&file.real_path);
             let known = known.newest.get(&*file.real_path.to_string_lossy());
             let known = known.filter(|known| !memory_text::is_gone(known));

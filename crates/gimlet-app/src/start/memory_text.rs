@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use gimlet_config::{MemoryFile, MemoryReason, MemoryScope, escape_invisible_line};
+use gimlet_config::{AutoMemory, MemoryFile, MemoryReason, MemoryScope, escape_invisible_line};
 use gimlet_core::files::hash_content;
 use gimlet_core::prompt_tags::escape_tags;
 use gimlet_core::{ContextPartKind, ContextPartSource, SegmentContextPart};
@@ -25,6 +25,9 @@ const NESTED: &str = "nested_traversal";
 const BY_PATTERN: &str = "path_glob_match";
 /// Reason in transcripts of a file that is there no more.
 const GONE: &str = "removed";
+
+/// Number of lines of the index of notes that is loaded.
+const MAX_LINES: usize = 200;
 
 /// Maximum number of files in a warning.
 const MOST_NAMED: usize = 5;
@@ -63,6 +66,52 @@ pub(super) fn place_part(file: &MemoryFile, trigger: Option<&Path>) -> SegmentCo
     );
     let text = if trigger.is_some() { enclose_in_tag(REMINDER_TAG, &text) } else { text };
     part(text, source(file, trigger, None))
+}
+
+/// Returns what the model is told of its own notes, and their index.
+pub(super) fn note_parts(notes: &AutoMemory) -> Vec<SegmentContextPart> {
+    let folder = shown(&notes.folder);
+    let index = notes.index.as_ref();
+    let state = if index.is_some() { "It follows." } else { "There is none yet." };
+    let text = format!(
+        "You keep notes for later sessions in this repository, in {folder}. Each note is a Markdown file about one topic \
+         with front matter (`name`, `description`, `type`: user, feedback, project or reference); MEMORY.md there is the \
+         index, one line for each note, and the only file that every session begins with. {state} Write a note when the \
+         user asks you to remember something or corrects you, or when you learn what later sessions need and no file of \
+         the project says; never write secrets. Read a note before you rely on it, mend or remove it when it is wrong, \
+         and keep the index below {MAX_LINES} lines. What belongs to everyone goes into CLAUDE.md, when the user asks."
+    );
+    let mut parts = vec![SegmentContextPart::new(ContextPartKind::Memory, text)];
+    if let Some(index) = index {
+        let mut part = file_part(index, None);
+        if notes.lines_left_out > 0 {
+            part.text.push_str(&format!("\n{}", left_out_note(notes.lines_left_out)));
+        }
+        parts.push(part);
+    }
+    parts
+}
+
+/// Returns the notice that the conversation itself changed a file, so that it needs no reminder.
+pub(super) fn written_part(file: &MemoryFile, notes: Option<&AutoMemory>) -> SegmentContextPart {
+    let path = shown(&file.path);
+    let text = match notes {
+        None => format!("You changed the memory file {path}. It counts as it is now, also in later sessions."),
+        Some(notes) => {
+            let lines = file.text.lines().count();
+            let room = match notes.lines_left_out {
+                0 if lines * 10 < MAX_LINES * 9 => String::new(),
+                0 => " That is close to the limit: shorten it soon.".to_owned(),
+                more => format!(" {} Shorten it now.", left_out_note(more)),
+            };
+            format!("{path} has {lines} lines of the {MAX_LINES} that sessions begin with.{room}")
+        }
+    };
+    part(enclose_in_tag(REMINDER_TAG, &text), source(file, None, Some(text_digest(&file.text))))
+}
+
+fn left_out_note(lines: usize) -> String {
+    format!("It is longer than what is loaded (200 lines or 25 KB): its last {lines} lines are missing.")
 }
 
 /// Returns a file that is new, or differs from what the model has.

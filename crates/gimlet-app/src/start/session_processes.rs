@@ -8,6 +8,7 @@ use gimlet_proto::{Env, SessionId};
 use gimlet_store::StoreLocations;
 
 use crate::process_env::ProcessEnv;
+use crate::settings_mapping;
 
 /// Kills the processes of an earlier run whose custodian was killed, too. Otherwise costs one read of a folder.
 pub(super) fn kill_orphans(runtime_dir: &Path) -> Option<String> {
@@ -26,7 +27,9 @@ pub(super) fn kill_orphans(runtime_dir: &Path) -> Option<String> {
 /// Returns the folders that a session writes plans and memories to. A folder moved by a setting gets no permission by
 /// that.
 pub fn session_folders(around: &ProcessEnv) -> Vec<PathBuf> {
-    let memory = StoreLocations::new(&around.config_home).project(&around.cwd).dir().join("memory");
+    // All worktrees and folders of a repository share one.
+    let locations = settings_mapping::find_locations(around);
+    let memory = StoreLocations::new(&around.config_home).project(locations.trust_root()).dir().join("memory");
     let project = around.cwd.join(".claude");
     vec![
         around.config_home.join("plans"),

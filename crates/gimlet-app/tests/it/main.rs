@@ -26,6 +26,7 @@ impl FrontEnd {
     /// Opens a session in the world's project.
     async fn open(world: &TestWorld, url: &str) -> Self {
         let env = Env::default()
+            .with("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1")
             .with("HOME", &world.home)
             .with("PATH", "/usr/bin:/bin")
             .with("ANTHROPIC_API_KEY", "test-key")

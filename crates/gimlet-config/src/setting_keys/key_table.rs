@@ -89,8 +89,8 @@ pub const KEYS: &[SettingKey] = &[
     // Memory, context, environment
     planned_key("autoCompactEnabled", Any, Start, Grant),
     planned_key("autoCompactWindow", Any, Start, Grant),
-    planned_key("autoMemoryEnabled", Any, Start, Grant),
-    planned_key("autoMemoryDirectory", Any, Start, Grant),
+    active_key("autoMemoryEnabled", Any, Start, Grant),
+    active_key("autoMemoryDirectory", Any, Start, Grant),
     active_key("claudeMd", Managed, Start, Free),
     active_key("claudeMdExcludes", Any, Start, Grant),
     active_key("env", Any, Live, Executes),

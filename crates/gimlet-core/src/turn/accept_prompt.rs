@@ -49,7 +49,7 @@ pub(super) async fn submit_prompt(
     }
     let prompt = accept_prompt_as(conversation, turn, said, additions.prompt_id);
     mentions::attach_mentions(conversation, turn, named, &prompt).await;
-    context_delivery::deliver_for_reads(conversation, turn).await;
+    context_delivery::deliver_for_files(conversation, turn).await;
     context_delivery::deliver_changes(conversation, turn).await;
     let late =
         if turn.scope.subagent.is_none() { turn.scope.services.hooks().take_late_contexts() } else { Vec::new() };

@@ -195,7 +195,7 @@ impl ResultBatch<'_> {
     async fn finish(mut self, whole: turn_hooks::HookBatch<'_>) -> BatchEnd {
         let (blocks, extra): (Vec<Block>, Vec<Vec<NewMessage>>) = std::mem::take(&mut self.taken).into_values().unzip();
         self.conversation.history_mut().push_user(blocks);
-        context_delivery::deliver_for_reads(self.conversation, self.turn).await;
+        context_delivery::deliver_for_files(self.conversation, self.turn).await;
         let (hook_texts, ends_after) = whole.finish().await;
         for message in extra.into_iter().flatten().chain(hook_texts.into_iter().map(NewMessage::Text)) {
             let blocks = match message {

@@ -26,11 +26,15 @@ pub(crate) async fn open_segment(conversation: &mut Conversation, turn: &Turn) {
     conversation.record_frozen_prompt();
 }
 
-/// Appends what belongs to files that calls have read since the last look.
-pub(super) async fn deliver_for_reads(conversation: &mut Conversation, turn: &Turn) {
-    let files: Arc<[PathBuf]> = turn.scope.services.take_read_files().into();
-    if !files.is_empty() {
-        deliver(conversation, turn, move |source, request| source.parts_for_read_files(&files, request)).await;
+/// Appends what belongs to files that calls have read and written since the last look.
+pub(super) async fn deliver_for_files(conversation: &mut Conversation, turn: &Turn) {
+    let read: Arc<[PathBuf]> = turn.scope.services.take_read_files().into();
+    if !read.is_empty() {
+        deliver(conversation, turn, move |source, request| source.parts_for_read_files(&read, request)).await;
+    }
+    let written: Arc<[PathBuf]> = turn.scope.services.take_written_files().into();
+    if !written.is_empty() {
+        deliver(conversation, turn, move |source, request| source.parts_for_written_files(&written, request)).await;
     }
 }
 

@@ -105,6 +105,7 @@ pub(crate) fn record_write(files: &mut FileStates, path: PathBuf, stamp: FileSta
     match before {
         ReadState::Whole => files.record_write(path, stamp),
         ReadState::Unread | ReadState::FirstPage | ReadState::Parts | ReadState::Stale => {
+            files.note_write(&path);
             files.record_read(path, stamp, false, Some(GLIMPSE));
         }
     }

@@ -21,6 +21,11 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         command: SessionsCommand,
     },
+    /// Show which text of which file the model had in each turn of a session, and why
+    #[command(
+        after_help = "Examples:\n  gimlet context               the newest session of this directory\n  gimlet context 1a2b --full   with the texts\n\nThis is about memory and lists in front of the conversation; 'gimlet sessions show' shows the conversation."
+    )]
+    Context(ContextArgs),
     /// Check what permission rules decide, without running anything
     Permissions {
         #[command(subcommand)]
@@ -397,6 +402,18 @@ pub(crate) struct ScriptedModelArgs {
     /// On exit, write the start and end time of each request (JSON, microseconds)
     #[arg(long, value_name = "FILE")]
     pub(crate) timings: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ContextArgs {
+    /// Session id, title or transcript path (default: the newest session of this directory)
+    pub(crate) session: Option<String>,
+    /// Show the texts, too
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) full: bool,
+    /// Print one JSON object per turn, with the texts
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]

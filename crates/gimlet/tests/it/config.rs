@@ -428,7 +428,7 @@ async fn what_cannot_be_changed_is_called_by_its_name() {
 async fn the_doctor_names_each_file_once_and_folders_that_are_not_there() {
     let world = world();
     let file = write_user_settings(&world, "{\"permissions\":\n{\"additionalDirectories\": [\"/nope\"]}}");
-    let notes = world.file(".claude/agents/x.md", "x").display().to_string();
+    let notes = world.file("CLAUDE.md", "@missing.md").display().to_string();
     let run = run_gimlet(&world, &["doctor"]).await;
     assert_eq!(run.expect_code(0).stdout.matches(&notes).count(), 1, "{}", run.stdout);
     let missing = format!("{file}:2: permissions.additionalDirectories: there is no folder /nope");

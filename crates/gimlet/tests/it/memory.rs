@@ -282,3 +282,204 @@ async fn memory_takes_a_quarter_of_the_window_and_the_rest_is_listed() {
     let body = model.request(1).body_text().into_owned();
     assert!(!body.contains("nested word") && body.contains("has 3000012 bytes"));
 }
+
+#[tokio::test]
+async fn the_model_keeps_notes_of_a_repository_and_gets_their_index() {
+    let world = repository();
+    let below = world.project.join("sub");
+    std::fs::create_dir(&below).unwrap();
+    let model = Script::new().say("ok").serve().await.unwrap();
+    let with_notes = |model: &gimlet_script::ScriptServer| {
+        world.run(model).without_env("CLAUDE_CODE_DISABLE_AUTO_MEMORY").cwd(&below)
+    };
+    with_notes(&model).print_text("hi").finish().await.expect_code(0);
+    let first = model.request(0);
+    let text = user_texts(&first).remove(0);
+    let folder = text.split("in this repository, in ").nth(1).unwrap().split(". Each").next().unwrap().to_owned();
+    let folder = Path::new(&folder);
+    assert!(folder.starts_with(world.home.join(".claude/projects")) && folder.ends_with("memory"), "{text}");
+    assert!(text.contains("There is none yet."), "{text}");
+    assert!(first.system_text().len() + first.json()["tools"].to_string().len() <= 18_000);
+
+    let index = folder.join("MEMORY.md");
+    let lines = |count: usize| (0..count).map(|line| format!("- note {line}\n")).collect::<String>();
+    let write = |count: usize| json!({"file_path": index.to_str().unwrap(), "content": lines(count)});
+    let model = Script::new()
+        .call("Write", write(3))
+        .then()
+        .call("Read", json!({"file_path": index.to_str().unwrap()}))
+        .then()
+        .call("Write", write(240))
+        .then()
+        .say("noted")
+        .then()
+        .say("again")
+        .then()
+        .say("elsewhere")
+        .serve()
+        .await
+        .unwrap();
+    with_notes(&model).print_text("remember this").finish().await.expect_code(0);
+    position(&user_texts(&model.request(1)), "MEMORY.md has 3 lines of the 200");
+    position(&user_texts(&model.request(3)), "its last 40 lines are missing. Shorten it now.");
+    with_notes(&model).print_text("go on").arg("--continue").finish().await.expect_code(0);
+    assert_eq!(model.prefix_difference(3, 4), None);
+    assert!(!user_texts(&model.request(4)).join("\n").contains("changed:"), "what the model wrote needs no reminder");
+    world.run(&model).without_env("CLAUDE_CODE_DISABLE_AUTO_MEMORY").print_text("new").finish().await.expect_code(0);
+    let texts = user_texts(&model.request(5));
+    let at = position(&texts, "(your notes from earlier sessions)");
+    assert!(texts[at].contains("- note 199\n") && !texts[at].contains("- note 200"), "the first 200 lines");
+    assert!(texts[at].contains("its last 40 lines are missing"));
+
+    for (args, env) in [
+        (vec!["--settings", r#"{"autoMemoryEnabled": false}"#], None),
+        (vec!["--setting-sources", "project"], None),
+        (vec![], Some("1")),
+    ] {
+        let model = Script::new().say("ok").serve().await.unwrap();
+        let run = with_notes(&model).args(args.iter().copied()).print_text("hi");
+        let run = env.iter().fold(run, |run, value| run.env("CLAUDE_CODE_DISABLE_AUTO_MEMORY", *value));
+        run.finish().await.expect_code(0);
+        assert!(!model.request(0).body_text().contains("- note"), "{args:?} {env:?}");
+    }
+}
+
+#[tokio::test]
+async fn files_can_be_listed_and_their_way_to_the_model_looked_up() {
+    let world = repository();
+    for (name, text) in [
+        ("CLAUDE.md", "project word @missing.md"),
+        ("web/CLAUDE.md", "web word"),
+        ("web/a.ts", "let a;"),
+        (".claude/rules/ts.md", "---\npaths: \"**/*.ts\"\n---\nrule for scripts"),
+    ] {
+        world.file(name, text);
+    }
+    let none = Script::new().serve().await.unwrap();
+    let listed = world.run(&none).print_text("/memory").finish().await;
+    listed.expect_code(0);
+    for words in [
+        "in the order in which the model gets them:\n  Project  ",
+        "ts.md  **/*.ts",
+        "not there and would be memory:\n",
+        "~/.claude/CLAUDE.md",
+        "CLAUDE.local.md",
+        "CLAUDE.md:1: not used: the import @missing.md: the file does not exist",
+        "Notes that the model keeps: off.",
+    ] {
+        assert!(listed.stdout.contains(words), "{words}: {}", listed.stdout);
+    }
+    let doctor = world.run(&none).arg("doctor").finish().await;
+    assert!(doctor.stdout.contains("the import @missing.md: the file does not exist"), "{}", doctor.stdout);
+
+    let read = json!({"file_path": world.path("web/a.ts")});
+    let model = Script::new().call("Read", read).then().say("ok").then().say("ok").serve().await.unwrap();
+    world.run(&model).print_text("look at a").finish().await.expect_code(0);
+    world.file("CLAUDE.md", "another word");
+    world.run(&model).print_text("and now?").arg("--continue").finish().await.expect_code(0);
+    let page = world.run(&none).arg("context").finish().await;
+    page.expect_code(0);
+    let project = world.project.display();
+    for words in [
+        "turn 1: look at a\n  in front of the conversation:\n".to_owned(),
+        format!("{project}/CLAUDE.md"),
+        format!("**/*.ts, when {project}/web/a.ts was read"),
+        format!("its folder, when {project}/web/a.ts was read"),
+        "turn 2: and now?\n  joined:\n".to_owned(),
+    ] {
+        assert!(page.stdout.contains(&words), "{words}: {}", page.stdout);
+    }
+    let full = world.run(&none).args(["context", "--full"]).finish().await.stdout;
+    assert!(full.contains("project word @missing.md") && full.contains("another word"), "{full}");
+    let json = world.run(&none).args(["context", "--json"]).finish().await;
+    assert_eq!(json.lines()[0]["opening"][1]["source"]["reason"], "session_start");
+    assert_eq!(json.lines()[1]["joined"][0]["source"]["path"], world.path("CLAUDE.md"));
+}
+
+#[tokio::test]
+async fn hooks_hear_of_every_file_that_is_loaded() {
+    let world = repository();
+    for (name, text) in [
+        ("CLAUDE.md", "project word @docs/x.md"),
+        ("docs/x.md", "imported"),
+        ("web/CLAUDE.md", "web word"),
+        ("web/a.ts", "let a;"),
+        (".claude/rules/ts.md", "---\npaths: \"**/*.ts\"\n---\nrule for scripts"),
+    ] {
+        world.file(name, text);
+    }
+    let log = world.home.join("log");
+    std::fs::create_dir(&log).unwrap();
+    let command = format!("cat > '{0}'/$$.part; mv '{0}'/$$.part '{0}'/$$.json", log.display());
+    let hook = json!({"hooks": {"InstructionsLoaded": [{"hooks": [{"type": "command", "command": command}]}]}});
+    write(&world.home.join(".claude/settings.json"), &hook.to_string());
+    let read = json!({"file_path": world.path("web/a.ts")});
+    // Nobody waits for these hooks, so the session must last until they ran.
+    let wait = format!("until [ $(ls '{}' | grep -c json) = 4 ]; do sleep 0.1; done", log.display());
+    let model =
+        Script::new().call("Read", read).then().call("Bash", json!({"command": wait})).then().say("ok").serve().await;
+    let model = model.unwrap();
+    world.run(&model).print_text("go").arg("--allowedTools=Bash").finish().await.expect_code(0);
+    let files = std::fs::read_dir(&log).unwrap().map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap());
+    let mut told: Vec<Value> = files
+        .map(|text| {
+            let mut input: Value = serde_json::from_str(&text).unwrap();
+            let members = input.as_object_mut().unwrap();
+            assert_eq!(members.remove("hook_event_name"), Some(json!("InstructionsLoaded")));
+            for common in ["session_id", "transcript_path", "cwd", "prompt_id", "effort"] {
+                members.remove(common);
+            }
+            input
+        })
+        .collect();
+    told.sort_by_key(|input| input["file_path"].to_string());
+    let trigger = world.path("web/a.ts");
+    let expected = [
+        json!({"file_path": world.path(".claude/rules/ts.md"), "memory_type": "Project",
+               "load_reason": "path_glob_match", "globs": ["**/*.ts"], "trigger_file_path": trigger}),
+        json!({"file_path": world.path("CLAUDE.md"), "memory_type": "Project", "load_reason": "session_start"}),
+        json!({"file_path": world.path("docs/x.md"), "memory_type": "Project", "load_reason": "include",
+               "parent_file_path": world.path("CLAUDE.md")}),
+        json!({"file_path": world.path("web/CLAUDE.md"), "memory_type": "Project",
+               "load_reason": "nested_traversal", "trigger_file_path": trigger}),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[tokio::test]
+async fn a_hostile_project_gets_no_file_of_others_into_a_request() {
+    let world = repository();
+    let outside = world.project.parent().unwrap().join("outside");
+    for (path, text) in [
+        (world.home.join(".ssh/id_rsa"), "planted key"),
+        (world.home.join("notes.md"), "planted notes"),
+        (outside.join("rules/r.md"), "planted rule"),
+        (world.project.join("secret.md"), "planted secret"),
+        (
+            world.project.join("CLAUDE.md"),
+            "@~/.ssh/id_rsa @~/notes.md @../outside/rules/r.md @secret.md @/etc/passwd word of the project",
+        ),
+        (world.project.join("web/CLAUDE.md"), "@~/.ssh/id_rsa @~/notes.md web word"),
+        (world.project.join("web/a.ts"), "let a;"),
+    ] {
+        write(&path, text);
+    }
+    std::fs::create_dir_all(world.project.join(".claude")).unwrap();
+    std::os::unix::fs::symlink(world.home.join(".ssh/id_rsa"), world.project.join("CLAUDE.local.md")).unwrap();
+    std::os::unix::fs::symlink(outside.join("rules"), world.project.join(".claude/rules")).unwrap();
+    write(&world.home.join(".claude/settings.json"), r#"{"permissions": {"deny": ["Read(./secret.md)"]}}"#);
+    let read = json!({"file_path": world.path("web/a.ts")});
+    for (args, loaded) in [(&[][..], &[][..]), (&["--trust"][..], &["planted notes", "planted rule", "root:"][..])] {
+        let model = Script::new().call("Read", read.clone()).then().say("ok").serve().await.unwrap();
+        let run = world.run(&model).print_text("go").args(args.iter().copied()).finish().await;
+        run.expect_code(0);
+        let body = model.request(1).body_text().into_owned();
+        assert!(body.contains("word of the project") && body.contains("web word"), "{body}");
+        for words in ["planted key", "planted secret", "planted notes", "planted rule", "root:"] {
+            assert_eq!(body.contains(words), loaded.contains(&words), "{words} with {args:?}");
+        }
+        if args.is_empty() {
+            assert!(run.stderr.contains("notes.md"), "{}", run.stderr);
+        }
+    }
+}
