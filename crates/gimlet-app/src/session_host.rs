@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use gimlet_config::{JsonEdit, Scope};
 use gimlet_mcp::McpServers;
 use gimlet_proto::{
-    BoxFuture, DriverHook, FolderTrust, Host, ModelInfo, OpenedSession, SavedSetting, ServerRegistry, SessionChanges,
-    SessionHandle, SessionId, SessionInfo, SessionMatch, SessionReplacement, SessionScope, SessionSearch,
-    SettingsLayerView, SettingsProblemView, SettingsView,
+    BoxFuture, DriverHook, FolderTrust, Host, ModelInfo, OpenedSession, PromptHistoryEntry, SavedSetting,
+    ServerRegistry, SessionChanges, SessionHandle, SessionId, SessionInfo, SessionMatch, SessionReplacement,
+    SessionScope, SessionSearch, SettingsLayerView, SettingsProblemView, SettingsView,
 };
-use gimlet_store::{clean_title, read_summary};
+use gimlet_store::{PromptHistoryFile, StoreLocations, clean_title, read_summary};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
@@ -27,6 +27,9 @@ use crate::start::{
 const EFFORTS: [&str; 4] = ["low", "medium", "high", "xhigh"];
 /// Maximum suggestions found; rules may hide many of the best matches, so the caller filters until it has enough.
 const SUGGESTIONS: usize = 10_000;
+
+/// Maximum number of earlier prompts that are offered.
+const MAX_PROMPT_HISTORY: usize = 1000;
 
 type SessionFuture = BoxFuture<'static, ()>;
 
@@ -253,6 +256,35 @@ impl Host for SessionHost {
     fn search_sessions(&self, search: SessionSearch) -> BoxFuture<'static, Result<Vec<SessionMatch>, String>> {
         let around = self.around.clone();
         on_blocking_thread(move || session_catalogue::search_sessions(&around, &search))
+    }
+
+    fn prompt_history(&self, scope: SessionScope) -> BoxFuture<'static, Result<Vec<PromptHistoryEntry>, String>> {
+        let around = self.around.clone();
+        on_blocking_thread(move || {
+            let folder = match scope {
+                SessionScope::Folder => Some(around.cwd.as_path()),
+                SessionScope::Everywhere => None,
+            };
+            let file = PromptHistoryFile::new(&StoreLocations::new(&around.config_home));
+            file.read(folder, MAX_PROMPT_HISTORY).map_err(|error| format!("the history of prompts: {error}"))
+        })
+    }
+
+    fn append_prompt_history(
+        &self,
+        session: &SessionId,
+        entry: PromptHistoryEntry,
+    ) -> BoxFuture<'static, Result<(), String>> {
+        let is_kept = !self.launch_request().session.is_unsaved;
+        let (around, session) = (self.around.clone(), session.clone());
+        on_blocking_thread(move || {
+            if !is_kept {
+                return Ok(());
+            }
+            let file = PromptHistoryFile::new(&StoreLocations::new(&around.config_home));
+            let written = file.append(&entry, &around.cwd, &session);
+            written.map_err(|error| format!("the prompt was not added to the history: {error}"))
+        })
     }
 
     fn models(&self) -> Vec<ModelInfo> {

@@ -11,7 +11,8 @@ use std::time::SystemTime;
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentSummary, BoxFuture, DriverHook, EntryId, PermissionMode, ServerRegistry, SessionHandle, SessionId, TrustItem,
+    AgentSummary, BoxFuture, DriverHook, EntryId, PermissionMode, PromptHistoryEntry, ServerRegistry, SessionHandle,
+    SessionId, TrustItem,
 };
 
 /// Services that a front end needs besides its session. Errors are texts for the user.
@@ -36,6 +37,16 @@ pub trait Host: Send + Sync {
 
     /// Sets the title of the running session unless it was resumed with one of its own.
     fn set_default_title(&self, session: &SessionId, title: &str) -> Result<(), String>;
+
+    /// Returns earlier prompts, oldest first: of this folder, or of all.
+    fn prompt_history(&self, scope: SessionScope) -> BoxFuture<'static, Result<Vec<PromptHistoryEntry>, String>>;
+
+    /// Adds a prompt that was typed to the history, unless this run keeps nothing.
+    fn append_prompt_history(
+        &self,
+        session: &SessionId,
+        entry: PromptHistoryEntry,
+    ) -> BoxFuture<'static, Result<(), String>>;
 
     /// Returns the models that the running session can choose by a short name.
     fn models(&self) -> Vec<ModelInfo>;

@@ -29,6 +29,7 @@ mod layout;
 mod line_reader;
 mod load;
 mod past_calls;
+mod prompt_history;
 mod prompt_queue;
 mod raw_members;
 mod repaired_copy;
@@ -73,6 +74,7 @@ pub use images::{images_in_block, keep_newest_images, replace_attachments, repla
 pub use layout::{ProjectDir, SessionFiles, StoreLocations, is_session_id, new_session_id, project_key};
 pub use load::{FrozenPrefix, LoadOptions, LoadedSession, MAX_HISTORY, ToolOutputs, load_conversation};
 pub use past_calls::{PastCall, SessionCalls, read_calls};
+pub use prompt_history::PromptHistoryFile;
 pub use repaired_copy::{RepairCopyError, RepairedCopy, write_repaired_copy};
 pub use replay::{TranscriptItem, TranscriptItemKind, TranscriptView, open_transcript_view};
 pub use result_files::{

@@ -1,6 +1,6 @@
 //! Settings and trust through the host.
 
-use gimlet_proto::{Host, SavedSetting};
+use gimlet_proto::{Host, PromptHistoryEntry, SavedSetting, SessionScope};
 use gimlet_testkit::TestWorld;
 use serde_json::json;
 
@@ -61,5 +61,18 @@ async fn files_are_suggested_by_parts_of_their_path() {
     let found = front.host.suggest_files(world.project.clone(), "alp".to_owned()).await;
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found.iter().all(|path| path.to_string_lossy().contains("alpha")), "{found:?}");
+    front.finish().await;
+}
+
+#[tokio::test]
+async fn prompts_are_kept_for_later_sessions_of_the_folder() {
+    let world = TestWorld::new("unused");
+    let front = FrontEnd::open(&world, NOWHERE).await;
+    let session = gimlet_proto::SessionId::new("5d2c8a2e-0000-4000-8000-000000000000");
+    let entry = PromptHistoryEntry { text: "hello".to_owned(), pasted: Vec::new(), at_ms: 3 };
+    front.host.append_prompt_history(&session, entry.clone()).await.unwrap();
+    for scope in [SessionScope::Folder, SessionScope::Everywhere] {
+        assert_eq!(front.host.prompt_history(scope).await.unwrap(), [entry.clone()]);
+    }
     front.finish().await;
 }
