@@ -11,6 +11,7 @@ mod history_search;
 pub(crate) mod input_layout;
 mod kill_ring;
 mod prompt_history;
+mod search_keys;
 pub(crate) mod text_editor;
 mod undo_log;
 mod vim_mode;
@@ -33,7 +34,7 @@ use edit_buffer::EditKind;
 use history_search::HistorySearch;
 use prompt_history::{HistoryStep, PromptDraft, PromptHistory};
 
-use text_editor::{TextEditor, typed_chars};
+use text_editor::TextEditor;
 use vim_mode::{VimOutcome, VimState};
 
 use crate::key_bindings::{KeyAction, KeyBindings, KeyContext, KeyResolution, KeyStroke};
@@ -632,94 +633,6 @@ impl PromptComposer {
             self.editor.buffer.set_cursor(self.editor.buffer.text().len());
         }
         ComposerOutcome::Changed
-    }
-
-    // Search
-
-    fn open_search(&mut self) {
-        self.search = Some(HistorySearch::new(self.current_draft()));
-    }
-
-    fn update_search(&mut self) {
-        let Some(search) = &mut self.search else { return };
-        let entries = match (search.scope, &self.full_history) {
-            (HistoryScope::Everywhere, Some(entries)) => entries.as_slice(),
-            _ => self.history.entries(),
-        };
-        search.update(entries);
-        self.show_search_match();
-    }
-
-    /// Shows the selected match in the input, with the cursor at what was searched for.
-    fn show_search_match(&mut self) {
-        let Some(search) = &self.search else { return };
-        let query = search.query.clone();
-        match search.selected().cloned() {
-            Some(entry) => {
-                self.put_entry(&entry);
-                let found = history_search::find_ignoring_case(self.editor.buffer.text(), &query);
-                self.editor.buffer.set_cursor(found.map_or(0, |range| range.start));
-            }
-            None => {
-                let original = search.original.clone();
-                self.put_draft(original);
-            }
-        }
-        self.note_view_change();
-    }
-
-    fn handle_search_key(&mut self, stroke: KeyStroke) -> ComposerOutcome {
-        let Some(search) = &mut self.search else { return ComposerOutcome::Ignored };
-        let is_plain = !stroke.modifiers().intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER);
-        match stroke.code() {
-            KeyCode::Char(char) if is_plain => search.query.extend(typed_chars(char, stroke.modifiers())),
-            KeyCode::Backspace if search.query.is_empty() => {
-                self.cancel_search();
-                return ComposerOutcome::Changed;
-            }
-            KeyCode::Backspace => {
-                search.query.pop();
-            }
-            // Any other key takes the match and acts on it.
-            _ => {
-                self.close_search();
-                return match self.bindings.resolve(&self.contexts(), &[stroke]) {
-                    KeyResolution::Action(action) => self.run_action(action),
-                    _ => self.handle_text_key(stroke),
-                };
-            }
-        }
-        self.update_search();
-        ComposerOutcome::Changed
-    }
-
-    fn cycle_search_scope(&mut self) -> ComposerOutcome {
-        let Some(search) = &mut self.search else { return ComposerOutcome::Ignored };
-        search.scope = match search.scope {
-            HistoryScope::Folder => HistoryScope::Everywhere,
-            HistoryScope::Everywhere => HistoryScope::Folder,
-        };
-        let must_read = search.scope == HistoryScope::Everywhere && self.full_history.is_none();
-        self.update_search();
-        if must_read {
-            return ComposerOutcome::Request(ComposerRequest::ReadFullHistory);
-        }
-        ComposerOutcome::Changed
-    }
-
-    /// Ends the search; what it found stays in the input.
-    fn close_search(&mut self) {
-        if self.search.take().is_some() {
-            self.full_history = None;
-            self.note_view_change();
-        }
-    }
-
-    fn cancel_search(&mut self) {
-        if let Some(search) = self.search.take() {
-            self.full_history = None;
-            self.put_draft(search.original);
-        }
     }
 
     // After changes

@@ -10,6 +10,7 @@ mod form_fields;
 mod permission_dialog;
 mod plan_dialog;
 mod question_dialog;
+mod settings_form;
 mod text_field;
 mod trust_dialog;
 
@@ -21,6 +22,7 @@ use serde_json::value::RawValue;
 
 pub use ask_queue::AskQueue;
 pub use dialog_layout::DialogView;
+pub use settings_form::{SettingChange, SettingsForm, SettingsFormOutcome};
 
 use dialog_keys::{DialogKey, DialogKeys};
 use dialog_layout::{BodyScroll, DialogParts};
