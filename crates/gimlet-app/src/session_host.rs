@@ -275,7 +275,8 @@ impl Host for SessionHost {
         session: &SessionId,
         entry: PromptHistoryEntry,
     ) -> BoxFuture<'static, Result<(), String>> {
-        let is_kept = !self.launch_request().session.is_unsaved;
+        let is_kept =
+            !self.launch_request().session.is_unsaved && !self.around.env.flag("CLAUDE_CODE_SKIP_PROMPT_HISTORY");
         let (around, session) = (self.around.clone(), session.clone());
         on_blocking_thread(move || {
             if !is_kept {

@@ -25,9 +25,9 @@ pub use status_facts::StatusFacts;
 
 use crate::commands;
 use crate::composer::{
-    ComposedPrompt, ComposerOutcome, ComposerRequest, ComposerSurroundings, InputKind, PromptComposer,
+    ComposedPrompt, ComposerOutcome, ComposerRequest, ComposerSurroundings, InputKind, PromptComposer, WordFlavor,
 };
-use crate::dialogs::{AskQueue, DialogEffect, DialogOutcome};
+use crate::dialogs::{AskQueue, DialogEffect, DialogOutcome, SettingsForm};
 use crate::feed::{FeedModel, MotionMode};
 use crate::glyphs::GlyphSet;
 use crate::key_bindings::{KeyAction, KeyBindings};
@@ -39,6 +39,11 @@ use prompt_queue::PromptQueue;
 use repeated_keys::RepeatedKey;
 use text_page::TextPage;
 use transcript_view::{TranscriptOutcome, TranscriptView};
+
+/// A draft counts as being typed until so long after its last key.
+const TYPING_PAUSE_MS: u64 = 700;
+/// Time for which a question that opens meanwhile takes no key.
+const ASK_GUARD_MS: u64 = 500;
 
 /// Something that happened.
 #[derive(Debug)]
@@ -59,6 +64,9 @@ pub struct AppOptions {
     pub glyphs: &'static GlyphSet,
     pub motion: MotionMode,
     pub bindings: KeyBindings,
+    /// True if the prompt is edited in vim's modes.
+    pub uses_vim: bool,
+    pub word_flavor: WordFlavor,
     /// Makes ids for prompts.
     pub new_entry_id: fn() -> EntryId,
     /// Reads the clock: milliseconds since 1970.
@@ -98,6 +106,10 @@ pub struct TerminalApp {
     ends_blank: bool,
     thinking_off: bool,
     now_ms: u64,
+    /// Time of the last key in the input.
+    typed_at_ms: Option<u64>,
+    /// Until then a question takes no key: what was typed for the input must not answer it.
+    ask_opens_at_ms: u64,
 }
 
 /// Something that takes the place of the input or of the whole screen.
@@ -117,9 +129,12 @@ enum LeavingState {
 
 impl TerminalApp {
     pub fn new(options: AppOptions) -> Self {
+        let mut composer = PromptComposer::new(options.bindings.clone());
+        composer.set_vim(options.uses_vim);
+        composer.set_word_flavor(options.word_flavor);
         Self {
             feed: FeedModel::new(options.motion),
-            composer: PromptComposer::new(options.bindings.clone()),
+            composer,
             facts: StatusFacts::default(),
             queue: PromptQueue::default(),
             asks: AskQueue::default(),
@@ -135,6 +150,8 @@ impl TerminalApp {
             ends_blank: false,
             thinking_off: false,
             now_ms: 0,
+            typed_at_ms: None,
+            ask_opens_at_ms: 0,
             options,
         }
     }
@@ -292,6 +309,7 @@ impl TerminalApp {
                 if matches!(ask.body, AskBody::Trust(_)) {
                     self.trust_ask = Some(ask.id);
                 }
+                self.guard_against_typing();
                 self.asks.push((**ask).clone(), self.composer.bindings());
                 self.overlay_gives_way();
                 effects.extend(self.attention("gimlet needs an answer"));
@@ -359,6 +377,11 @@ impl TerminalApp {
                 return self.open_picker(crate::pickers::session_picker(sessions, now));
             }
             AppReply::Sessions(Err(problem)) => self.feed.push_notice(NoticeLevel::Error, problem),
+            AppReply::Settings(Ok(settings)) => {
+                let picker = AppPicker::Settings(SettingsForm::new(&settings, self.composer.bindings()));
+                return self.open_picker(Ok(picker));
+            }
+            AppReply::Settings(Err(problem)) => self.feed.push_notice(NoticeLevel::Error, problem),
             AppReply::RewindPreview { prompt, outcome } => {
                 if let Some(AppOverlay::AppPicker(picker)) = &mut self.overlay {
                     picker.set_rewind_preview(&prompt, outcome);
@@ -440,6 +463,7 @@ impl TerminalApp {
                 Vec::new()
             }
             Some(AppOverlay::Transcript(_)) | None => {
+                self.typed_at_ms = Some(self.now_ms);
                 let outcome = self.composer.handle_key(key);
                 let must_keep_escape = key.code == KeyCode::Esc;
                 if !must_keep_escape {
@@ -468,8 +492,12 @@ impl TerminalApp {
         if is_transcript {
             return vec![AppEffect::QueryHistory(HistoryUse::Transcript)];
         }
+        let is_typed_ahead = self.now_ms < self.ask_opens_at_ms && key.code != KeyCode::Esc;
         let Some(dialog) = self.asks.open() else { return Vec::new() };
         let id = *dialog.id();
+        if is_typed_ahead && !is_interrupt {
+            return Vec::new();
+        }
         if is_interrupt {
             self.asks.clear();
             return if self.trust_ask == Some(id) { self.leave() } else { vec![AppEffect::Send(Op::interrupt())] };
@@ -489,6 +517,14 @@ impl TerminalApp {
                 }
                 effects
             }
+        }
+    }
+
+    /// Keeps a question that opens while a draft is being typed from taking the letters meant for the draft.
+    fn guard_against_typing(&mut self) {
+        let is_typing = self.typed_at_ms.is_some_and(|typed| self.now_ms.saturating_sub(typed) < TYPING_PAUSE_MS);
+        if is_typing && !self.asks.is_open() && !self.composer.is_empty() {
+            self.ask_opens_at_ms = self.now_ms + ASK_GUARD_MS;
         }
     }
 
@@ -524,6 +560,10 @@ impl TerminalApp {
         for effect in &effects {
             match effect {
                 AppEffect::SetTheme(theme) => self.options.theme.background = *theme,
+                AppEffect::SaveUserSetting { key: "editorMode", value } => self.composer.set_vim(value == "vim"),
+                AppEffect::SaveUserSetting { key: "keybindingFlavor", value } => {
+                    self.composer.set_word_flavor(WordFlavor::from_setting(value));
+                }
                 AppEffect::SetModel(Some(model)) => self.facts.model.clone_from(model),
                 _ => {}
             }

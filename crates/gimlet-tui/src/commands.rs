@@ -3,6 +3,7 @@
 
 mod add_dir_command;
 mod clear_command;
+mod config_command;
 mod copy_command;
 mod effort_command;
 mod exit_command;
@@ -42,6 +43,7 @@ pub(crate) enum CommandStep {
 const COMMANDS: &[TerminalCommand] = &[
     add_dir_command::ROW,
     clear_command::ROW,
+    config_command::ROW,
     copy_command::ROW,
     effort_command::ROW,
     exit_command::ROW,

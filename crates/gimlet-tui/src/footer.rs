@@ -18,6 +18,8 @@ pub struct FooterFacts<'a> {
     /// Takes the place of the mode.
     pub hint: Option<String>,
     pub is_shell: bool,
+    /// Mode of the editor, if it has any.
+    pub editor_mode: Option<&'static str>,
     pub mode: PermissionMode,
     pub queued: usize,
     pub has_stash: bool,
@@ -72,6 +74,10 @@ pub fn render_footer(footer: &FooterFacts<'_>, cx: &RenderContext<'_>) -> Styled
         if is_wide {
             left.push(" (shift+tab)", TextTone::Dim);
         }
+    }
+    if let Some(mode) = footer.editor_mode {
+        left.push(&separator, TextTone::Dim);
+        left.push(mode, TextTone::Text);
     }
     if footer.queued > 0 {
         left.push(&separator, TextTone::Dim);
@@ -150,7 +156,7 @@ mod tests {
         let wide = text(&footer, 100);
         assert!(wide.starts_with("  edits allowed (shift+tab) · 1 queued"), "{wide}");
         assert!(wide.ends_with("sonnet-5-5 · 23 % of 200k · $0.14"), "{wide}");
-        assert_eq!(text(&footer, 40), "  edits allowed · 1 queued          23 %");
+        assert_eq!(text(&footer, 40), "  edits allowed · 1 queued        23 %");
         assert!(display_width(&text(&footer, 12)) <= 12);
     }
 }

@@ -12,8 +12,10 @@ pub use rewind_picker::rewind_picker;
 pub use session_picker::session_picker;
 
 use crate::app::AppEffect;
+use crate::dialogs::{SettingChange, SettingsForm, SettingsFormOutcome};
 use crate::glyphs::RenderContext;
 use crate::styled_line::StyledLine;
+use crate::theme::ScreenBackground;
 use rewind_picker::RewindPicker;
 use session_picker::SessionPicker;
 
@@ -24,6 +26,8 @@ pub enum AppPicker {
     Rewind(RewindPicker),
     /// A list in which each row stands for effects.
     Choices(ChoicePicker),
+    /// The settings that are changed most.
+    Settings(SettingsForm),
 }
 
 /// A list of choices, each with what it does.
@@ -85,6 +89,13 @@ impl AppPicker {
                     PickerOutcome::Chooses(effects.unwrap_or_default())
                 }
             },
+            AppPicker::Settings(form) => match form.handle_key(key) {
+                SettingsFormOutcome::Ignored | SettingsFormOutcome::Changed => PickerOutcome::Stays,
+                SettingsFormOutcome::Closed => PickerOutcome::Closes,
+                SettingsFormOutcome::Saved(changes) => {
+                    PickerOutcome::Chooses(changes.into_iter().flat_map(setting_effects).collect())
+                }
+            },
         }
     }
 
@@ -93,6 +104,7 @@ impl AppPicker {
             AppPicker::Sessions(picker) => picker.list.type_text(text),
             AppPicker::Rewind(picker) => picker.list.type_text(text),
             AppPicker::Choices(picker) => picker.list.type_text(text),
+            AppPicker::Settings(_) => {}
         }
     }
 
@@ -100,7 +112,7 @@ impl AppPicker {
     pub fn preview_effects(&self) -> Vec<AppEffect> {
         match self {
             AppPicker::Rewind(picker) => picker.preview_effects(),
-            AppPicker::Sessions(_) | AppPicker::Choices(_) => Vec::new(),
+            AppPicker::Sessions(_) | AppPicker::Choices(_) | AppPicker::Settings(_) => Vec::new(),
         }
     }
 
@@ -116,6 +128,23 @@ impl AppPicker {
             AppPicker::Sessions(picker) => picker.list.render(max_rows, cx),
             AppPicker::Rewind(picker) => picker.render(max_rows, cx),
             AppPicker::Choices(picker) => picker.list.render(max_rows, cx),
+            AppPicker::Settings(form) => {
+                let view = form.render(max_rows, cx);
+                (view.lines, view.cursor)
+            }
         }
     }
+}
+
+/// Returns what a changed setting brings about, now and for later sessions.
+fn setting_effects(change: SettingChange) -> Vec<AppEffect> {
+    let SettingChange { key, value } = change;
+    let background = match (key, value.as_str()) {
+        ("theme", "light" | "light-ansi") => Some(ScreenBackground::Light),
+        ("theme", "dark" | "dark-ansi") => Some(ScreenBackground::Dark),
+        _ => None,
+    };
+    let mut effects: Vec<AppEffect> = background.map(AppEffect::SetTheme).into_iter().collect();
+    effects.push(AppEffect::SaveUserSetting { key, value });
+    effects
 }

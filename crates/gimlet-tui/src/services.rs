@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use gimlet_proto::{Block, BoxFuture, PromptHistoryEntry};
+use gimlet_proto::{Block, BoxFuture};
 
 use crate::app::ShellOutput;
 
@@ -14,12 +14,6 @@ pub trait TerminalServices: Send + Sync {
 
     /// Runs a command of the user's own in a folder, without the model and without asking.
     fn run_shell(&self, command: String, folder: PathBuf) -> BoxFuture<'static, Result<ShellOutput, String>>;
-
-    /// Adds a prompt to those that can be called back, in this session and later ones.
-    fn save_prompt(&self, entry: &PromptHistoryEntry);
-
-    /// Returns the prompts of this folder or of all folders, oldest first.
-    fn read_prompts(&self, scope: PromptScope) -> BoxFuture<'static, Vec<PromptHistoryEntry>>;
 
     /// Returns what is in the clipboard of this machine.
     fn read_clipboard(&self) -> BoxFuture<'static, ClipboardContent>;
@@ -35,13 +29,6 @@ pub trait TerminalServices: Send + Sync {
 
     /// Saves a setting of the user's for later sessions.
     fn save_setting(&self, key: &str, value: &str) -> Result<(), String>;
-}
-
-/// Whose prompts are meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PromptScope {
-    Folder,
-    Everywhere,
 }
 
 /// What was in the clipboard.

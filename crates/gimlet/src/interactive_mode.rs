@@ -1,6 +1,5 @@
 //! `gimlet` in a terminal: opens the session beside the terminal UI, and ends both in order.
 
-mod prompt_history_file;
 mod terminal_services;
 mod terminal_settings;
 

@@ -1,6 +1,7 @@
 //! What the front end shows: finished lines to print, and the live region below them.
 
 use super::{AppOverlay, LeavingState, TerminalApp};
+use crate::composer::VimMode;
 use crate::footer::{FooterFacts, render_footer};
 use crate::glyphs::RenderContext;
 use crate::screen::{CursorPlace, ScreenSize};
@@ -129,6 +130,7 @@ impl TerminalApp {
         let footer = FooterFacts {
             hint: hint.or_else(|| (!pending.is_empty()).then(|| format!("{pending} …"))),
             is_shell: self.composer.kind() == crate::composer::InputKind::Shell,
+            editor_mode: self.composer.vim_mode().map(VimMode::label),
             mode: self.facts.mode,
             queued: if self.feed.is_busy() { self.queue.len() } else { 0 },
             has_stash: self.composer.has_stash(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gimlet_proto::{
     Block, ContextUsage, EntryId, HistoryItem, MentionScope, Op, PermissionMode, PromptHistoryEntry, RewindOutcome,
-    SessionInfo, SessionReplacement, SessionScope, SubmittedPrompt, ThinkingMode, View,
+    SessionInfo, SessionReplacement, SessionScope, SettingsView, SubmittedPrompt, ThinkingMode, View,
 };
 use gimlet_text::enclose_in_tag;
 
@@ -33,6 +33,7 @@ pub enum AppEffect {
     QueryContext,
     QueryHistory(HistoryUse),
     QueryPermissions,
+    QuerySettings,
     AddDirectory(PathBuf),
     ListSessions(SessionScope),
     /// Goes back to before a prompt.
@@ -122,6 +123,7 @@ pub enum AppReply {
         used_for: HistoryUse,
     },
     Sessions(Result<Vec<SessionInfo>, String>),
+    Settings(Result<SettingsView, String>),
     RewindPreview {
         prompt: EntryId,
         outcome: Result<RewindOutcome, String>,

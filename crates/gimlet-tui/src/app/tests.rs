@@ -20,6 +20,8 @@ fn options() -> AppOptions {
         glyphs: &GlyphSet::UNICODE,
         motion: MotionMode::Reduced,
         bindings: KeyBindings::default(),
+        uses_vim: false,
+        word_flavor: WordFlavor::Classic,
         new_entry_id: || EntryId::new("p1"),
         now_ms_since_1970: || 0,
         remarks: Vec::new(),
@@ -245,9 +247,54 @@ fn prompts_wait_while_a_turn_runs_and_can_be_called_back() {
 }
 
 #[test]
+fn what_is_typed_for_the_draft_does_not_answer_a_question_that_opens_meanwhile() {
+    let mut test = TestApp::new();
+    test.begin_turn();
+    test.type_text("step ");
+    test.ask(1);
+    assert_eq!(test.key(KeyCode::Char('1')).len(), 0);
+    assert_eq!(test.key(KeyCode::Enter).len(), 0);
+    assert!(test.screen().contains("rm file-1"), "it is still open");
+    test.now_ms += 500;
+    assert!(matches!(test.key(KeyCode::Char('1')).as_slice(), [AppEffect::Send(Op::Answer { .. })]));
+    assert_eq!(test.app.composer.text(), "step ");
+}
+
+#[test]
+fn a_question_after_a_sent_prompt_takes_keys_at_once() {
+    let mut test = TestApp::new();
+    test.enter("go");
+    test.begin_turn();
+    test.ask(1);
+    assert!(matches!(test.key(KeyCode::Enter).as_slice(), [AppEffect::Send(Op::Answer { .. })]));
+}
+
+#[test]
+fn settings_change_at_once_and_for_later_sessions() {
+    let mut test = TestApp::new();
+    assert!(matches!(test.enter("/config").as_slice(), [AppEffect::QuerySettings]));
+    let settings = gimlet_proto::SettingsView { effective: serde_json::json!({}), ..Default::default() };
+    test.app.update(AppInput::Reply(AppReply::Settings(Ok(settings))), test.now_ms);
+    assert!(test.screen().contains("Editing: normal"));
+    for code in [KeyCode::Down, KeyCode::Char(' '), KeyCode::Up, KeyCode::Up, KeyCode::Up] {
+        test.key(code);
+    }
+    let effects = test.key(KeyCode::Enter);
+    let [AppEffect::SaveUserSetting { key: "editorMode", value }] = effects.as_slice() else { panic!("{effects:?}") };
+    assert_eq!(value, "vim");
+    assert!(test.screen().contains("INSERT"));
+    test.type_text("hello");
+    test.key(KeyCode::Esc);
+    assert!(test.screen().contains("NORMAL"));
+    let effects = test.key(KeyCode::Enter);
+    assert!(matches!(effects.last(), Some(AppEffect::Send(Op::Submit(_)))), "Enter sends in both: {effects:?}");
+}
+
+#[test]
 fn questions_come_one_after_the_other_and_keep_the_draft() {
     let mut test = TestApp::new();
     test.type_text("my draft");
+    test.now_ms += 1000;
     test.begin_turn();
     test.ask(1);
     test.ask(2);

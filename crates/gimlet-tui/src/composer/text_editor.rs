@@ -16,6 +16,13 @@ pub enum WordFlavor {
     Readline,
 }
 
+impl WordFlavor {
+    /// Reads the setting `keybindingFlavor`.
+    pub fn from_setting(value: &str) -> Self {
+        if value == "readline" { WordFlavor::Readline } else { WordFlavor::Classic }
+    }
+}
+
 /// A text that is edited with keys.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TextEditor {

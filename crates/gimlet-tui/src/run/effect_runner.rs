@@ -4,14 +4,15 @@ use std::io;
 use std::path::PathBuf;
 
 use gimlet_proto::{
-    EntryId, HistoryItem, NoticeLevel, Op, OpReply, RewindOutcome, SessionQuery, SessionReplacement, TaskState,
+    EntryId, HistoryItem, NoticeLevel, Op, OpReply, PromptHistoryEntry, RewindOutcome, SessionQuery,
+    SessionReplacement, SessionScope, TaskState,
 };
 use tokio::sync::oneshot;
 
 use super::permission_page::permission_lines;
 use super::{FinishedWork, FrontEnd};
 use crate::app::{AppEffect, AppReply, HistoryUse, RewindTarget, TerminalSignal};
-use crate::services::{ClipboardContent, PromptScope};
+use crate::services::ClipboardContent;
 use crate::theme::ScreenBackground;
 
 /// Files that completion shows.
@@ -127,10 +128,19 @@ impl FrontEnd {
                     })
                 });
             }
-            AppEffect::SaveHistory(entry) => self.services.save_prompt(&entry),
+            AppEffect::SaveHistory(entry) => self.save_prompt(entry),
             AppEffect::ReadFullHistory => {
-                let reading = self.services.read_prompts(PromptScope::Everywhere);
-                self.work.spawn(async move { FinishedWork::Reply(AppReply::FullHistory(reading.await)) });
+                let reading = self.host.prompt_history(SessionScope::Everywhere);
+                self.work.spawn(async move {
+                    FinishedWork::Reply(match reading.await {
+                        Ok(entries) => AppReply::FullHistory(entries),
+                        Err(problem) => AppReply::Failed(problem),
+                    })
+                });
+            }
+            AppEffect::QuerySettings => {
+                let settings = self.host.settings();
+                self.work.spawn(async move { FinishedWork::Reply(AppReply::Settings(settings)) });
             }
             AppEffect::SuggestFiles { query, generation } => self.suggest_files(query, generation),
             AppEffect::OpenUrl(url) => {
@@ -178,8 +188,24 @@ impl FrontEnd {
     }
 
     pub(super) fn read_prompts(&mut self) {
-        let reading = self.services.read_prompts(PromptScope::Folder);
-        self.work.spawn(async move { FinishedWork::Reply(AppReply::FolderHistory(reading.await)) });
+        let reading = self.host.prompt_history(SessionScope::Folder);
+        self.work.spawn(async move {
+            FinishedWork::Reply(match reading.await {
+                Ok(entries) => AppReply::FolderHistory(entries),
+                Err(problem) => AppReply::Failed(problem),
+            })
+        });
+    }
+
+    fn save_prompt(&mut self, entry: PromptHistoryEntry) {
+        let Some(session) = &self.session else { return };
+        let saving = self.host.append_prompt_history(&session.handle.id, entry);
+        self.work.spawn(async move {
+            match saving.await {
+                Ok(()) => FinishedWork::Nothing,
+                Err(problem) => FinishedWork::Reply(AppReply::Failed(problem)),
+            }
+        });
     }
 
     fn set_theme(&mut self, background: ScreenBackground) {

@@ -12,11 +12,10 @@ use gimlet_exec::{
     CaptureLimits, CapturedCommand, CommandEnd, DirectoryReporter, Exec, ForegroundCommand, SpawnRequest, StdinMode,
     StreamMode, render_for_model,
 };
-use gimlet_proto::{Block, BoxFuture, PromptHistoryEntry};
+use gimlet_proto::{Block, BoxFuture};
 use gimlet_tui::app::ShellOutput;
-use gimlet_tui::services::{ClipboardContent, PromptScope, TerminalServices};
+use gimlet_tui::services::{ClipboardContent, TerminalServices};
 
-use super::prompt_history_file::PromptHistoryFile;
 use crate::args::WritableScope;
 use crate::config_cmd::SettingEdit;
 
@@ -30,7 +29,6 @@ const MAX_IMAGE: usize = 20 << 20;
 /// The services, and what they need of the process.
 pub(super) struct ProgramServices {
     around: ProcessEnv,
-    history: PromptHistoryFile,
     must_reply: bool,
     /// Made when the first command runs.
     exec: OnceLock<Exec>,
@@ -45,7 +43,6 @@ pub(super) fn now_ms() -> i64 {
 impl ProgramServices {
     pub(super) fn new(around: &ProcessEnv, settings: &Settings) -> Self {
         Self {
-            history: PromptHistoryFile::new(around),
             around: around.clone(),
             must_reply: settings.respond_to_bash_commands.unwrap_or(true),
             exec: OnceLock::new(),
@@ -95,16 +92,6 @@ impl TerminalServices for ProgramServices {
             let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             Ok(ShellOutput { command, output, exit_code, elapsed_ms, must_reply })
         })
-    }
-
-    fn save_prompt(&self, entry: &PromptHistoryEntry) {
-        self.history.append(entry);
-    }
-
-    fn read_prompts(&self, scope: PromptScope) -> BoxFuture<'static, Vec<PromptHistoryEntry>> {
-        let history = self.history.clone();
-        let reading = tokio::task::spawn_blocking(move || history.read(scope));
-        Box::pin(async move { reading.await.unwrap_or_default() })
     }
 
     fn read_clipboard(&self) -> BoxFuture<'static, ClipboardContent> {

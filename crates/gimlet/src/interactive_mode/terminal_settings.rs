@@ -1,9 +1,10 @@
 //! What the environment and settings say about the terminal: colours, characters, and what it understands.
 
 use gimlet_app::ProcessEnv;
-use gimlet_config::{NotifyChannel as NotifySetting, Settings};
+use gimlet_config::{EditorMode, KeybindingFlavor, NotifyChannel as NotifySetting, Settings};
 use gimlet_proto::{EntryId, Env};
 use gimlet_tui::app::AppOptions;
+use gimlet_tui::composer::WordFlavor;
 use gimlet_tui::feed::MotionMode;
 use gimlet_tui::glyphs::GlyphSet;
 use gimlet_tui::key_bindings::KeyBindings;
@@ -27,6 +28,11 @@ pub(super) fn app_options(around: &ProcessEnv, settings: &Settings) -> AppOption
         glyphs: if has_unicode(env) { &GlyphSet::UNICODE } else { &GlyphSet::ASCII },
         motion: if is_reduced { MotionMode::Reduced } else { MotionMode::Animated },
         bindings,
+        uses_vim: settings.editor_mode == Some(EditorMode::Vim),
+        word_flavor: match settings.keybinding_flavor {
+            Some(KeybindingFlavor::Readline) => WordFlavor::Readline,
+            Some(KeybindingFlavor::Classic) | None => WordFlavor::Classic,
+        },
         remarks,
         new_entry_id: || EntryId::new(""),
         now_ms_since_1970: super::terminal_services::now_ms,
