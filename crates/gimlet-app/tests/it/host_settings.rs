@@ -72,7 +72,7 @@ async fn prompts_are_kept_for_later_sessions_of_the_folder() {
     let entry = PromptHistoryEntry { text: "hello".to_owned(), pasted: Vec::new(), at_ms: 3 };
     front.host.append_prompt_history(&session, entry.clone()).await.unwrap();
     for scope in [SessionScope::Folder, SessionScope::Everywhere] {
-        assert_eq!(front.host.prompt_history(scope).await.unwrap(), [entry.clone()]);
+        assert_eq!(front.host.prompt_history(scope).await.unwrap(), std::slice::from_ref(&entry));
     }
     front.finish().await;
 }
