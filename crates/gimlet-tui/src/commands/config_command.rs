@@ -1,4 +1,4 @@
-//! `/config`: the settings that are changed most, as a form.
+//! `/config`: the settings that are changed most, as a form. With a key, the session answers.
 
 use super::{CommandStep, TerminalCommand};
 use crate::app::{AppEffect, TerminalApp};
@@ -7,10 +7,13 @@ pub(super) const ROW: TerminalCommand = TerminalCommand {
     name: "config",
     aliases: &["settings"],
     description: "Change settings of the terminal",
-    argument_hint: "",
+    argument_hint: "[key[=value]]",
     run,
 };
 
-fn run(_app: &mut TerminalApp, _args: &str) -> CommandStep {
+fn run(_app: &mut TerminalApp, args: &str) -> CommandStep {
+    if !args.is_empty() {
+        return CommandStep::ForSession;
+    }
     CommandStep::Done(vec![AppEffect::QuerySettings])
 }

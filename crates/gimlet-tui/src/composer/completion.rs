@@ -169,7 +169,9 @@ impl CompletionList {
     pub(crate) fn render(&self, context: &RenderContext<'_>) -> Vec<StyledLine> {
         let count = self.rows.len();
         let first = (self.selected + 1).saturating_sub(MAX_ROWS).min(count.saturating_sub(MAX_ROWS));
-        let name_width = |row: &CompletionRow| display_width(&row.label) + display_width(&row.hint) + 1;
+        let name_width = |row: &CompletionRow| {
+            display_width(&row.label) + if row.hint.is_empty() { 0 } else { display_width(&row.hint) + 1 }
+        };
         let widest = self.rows.iter().skip(first).take(MAX_ROWS).map(name_width).max().unwrap_or(0);
         let column = widest.min(MAX_NAME);
         let mut lines = Vec::new();

@@ -90,7 +90,8 @@ impl PermissionDialog {
         let is_one_place = places.iter().all(|other| *other == place);
         let is_session = places.iter().all(Option::is_none);
         let always = if is_session { "Yes, and allow" } else { "Yes, and always allow" };
-        let until = if is_session { " for this session" } else { "" };
+        let says_until = covers.iter().any(|covers| covers.contains("session"));
+        let until = if is_session && !says_until { " for this session" } else { "" };
         match (covers.as_slice(), is_one_place) {
             ([one], _) => {
                 let row = ChoiceRow::new(format!("{always} {one}{until}"));
@@ -220,7 +221,8 @@ impl PermissionDialog {
             lines.insert(0, StyledLine::of(clean_line(&path.display().to_string()), TextTone::Accent));
         }
         let summary = clean_line(&self.ask.summary).into_owned();
-        let is_repeated = lines.iter().any(|line| line.text().contains(&summary));
+        // The title of an edit names its file already.
+        let is_repeated = self.title().contains(&summary) || lines.iter().any(|line| line.text().contains(&summary));
         if !summary.is_empty() && !is_repeated {
             lines.extend(text_rows(&summary, TextTone::Dim, inner.width, BreakRule::Words));
         }
