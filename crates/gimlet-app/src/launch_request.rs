@@ -163,6 +163,58 @@ pub struct OutputOptions {
 pub struct LimitOptions {
     pub max_turns: Option<u32>,
     pub max_budget_usd: Option<f64>,
+    /// Window by which compaction is decided.
+    pub compaction_window: Option<CompactionWindow>,
+}
+
+/// Window by which compaction is decided, as flags and variables give it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompactionWindow {
+    /// The model's own.
+    Auto,
+    Tokens(u64),
+}
+
+impl CompactionWindow {
+    /// Smallest window that can be given: less holds no conversation.
+    const LEAST: u64 = 1_000;
+
+    /// Parses `auto`, `200000`, `200k` or `1M`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text.eq_ignore_ascii_case("auto") {
+            return Ok(Self::Auto);
+        }
+        let (digits, unit) = match text.char_indices().last() {
+            Some((at, 'k' | 'K')) => (&text[..at], 1_000),
+            Some((at, 'm' | 'M')) => (&text[..at], 1_000_000),
+            _ => (text, 1),
+        };
+        let tokens = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(unit));
+        match tokens.filter(|tokens| *tokens >= Self::LEAST) {
+            Some(tokens) => Ok(Self::Tokens(tokens)),
+            None => {
+                Err(format!("'{text}' is no window: give auto, or a number of tokens from 1000 on (200000, 200k, 1M)"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CompactionWindow::{self, Auto, Tokens};
+
+    #[test]
+    fn a_window_is_a_number_with_a_unit() {
+        for (text, window) in
+            [("auto", Auto), (" 200000 ", Tokens(200_000)), ("200k", Tokens(200_000)), ("1M", Tokens(1_000_000))]
+        {
+            assert_eq!(CompactionWindow::parse(text), Ok(window));
+        }
+        for bad in ["", "k", "999", "0", "-5", "2.5M", "99999999999999999999", "200kk", "many"] {
+            assert!(CompactionWindow::parse(bad).unwrap_err().contains("auto"), "{bad}");
+        }
+    }
 }
 
 /// Front end that the session is for.

@@ -16,8 +16,8 @@ pub mod start;
 
 pub use launch_error::LaunchError;
 pub use launch_request::{
-    AgentOptions, CustomizationLevel, FrontEndKind, FrontEndOptions, LaunchRequest, LimitOptions, ModelOptions,
-    OutputOptions, PermissionOptions, RequestOrigin, RequestedJson, SessionOptions, SettingsOptions,
+    AgentOptions, CompactionWindow, CustomizationLevel, FrontEndKind, FrontEndOptions, LaunchRequest, LimitOptions,
+    ModelOptions, OutputOptions, PermissionOptions, RequestOrigin, RequestedJson, SessionOptions, SettingsOptions,
     SystemPromptOptions, ThinkingChoice, ToolOptions,
 };
 pub use process_env::ProcessEnv;

@@ -1,6 +1,7 @@
 //! Opening a session from flags and environment.
 
 mod agent_catalogue;
+mod compaction_choice;
 mod document_settings;
 mod file_stamps;
 mod folder_trust;
@@ -174,7 +175,8 @@ pub async fn start(
         launch_stages::build_sandbox(&configured, &now, wishes, &toolbox, &mut warnings).await?;
     let facts = launch_stages::session_facts(&role, &configured, &now, &provider, &toolbox, &walls);
     let segment = launch_stages::prompt_segment(&role, &configured, &now, &toolbox, &walls)?;
-    let opening = SessionOpening { source, segment, agent: role.name(), fsync: configured.fsync() };
+    let compacted_tools = gimlet_core::compacted_tool_defs(&toolbox.tools);
+    let opening = SessionOpening { source, segment, agent: role.name(), fsync: configured.fsync(), compacted_tools };
     let past = launch_stages::open_transcript(&role.request, around, manner, opening, &mut warnings)?;
     let upkeep = SessionExpiry::from_settings(&configured, &past.id);
     let chosen = launch_stages::choose_models(&role, &configured, &provider, &past, &mut warnings)?;
@@ -261,7 +263,7 @@ fn assemble(
     let (request, env) = (&role.request.clone(), &configured.env.clone());
     let redactor = configured.redactor.clone();
     let api_key_source = provider.api_key_source().to_owned();
-    let options = turn_options(request, &configured, manner);
+    let options = turn_options(request, &configured, manner, warnings);
     let resumed = past.mode.and_then(|mode| choose_resumed_mode(mode, configured.review().is_some()));
     let (plans, own_plan) = plan_file::plan_location(request, around, &configured, &past);
     let checkpoints = open_checkpoints(request, around, &configured, &past.id);
@@ -304,6 +306,7 @@ fn assemble(
             context_parts: past.context_parts,
             deferred: past.deferred,
             outputs: past.outputs,
+            user_words: past.user_words,
             result_files: past.result_files,
             redactor,
         },
@@ -357,8 +360,15 @@ fn context_sources(configured: &SessionSettings) -> Vec<Arc<dyn SegmentContextSo
     memory.map(|memory| Arc::new(memory) as Arc<dyn SegmentContextSource>).into_iter().collect()
 }
 
-fn turn_options(request: &LaunchRequest, configured: &SessionSettings, manner: &LaunchOptions) -> TurnOptions {
+fn turn_options(
+    request: &LaunchRequest,
+    configured: &SessionSettings,
+    manner: &LaunchOptions,
+    warnings: &mut LaunchWarnings,
+) -> TurnOptions {
     let env = &configured.env;
+    let (compaction, remarks) = compaction_choice::compaction_policy(request, configured);
+    warnings.extend(remarks);
     TurnOptions {
         max_turns: gimlet_core::max_turns(request.limits.max_turns, env),
         max_budget_usd: request.limits.max_budget_usd,
@@ -366,6 +376,7 @@ fn turn_options(request: &LaunchRequest, configured: &SessionSettings, manner: &
         streaming_execution: !env.flag("CLAUDE_CODE_DISABLE_STREAMING_EXECUTION"),
         wire_events: manner.wire_events,
         concurrency: gimlet_core::concurrency_limit(env),
+        compaction,
     }
 }
 

@@ -7,6 +7,7 @@
 mod clear_command;
 mod command_context;
 mod command_resolver;
+mod compact_command;
 mod context_command;
 mod cost_command;
 mod effort_command;
@@ -26,6 +27,7 @@ pub use text_table::text_table;
 /// The built-in commands, in the order in which lists show them.
 const BUILT_IN: &[fn() -> Arc<dyn SlashCommand>] = &[
     || Arc::new(clear_command::ClearCommand),
+    || Arc::new(compact_command::CompactCommand),
     || Arc::new(context_command::ContextCommand),
     || Arc::new(cost_command::CostCommand),
     || Arc::new(effort_command::EffortCommand),
@@ -68,6 +70,8 @@ pub enum CommandOutput {
     Text(String),
     /// Prompt that is sent to the model in place of the typed text.
     Prompt(String),
+    /// The session compacts its conversation, with a summary that dwells on this.
+    Compaction(Option<String>),
 }
 
 /// Commands of a session. Clones share them.

@@ -44,20 +44,40 @@ pub fn system_blocks(prompt: &SystemPrompt) -> Arc<[String]> {
 
 /// Returns the tool list for the model.
 pub fn tool_defs(tools: &ToolSet, cx: &PromptContext) -> Arc<[ToolDef]> {
-    tools
-        .offered()
-        .filter_map(|tool| {
-            Some(ToolDef {
-                name: tool.name().to_owned(),
-                description: tool.prompt(cx).trim_end().to_owned(),
-                // A schema is plain JSON, so rendering cannot fail.
-                input_schema: to_raw_value(&offered_schema(&**tool, cx)).ok()?,
-                eager_input: tool.eager_input(),
-                defer_loading: false,
-            })
-        })
-        .collect::<Vec<_>>()
-        .into()
+    tools.offered().filter_map(|tool| tool_def(&**tool, cx)).collect::<Vec<_>>().into()
+}
+
+fn tool_def(tool: &dyn AnyTool, cx: &PromptContext) -> Option<ToolDef> {
+    Some(ToolDef {
+        name: tool.name().to_owned(),
+        description: tool.prompt(cx).trim_end().to_owned(),
+        // A schema is plain JSON, so rendering cannot fail.
+        input_schema: to_raw_value(&offered_schema(tool, cx)).ok()?,
+        eager_input: tool.eager_input(),
+        defer_loading: false,
+    })
+}
+
+/// Returns the definitions of the tools that are offered once a conversation was compacted.
+pub fn compacted_tool_defs(tools: &ToolSet) -> Arc<[ToolDef]> {
+    let cx = PromptContext::default();
+    let later: Vec<ToolRef> = tools.iter().filter(|tool| tool.is_for_compacted()).cloned().collect();
+    later.iter().filter_map(|tool| tool_def(&**tool, &cx)).collect()
+}
+
+/// Returns the tool list of a compacted conversation: these tools stand before those of servers.
+pub fn with_compacted_tools(tools: &Arc<[ToolDef]>, later: &[ToolDef]) -> Arc<[ToolDef]> {
+    let is_new = |def: &&ToolDef| tools.iter().all(|known| known.name != def.name);
+    if later.iter().all(|def| !is_new(&def)) {
+        return tools.clone();
+    }
+    let own = tools.iter().position(|tool| is_server_tool(&tool.name)).unwrap_or(tools.len());
+    tools[..own].iter().chain(later.iter().filter(is_new)).chain(&tools[own..]).cloned().collect()
+}
+
+/// Returns true if this is the name of a tool of a server.
+fn is_server_tool(name: &str) -> bool {
+    name.starts_with("mcp__")
 }
 
 /// Returns the tool list with external tools after the built-in ones.

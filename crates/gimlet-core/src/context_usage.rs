@@ -10,12 +10,17 @@ use gimlet_proto::{
 };
 use gimlet_store::{ContextPartKind, ContextPartSource, SegmentContextPart};
 
+use crate::compaction::CompactionPolicy;
 use crate::conversation::PromptSegment;
 
 /// Weight of an image in bytes of text: its own size is unrelated to its tokens.
 const IMAGE: u64 = 6_000;
 /// Approximate number of bytes of a document file per byte of its text.
 const PACKED: u64 = 16;
+/// Smallest number of bytes of a prompt by which bytes per token are measured.
+const LEAST_MEASURED: u64 = 2_000;
+/// Bytes per token that a count can mean.
+const BYTES_PER_TOKEN: (f64, f64) = (0.5, 20.0);
 /// Name prefix of server tools.
 const SERVER_TOOL: &str = "mcp__";
 
@@ -33,6 +38,8 @@ struct ContextSizes {
     messages: ContextMessages,
     counted: Option<CountedUsage>,
     cached: Option<CachedRequest>,
+    /// Model, and its measured number of bytes per token. It outlives a segment.
+    measured: Option<(String, f64)>,
 }
 
 /// Size of a part of the context in front of the conversation.
@@ -60,18 +67,37 @@ struct CountedUsage {
 
 impl ContextSizes {
     fn bytes(&self) -> u64 {
-        let ContextMessages { user, assistant, tool_calls, tool_results } = self.messages;
+        self.fixed_bytes() + self.message_bytes()
+    }
+
+    /// Returns the size of what stands in front of the messages.
+    fn fixed_bytes(&self) -> u64 {
         let tools: u64 = self.tools.iter().map(|(_, bytes)| bytes).sum();
         let context: u64 = self.context.iter().map(|part| part.bytes).sum();
-        self.system + tools + context + user + assistant + tool_calls + tool_results
+        self.system + tools + context
+    }
+
+    fn message_bytes(&self) -> u64 {
+        let ContextMessages { user, assistant, tool_calls, tool_results } = self.messages;
+        user + assistant + tool_calls + tool_results
+    }
+
+    /// Returns the bytes per token that were measured for this model, or else its usual ones.
+    fn bytes_per_token(&self, facts: &ModelFacts) -> f64 {
+        let measured = self.measured.as_ref().filter(|(model, _)| *model == facts.id);
+        measured.map_or(facts.bytes_per_token, |(_, ratio)| *ratio)
+    }
+
+    fn estimate(&self, bytes: u64, facts: &ModelFacts) -> u64 {
+        (bytes as f64 / self.bytes_per_token(facts)) as u64
     }
 
     /// Returns the total tokens: the last count, plus an estimate for later additions.
     fn tokens(&self, facts: &ModelFacts) -> u64 {
         let bytes = self.bytes();
         match self.counted {
-            Some(counted) => counted.tokens + estimate_from_bytes(bytes.saturating_sub(counted.bytes), facts),
-            None => estimate_from_bytes(bytes, facts),
+            Some(counted) => counted.tokens + self.estimate(bytes.saturating_sub(counted.bytes), facts),
+            None => self.estimate(bytes, facts),
         }
     }
 }
@@ -79,7 +105,9 @@ impl ContextSizes {
 impl ContextGauge {
     /// Begins a segment without messages.
     pub(crate) fn begin_segment(&self, prompt: &PromptSegment) {
+        let measured = self.lock().measured.take();
         *self.lock() = ContextSizes {
+            measured,
             system: prompt.system.iter().map(|text| text.len() as u64).sum(),
             tools: tool_sizes(&prompt.tools),
             context: part_sizes(prompt.context_parts()),
@@ -129,12 +157,51 @@ impl ContextGauge {
         sizes.cached = in_cache.then(|| CachedRequest { model: model.to_owned(), at: Instant::now() });
         let bytes = sizes.bytes();
         let tokens = usage.prompt_tokens() + usage.output_tokens;
+        if bytes >= LEAST_MEASURED {
+            let ratio = (bytes as f64 / usage.prompt_tokens() as f64).clamp(BYTES_PER_TOKEN.0, BYTES_PER_TOKEN.1);
+            sizes.measured = Some((model.to_owned(), ratio));
+        }
         sizes.counted = Some(CountedUsage { usage: *usage, tokens, bytes, awaits_reply: true });
     }
 
     /// Returns the total tokens of the conversation.
     pub(crate) fn tokens(&self, facts: &ModelFacts) -> u64 {
         self.lock().tokens(facts)
+    }
+
+    /// Records that a server found the conversation longer than its window: it has at least this many tokens.
+    pub(crate) fn record_refusal(&self, tokens: u64, facts: &ModelFacts) {
+        let mut sizes = self.lock();
+        let bytes = sizes.bytes();
+        if sizes.tokens(facts) >= tokens {
+            return;
+        }
+        let usage = sizes.counted.map(|counted| counted.usage).unwrap_or_default();
+        sizes.counted = Some(CountedUsage { usage, tokens, bytes, awaits_reply: false });
+        let ratio = (bytes as f64 / tokens.max(1) as f64).clamp(BYTES_PER_TOKEN.0, BYTES_PER_TOKEN.1);
+        sizes.measured = Some((facts.id.clone(), ratio));
+    }
+
+    /// Returns the number of bytes per token, measured if there was a request.
+    pub(crate) fn bytes_per_token(&self, facts: &ModelFacts) -> f64 {
+        self.lock().bytes_per_token(facts)
+    }
+
+    /// Estimates the tokens of all messages.
+    pub(crate) fn message_tokens(&self, facts: &ModelFacts) -> u64 {
+        let sizes = self.lock();
+        sizes.estimate(sizes.message_bytes(), facts)
+    }
+
+    /// Returns the tokens of the window that are left for messages.
+    pub(crate) fn room_for_messages(&self, facts: &ModelFacts) -> u64 {
+        let sizes = self.lock();
+        facts.context_window.saturating_sub(sizes.estimate(sizes.fixed_bytes(), facts))
+    }
+
+    /// Estimates the tokens of blocks with the measured ratio.
+    pub(crate) fn estimate_blocks(&self, blocks: &[Block], facts: &ModelFacts) -> u64 {
+        self.lock().estimate(blocks.iter().map(block_weight).sum::<u64>(), facts)
     }
 
     /// Estimates the tokens of blocks.
@@ -157,7 +224,7 @@ impl ContextGauge {
     }
 
     /// Returns the current usage.
-    pub(crate) fn current_usage(&self, facts: ModelFacts) -> ContextUsage {
+    pub(crate) fn current_usage(&self, facts: ModelFacts, policy: &CompactionPolicy) -> ContextUsage {
         let sizes = self.lock();
         let (bytes, total) = (sizes.bytes().max(1), sizes.tokens(&facts));
         let scaled =
@@ -187,12 +254,19 @@ impl ContextGauge {
         let named: u64 = categories.iter().map(|category| category.tokens).sum();
         categories.push(used("Messages", total.saturating_sub(named)));
         categories.retain(|category| category.tokens > 0);
-        let free = facts.context_window.saturating_sub(total);
+        let (window, limit) = (policy.window(&facts), policy.is_automatic().then(|| policy.limit(&facts)));
+        let buffer = limit.map_or(0, |limit| window - limit.max(total).min(window));
+        let free = window.saturating_sub(total) - buffer;
         categories.push(ContextCategory { name: "Free space", kind: ContextKind::Free, tokens: free });
+        if buffer > 0 {
+            categories.push(ContextCategory { name: "Compaction buffer", kind: ContextKind::Buffer, tokens: buffer });
+        }
         let ContextMessages { user, assistant, tool_calls, tool_results } = sizes.messages;
         ContextUsage {
             model: facts.id,
-            max_tokens: facts.context_window,
+            max_tokens: window,
+            model_window: facts.context_window,
+            compaction_limit: limit,
             total_tokens: total,
             categories,
             tools,
@@ -283,7 +357,7 @@ mod tests {
         });
         gauge.add_blocks(Role::User, &[Block::text(&"y".repeat(1_000))]);
         gauge.record_usage("m", &TokenUsage::default());
-        let rough = gauge.current_usage(facts());
+        let rough = gauge.current_usage(facts(), &CompactionPolicy::default());
         assert!(rough.total_tokens >= 450 && rough.last_request.is_none(), "{rough:?}");
         let named = |name| rough.categories.iter().find(|category| category.name == name).unwrap().tokens;
         // What the parts lose by rounding is added to the last category.
@@ -293,16 +367,17 @@ mod tests {
         let file = &rough.memory_files[0];
         assert_eq!((file.path.as_str(), file.scope.as_str()), ("/p/CLAUDE.md", "Project"));
         assert!(file.tokens.abs_diff(100) <= 1, "{rough:?}");
-        let finer = gauge.current_usage(ModelFacts { bytes_per_token: 3.5, ..facts() });
+        let finer = gauge.current_usage(ModelFacts { bytes_per_token: 3.5, ..facts() }, &CompactionPolicy::default());
         assert!(finer.total_tokens.abs_diff(rough.total_tokens * 8 / 7) <= 1, "{finer:?}");
         gauge.record_usage("m", &TokenUsage { input_tokens: 1_000, output_tokens: 20, ..TokenUsage::default() });
         gauge.add_blocks(Role::User, &[Block::text(&"z".repeat(4_000))]);
-        let usage = gauge.current_usage(facts());
+        let usage = gauge.current_usage(facts(), &CompactionPolicy::default());
         assert!((2_020..2_040).contains(&usage.total_tokens), "{usage:?}");
         let used = usage.categories.iter().filter(|category| category.kind == ContextKind::Used);
         assert_eq!(used.map(|category| category.tokens).sum::<u64>(), usage.total_tokens);
-        let free = usage.categories.last().unwrap();
-        assert_eq!((free.kind, free.tokens), (ContextKind::Free, 10_000 - usage.total_tokens));
+        let rest: Vec<_> = usage.categories.iter().filter(|category| category.kind != ContextKind::Used).collect();
+        assert_eq!(rest.iter().map(|part| part.tokens).sum::<u64>(), 10_000 - usage.total_tokens);
+        assert_eq!((rest[1].kind, rest[1].tokens), (ContextKind::Buffer, 2_500), "a quarter is left for a summary");
         assert!(usage.messages.user > 1_500 && usage.messages.assistant == 0);
     }
 

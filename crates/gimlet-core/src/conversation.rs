@@ -6,7 +6,6 @@ mod message_history;
 mod payload_budget;
 mod prompt_segment;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use gimlet_proto::{
@@ -15,6 +14,7 @@ use gimlet_proto::{
 
 use crate::agents::AnnouncedAgents;
 use crate::call::ToolCall;
+use crate::context::with_compacted_tools;
 use crate::context_usage::ContextGauge;
 use crate::record::ConversationRecord;
 use crate::repeated_failures::RepeatedFailures;
@@ -34,6 +34,8 @@ pub(crate) struct Conversation {
     pub(crate) opening: ConversationOpening,
     /// Call deferred by a hook; the conversation ends with it, and it has no result.
     pub(crate) deferred: Option<ToolCall>,
+    /// The user's own messages, the oldest first; a compaction keeps the newest.
+    pub(crate) user_words: Vec<String>,
 }
 
 /// Stretch of a conversation with one frozen prompt: everything that begins anew with the next segment.
@@ -52,9 +54,11 @@ pub(crate) struct ConversationSegment {
     /// Agent kinds that the model knows of, as last compared.
     pub(crate) announced_agents: AnnouncedAgents,
     /// Texts that are sent once and have been sent.
-    sent_once: HashSet<String>,
+    sent_once: Vec<String>,
     /// Calls repeated without effect.
     pub(crate) repeats: RepeatedFailures,
+    /// Tools that are offered because the conversation was compacted in this run.
+    compacted_tools: Arc<[ToolDef]>,
 }
 
 /// What is added before the next prompt.
@@ -79,8 +83,9 @@ impl ConversationSegment {
             prompt,
             announced_planning: false,
             announced_agents: AnnouncedAgents::default(),
-            sent_once: HashSet::new(),
+            sent_once: Vec::new(),
             repeats: RepeatedFailures::default(),
+            compacted_tools: Arc::default(),
         }
     }
 
@@ -109,6 +114,7 @@ impl ConversationSegment {
 
     /// Replaces the list of tools if it differs, which ends the cached prefix.
     pub(crate) fn set_tools(&mut self, tools: Arc<[ToolDef]>) {
+        let tools = with_compacted_tools(&tools, &self.compacted_tools);
         if self.prompt.tools != tools {
             self.history.gauge.set_tools(&tools);
             self.prompt.tools = tools;
@@ -134,6 +140,10 @@ impl ConversationSegment {
     /// for a breakpoint there.
     fn plan_cache(&mut self, ttl: Option<CacheTtl>, is_subagent: bool) -> CachePlan {
         let previous_len = self.history.mark_sent();
+        self.cache_plan(ttl, is_subagent, previous_len)
+    }
+
+    fn cache_plan(&self, ttl: Option<CacheTtl>, is_subagent: bool, previous_len: Option<usize>) -> CachePlan {
         match &self.context_message {
             None => CachePlan { ttl, context: if is_subagent { None } else { Some((0, 0)) }, previous_len },
             Some(context) => CachePlan {
@@ -152,7 +162,8 @@ impl Conversation {
         ledger: UsageLedger,
         cache_ttl: Option<CacheTtl>,
     ) -> Self {
-        Self { record, ledger, cache_ttl, segment, opening: ConversationOpening::default(), deferred: None }
+        let opening = ConversationOpening::default();
+        Self { record, ledger, cache_ttl, segment, opening, deferred: None, user_words: Vec::new() }
     }
 
     pub(crate) fn history(&self) -> &MessageHistory {
@@ -176,6 +187,30 @@ impl Conversation {
         transcript.append_frozen_prefix(&segment.prompt.system, &tools, segment.prompt.context_parts());
     }
 
+    /// Returns the cache breakpoints of a request that does not become part of the history.
+    pub(crate) fn cache_plan_so_far(&self, is_subagent: bool) -> CachePlan {
+        self.segment.cache_plan(self.cache_ttl, is_subagent, self.segment.history.cached_len())
+    }
+
+    /// Begins a segment with this message in place of the history. What was counted begins anew with it. Returns the
+    /// texts that are sent once in a segment, in the order in which they were.
+    pub(crate) fn begin_segment(
+        &mut self,
+        prompt: PromptSegment,
+        compacted_tools: Arc<[ToolDef]>,
+        blocks: Vec<Block>,
+    ) -> Vec<String> {
+        let gauge = self.history().gauge.clone();
+        let mut segment = ConversationSegment::new(prompt, Vec::new(), gauge);
+        segment.history.keep_call_ids(&mut self.segment.history);
+        segment.history.push_user(blocks);
+        segment.frozen_tools = with_compacted_tools(&self.segment.frozen_tools, &compacted_tools);
+        segment.compacted_tools = compacted_tools;
+        segment.sent_once.clone_from(&self.segment.sent_once);
+        self.segment = segment;
+        self.segment.sent_once.clone()
+    }
+
     /// Adds a text before the next prompt, unless the model got it before, also in an earlier run.
     pub(crate) fn add_opening_once(&mut self, text: String) {
         if self.segment.sent_once.contains(&text) {
@@ -184,7 +219,7 @@ impl Conversation {
         if !self.history().contains_user_text(&text) {
             self.opening.texts.push(text.clone());
         }
-        self.segment.sent_once.insert(text);
+        self.segment.sent_once.push(text);
     }
 
     /// Marks the state of the conversation before a prompt.

@@ -105,6 +105,8 @@ struct FileStateEntry {
     /// Name under which the file was last used; the key is its normalized form.
     path: PathBuf,
     state: FileState,
+    /// True if gimlet wrote it.
+    was_written: bool,
 }
 
 /// Normalizes the spelling of accented letters: some systems return another form than they were given.
@@ -131,7 +133,7 @@ impl FileStates {
         if let Some(view) = view.filter(|view| !views.contains(view)) {
             views.push(view);
         }
-        self.insert(path, FileState { stamp, whole: seen_whole, views });
+        self.insert(path, FileState { stamp, whole: seen_whole, views }, false);
     }
 
     /// Notes that gimlet wrote the file at this symlink-free path, for others who look at that.
@@ -147,14 +149,14 @@ impl FileStates {
     /// Records that gimlet wrote a file: its content is known, but earlier views no longer show it.
     pub fn record_write(&mut self, path: PathBuf, stamp: FileStamp) {
         self.note_write(&path);
-        self.insert(path, FileState { stamp, whole: true, views: Vec::new() });
+        self.insert(path, FileState { stamp, whole: true, views: Vec::new() }, true);
     }
 
     /// Updates the stamp of a known file whose new content was not shown.
     pub(crate) fn update_stamp(&mut self, path: PathBuf, stamp: FileStamp) {
         if let Some(known) = self.get(&path).filter(|known| known.stamp != stamp) {
             let whole = known.whole;
-            self.insert(path, FileState { stamp, whole, views: Vec::new() });
+            self.insert(path, FileState { stamp, whole, views: Vec::new() }, false);
         }
     }
 
@@ -173,9 +175,26 @@ impl FileStates {
         self.entries.retain(|_, entry| entry.used <= moment);
     }
 
-    fn insert(&mut self, path: PathBuf, state: FileState) {
+    /// Returns every known path with its state, and true if gimlet wrote the file, the last used one first.
+    pub(crate) fn latest_first(&self) -> Vec<(&Path, &FileState, bool)> {
+        let mut entries: Vec<&FileStateEntry> = self.entries.values().collect();
+        entries.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.used));
+        entries.into_iter().map(|entry| (entry.path.as_path(), &entry.state, entry.was_written)).collect()
+    }
+
+    /// Makes every file unread: nothing of it is in view any more. Stamps are kept.
+    pub(crate) fn begin_segment(&mut self) {
+        for entry in self.entries.values_mut() {
+            entry.state.whole = false;
+            entry.state.views.clear();
+        }
+    }
+
+    fn insert(&mut self, path: PathBuf, state: FileState, is_write: bool) {
         self.clock += 1;
-        self.entries.insert(normalize_path(&path).into_owned(), FileStateEntry { used: self.clock, path, state });
+        let key = normalize_path(&path).into_owned();
+        let was_written = is_write || self.entries.get(&key).is_some_and(|entry| entry.was_written);
+        self.entries.insert(key, FileStateEntry { used: self.clock, path, state, was_written });
         if self.entries.len() > MAX_ENTRIES
             && let Some(oldest) = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(path, _)| path.clone())
         {

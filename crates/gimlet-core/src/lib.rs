@@ -9,6 +9,7 @@ mod call;
 mod call_result;
 mod checkpoints;
 pub mod commands;
+mod compaction;
 mod confinement;
 mod context;
 mod context_usage;
@@ -45,8 +46,12 @@ pub use agents::{
     LiveAgentRoster, MainAgent, MessageDelivery, render_agent_list, tool_entries,
 };
 pub use backgrounding::BackgroundingGuard;
+pub use compaction::CompactionPolicy;
 pub use confinement::SessionConfinement;
-pub use context::{SystemPrompt, offered_schema, system_blocks, tool_defs, tools_from_json, tools_to_json};
+pub use context::{
+    SystemPrompt, compacted_tool_defs, offered_schema, system_blocks, tool_defs, tools_from_json, tools_to_json,
+    with_compacted_tools,
+};
 pub use conversation::PromptSegment;
 pub use gate::{
     ChangedSettings, DiskFileView, EffectivePermissions, HostPermit, PermissionConfig, Permit, PolicyCall, PolicyInput,

@@ -194,6 +194,12 @@ async fn read_file(turn: &Turn, place: &MentionTarget, id: &ToolUseId, paths: &P
     Some(settled)
 }
 
+/// Reads a file that a compaction carries; `None` if that fails or needs a question.
+pub(crate) async fn read_carried_file(turn: &Turn, path: &Path, id: &ToolUseId) -> Option<CallResult> {
+    let place = MentionTarget { path: path.to_owned(), lines: None, is_folder: false };
+    read_file(turn, &place, id, &turn.scope.services.paths()).await
+}
+
 /// Lists the names in a folder, except for those that rules deny.
 async fn list_folder(permit: &Permit, spelled: PathBuf) -> Option<CallResult> {
     let closed = permit.denied_files();

@@ -1,5 +1,6 @@
 //! Settings that can change while a session runs and are read at every request: the model and its thinking.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_proto::{
@@ -14,6 +15,8 @@ pub(crate) struct LiveModelSelection {
     start: Arc<ModelSelection>,
     /// True if managed settings choose the model.
     managed: bool,
+    /// Windows that servers reported, by model, where they are smaller than the known ones.
+    windows: Arc<Mutex<HashMap<String, u64>>>,
 }
 
 /// Current values of the selection.
@@ -29,7 +32,8 @@ pub(crate) struct ModelSelection {
 
 impl LiveModelSelection {
     pub(crate) fn new(provider: Arc<dyn Model>, start: ModelSelection) -> Self {
-        Self { provider, now: Arc::new(Mutex::new(start.clone())), start: Arc::new(start), managed: false }
+        let windows = Arc::default();
+        Self { provider, now: Arc::new(Mutex::new(start.clone())), start: Arc::new(start), managed: false, windows }
     }
 
     /// Returns the selection with its model fixed. Those of subagents are not.
@@ -39,7 +43,7 @@ impl LiveModelSelection {
 
     /// Returns the independent selection of a subagent, among the same provider's models.
     pub(crate) fn for_agent(&self, start: ModelSelection) -> Self {
-        Self::new(self.provider.clone(), start)
+        Self { windows: self.windows.clone(), ..Self::new(self.provider.clone(), start) }
     }
 
     pub(crate) fn provider(&self) -> &dyn Model {
@@ -48,7 +52,17 @@ impl LiveModelSelection {
 
     /// Returns the facts about one of the provider's models.
     pub(crate) fn facts(&self, model: &str) -> ModelFacts {
-        self.provider.facts(model)
+        let mut facts = self.provider.facts(model);
+        let windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(window) = windows.get(&facts.id) {
+            facts.context_window = facts.context_window.min(*window);
+        }
+        facts
+    }
+
+    /// Corrects the window of a model for the rest of the session.
+    pub(crate) fn correct_window(&self, model: &str, window: u64) {
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner).insert(model.to_owned(), window);
     }
 
     pub(crate) fn current(&self) -> ModelSelection {

@@ -42,6 +42,12 @@ impl PastCalls {
         })
     }
 
+    /// Returns the state of a tool that the last compaction carried over, if it parses as a `T`. Calls after it are
+    /// newer.
+    pub fn carried<T: DeserializeOwned>(&self, tool: &str) -> Option<T> {
+        serde_json::from_str(self.outputs.carried(tool)?.get()).ok()
+    }
+
     /// Returns the output of a successful call, if the model got all of it and it parses as a `T`.
     pub fn output<T: DeserializeOwned>(&self, call: &str) -> Option<T> {
         let output: Box<RawValue> = self.outputs.read(call).ok().flatten()?;

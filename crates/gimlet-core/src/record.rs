@@ -7,7 +7,8 @@ use std::io::ErrorKind;
 
 use gimlet_proto::{Block, EntryId, ModelUsage, PermissionMode, ReplyEnd, ReplyStart, SubmittedPrompt, ToolUseId};
 use gimlet_store::{
-    AgentTranscripts, AssistantHead, InterruptKind, SyncFuture, Transcript, TranscriptError, UserEntry, UserEntryKind,
+    AgentTranscripts, AssistantHead, CompactionRecord, InterruptKind, SyncFuture, Transcript, TranscriptError,
+    UserEntry, UserEntryKind,
 };
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -142,6 +143,11 @@ impl ConversationRecord {
     /// Appends that a deferred call is about to run.
     pub(crate) fn append_resumed(&mut self, call: &ToolUseId) {
         self.transcript.resumed(call);
+    }
+
+    /// Appends the boundary of a compaction and the message that the conversation continues from. Returns their ids.
+    pub(crate) fn append_compaction(&mut self, record: &CompactionRecord, blocks: &[Block]) -> (EntryId, EntryId) {
+        self.transcript.append_compaction(record, blocks)
     }
 
     /// Makes all entries durable. Starts at once; the caller may await it.

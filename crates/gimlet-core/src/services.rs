@@ -104,6 +104,11 @@ impl SessionServices {
         &self.shared.env
     }
 
+    /// Returns the session's transcript; `None` if it is not kept.
+    pub fn transcript(&self) -> Option<&Path> {
+        self.shared.transcript.as_deref()
+    }
+
     /// Returns the background tasks of the session.
     pub fn tasks(&self) -> &TaskRegistry {
         &self.shared.tasks

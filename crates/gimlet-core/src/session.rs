@@ -2,6 +2,7 @@
 
 mod actor;
 mod command_turn;
+mod compaction_turn;
 mod op_handler;
 mod open;
 mod queries;

@@ -94,6 +94,11 @@ impl OutputSchema {
         tool.into()
     }
 
+    /// Returns the text that reminds the model of the form.
+    pub(crate) fn reminder(&self) -> &'static str {
+        REMINDER
+    }
+
     /// Clears the answer of the previous turn.
     pub(crate) fn begin_turn(&self) {
         *self.lock() = StructuredAnswerState::default();

@@ -29,10 +29,11 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gimlet_proto::{AccessNeed, CallQuestion, Env, PermissionMode, ResultContent, UserReply, View};
+use gimlet_proto::{AccessNeed, AgentPath, CallQuestion, Env, PermissionMode, ResultContent, UserReply, View};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::services::SessionServices;
@@ -93,6 +94,15 @@ pub enum InterruptBehavior {
     Cancel,
     /// The call is short and must complete, so it is awaited.
     FinishAtomically,
+}
+
+/// What a compaction carries over for a tool.
+#[derive(Clone, Debug)]
+pub struct CarriedState {
+    /// Words for the model.
+    pub text: String,
+    /// Output in which a resumed session finds the state ([`PastCalls::carried`](crate::PastCalls::carried)).
+    pub output: Option<Box<RawValue>>,
 }
 
 /// A tool. Implemented by unit structs: services come through the context, so a table of statics is the only wiring.
@@ -177,6 +187,11 @@ pub trait Tool: Send + Sync + 'static {
     /// Returns true if the tool is offered at all.
     fn is_enabled(&self, _env: &Env) -> bool {
         true
+    }
+
+    /// Returns true if the tool is offered only once the conversation was compacted.
+    fn is_for_compacted(&self) -> bool {
+        false
     }
 
     /// Returns true if the tool is callable but not in the model's default tool list.
@@ -315,6 +330,12 @@ pub trait Tool: Send + Sync + 'static {
     /// Returns the subagents to which the tool is available.
     fn agent_availability(&self) -> AgentAvailability {
         AgentAvailability::InForeground
+    }
+
+    /// Returns what a compaction is to carry over for the tool, if anything: words for the model, and the output from
+    /// which a later run restores the state.
+    fn carried(&self, _services: &SessionServices, _agent: &AgentPath) -> Option<CarriedState> {
+        None
     }
 
     /// Returns keywords for tool search.

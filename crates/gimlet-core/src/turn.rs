@@ -17,6 +17,7 @@ use gimlet_proto::{
 
 use crate::call::CallScope;
 use crate::commands::CommandResolver;
+use crate::compaction::CompactionPolicy;
 use crate::conversation::Conversation;
 use crate::panics::catch_panic_async;
 use crate::record::ConversationRecord;
@@ -26,7 +27,7 @@ use crate::structured_output::OutputSchema;
 use crate::tool::ToolSource;
 pub(crate) use accept_prompt::accept_note;
 pub(crate) use call_batch::apply_changes;
-pub(crate) use context_delivery::open_segment;
+pub(crate) use context_delivery::{open_segment, read_compacted_context};
 pub(crate) use reply_outcome::append_meta_message;
 use turn_loop::TurnLoop;
 
@@ -68,6 +69,8 @@ pub struct TurnOptions {
     /// Set if the provider's raw events are passed through.
     pub wire_events: bool,
     pub concurrency: usize,
+    /// When the conversation is compacted.
+    pub compaction: CompactionPolicy,
 }
 
 impl TurnOptions {
@@ -87,6 +90,7 @@ impl Default for TurnOptions {
             streaming_execution: true,
             wire_events: false,
             concurrency: 10,
+            compaction: CompactionPolicy::default(),
         }
     }
 }
@@ -193,13 +197,17 @@ async fn begin_turn(
         // The prompt held nothing but the answer.
         turn.publish_prompt_fate(&prompt, PromptOutcome::Accepted);
         let here = conversation.mark_prompt();
-        return TurnLoop::new(conversation, turn, &here).run().await;
+        return TurnLoop::new(conversation, turn, here).run().await.0;
     }
     let is_heavy = reply_outcome::may_be_too_large(&prompt.blocks);
+    if let Err(ended) = turn_loop::make_room_for_prompt(conversation, turn, &prompt).await {
+        turn.publish_prompt_fate(&prompt, PromptOutcome::Refused);
+        return (ended, String::new(), None);
+    }
     match accept_prompt::submit_prompt(conversation, turn, prompt).await {
         Err((end, words)) => (end, words, None),
         Ok(before) => {
-            let ended = TurnLoop::new(conversation, turn, &before).run().await;
+            let (ended, before) = TurnLoop::new(conversation, turn, before).run().await;
             if is_heavy {
                 reply_outcome::withdraw_refused_prompt(conversation, turn, &ended.0, before);
             }

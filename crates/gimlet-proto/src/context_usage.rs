@@ -10,11 +10,15 @@ use crate::TokenUsage;
 pub struct ContextUsage {
     /// The model of the moment, by its id.
     pub model: String,
-    /// The model's whole window.
+    /// The window in force: the model's, or a smaller one that was asked for.
     pub max_tokens: u64,
+    /// The model's whole window.
+    pub model_window: u64,
+    /// Number of tokens at which the conversation is compacted by itself; `None` if it is not.
+    pub compaction_limit: Option<u64>,
     /// Number of tokens used.
     pub total_tokens: u64,
-    /// Contents of the window by category, the free space last. Used categories add up to `total_tokens`.
+    /// Contents of the window by category, what is free last. Used categories add up to `total_tokens`.
     pub categories: Vec<ContextCategory>,
     /// Each tool's part of the category of tools, in the order of the list.
     pub tools: Vec<ContextTool>,
@@ -30,7 +34,7 @@ pub struct ContextUsage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextCategory {
     /// Display name: `System prompt`, `System tools`, `MCP tools`, `Custom agents`, `Memory files`, `Skills`,
-    /// `Messages`, `Free space`.
+    /// `Messages`, `Free space`, `Compaction buffer`.
     pub name: &'static str,
     pub kind: ContextKind,
     pub tokens: u64,
@@ -40,6 +44,8 @@ pub struct ContextCategory {
 pub enum ContextKind {
     Used,
     Free,
+    /// Kept free: the conversation is compacted before it reaches this part.
+    Buffer,
 }
 
 /// Tokens taken by one tool's definition.

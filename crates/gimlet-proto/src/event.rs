@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::{
-    AskId, AskView, Block, BlockKind, EntryId, ItemId, ModelError, ModelUsage, PermissionMode, PromptOrigin, RateLimit,
-    ServerView, SessionId, StopReason, SuggestedChange, TokenUsage, ToolUseId, View,
+    AskId, AskView, Block, BlockKind, CompactionView, EntryId, ItemId, ModelError, ModelUsage, PermissionMode,
+    PromptOrigin, RateLimit, ServerView, SessionId, StopReason, SuggestedChange, TokenUsage, ToolUseId, View,
 };
 
 /// Path of the agent within the session: empty for the main conversation, else the tool call that spawned each level.
@@ -84,6 +84,8 @@ pub enum EventBody {
     Notice(Notice),
     /// A hook began or ended.
     Hook(Box<HookView>),
+    /// A compaction began, succeeded or failed.
+    Compaction(Box<CompactionView>),
     /// A command answered without a request.
     CommandReply(CommandReply),
     /// A prompt has the form of a command that does not exist; it is sent as it is.
@@ -412,6 +414,8 @@ pub enum TurnEnd {
 pub enum StopCause {
     /// The model repeated one call without effect.
     RepeatedCalls,
+    /// The context window filled again right after each of several compactions.
+    RapidRefill,
     /// Something panicked.
     InternalError,
 }

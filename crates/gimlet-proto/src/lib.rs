@@ -8,6 +8,7 @@ mod agent;
 mod ask;
 mod block;
 mod command;
+mod compaction;
 mod context_usage;
 mod credential_source;
 mod driver;
@@ -43,6 +44,7 @@ pub use ask::{
 };
 pub use block::{Block, BlockError, BlockKind, ToolResultParts, ToolUseParts};
 pub use command::{CommandInfo, CommandKind, CommandMatch, find_command, unknown_command_text};
+pub use compaction::{CompactedSegment, CompactionTrigger, CompactionView};
 pub use context_usage::{ContextCategory, ContextFile, ContextKind, ContextMessages, ContextTool, ContextUsage};
 pub use credential_source::{CredentialError, CredentialSource};
 pub use driver::{Driver, DriverError, DriverHook, HookCall};

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::{
-    AskAnswer, AskId, Block, ContextUsage, DriverHook, EntryId, PermissionMode, SessionQuery, ThinkingDisplay,
-    ThinkingMode, ToolUseId,
+    AskAnswer, AskId, Block, CompactedSegment, ContextUsage, DriverHook, EntryId, PermissionMode, SessionQuery,
+    ThinkingDisplay, ThinkingMode, ToolUseId,
 };
 
 /// An operation. Operations are taken in the order in which they were sent, also while a turn runs.
@@ -96,6 +96,12 @@ pub enum Op {
         path: PathBuf,
         mtime_ms: u64,
         reply: OpReply<()>,
+    },
+    /// Compacts the conversation: it continues from a summary. During a turn this waits for the turn's end.
+    Compact {
+        /// What the summary is to dwell on.
+        focus: Option<String>,
+        reply: OpReply<CompactedSegment>,
     },
     /// Requests the usage of the context window. Answered at once, also while a turn runs.
     ContextUsage {

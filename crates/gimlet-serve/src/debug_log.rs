@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use gimlet_proto::{AgentPath, Event, EventBody, EventReader};
+use gimlet_proto::{AgentPath, CompactionView, Event, EventBody, EventReader};
 
 use crate::sanitise;
 
@@ -94,6 +94,17 @@ impl AgentCacheTotals {
     }
 }
 
+fn describe_compaction(view: &CompactionView) -> String {
+    match view {
+        CompactionView::Started(trigger) => format!("compaction begins ({})", trigger.as_str()),
+        CompactionView::Finished(segment) => format!(
+            "compaction done: {} tokens before, {} after, {} ms",
+            segment.pre_tokens, segment.post_tokens, segment.duration_ms
+        ),
+        CompactionView::Failed(reason) => format!("compaction failed: {reason}"),
+    }
+}
+
 fn describe_event(event: &Event) -> Option<(&'static str, String)> {
     Some(match &event.body {
         EventBody::TurnStarting(opened) => {
@@ -126,6 +137,7 @@ fn describe_event(event: &Event) -> Option<(&'static str, String)> {
         EventBody::AskClosed(id) => ("permission", format!("ask {id:?} closed")),
         EventBody::Task(task) => ("task", format!("{} {:?}", task.id, task.state)),
         EventBody::Hook(hook) => ("hook", format!("{} {} {:?}", hook.id, hook.name, hook.phase)),
+        EventBody::Compaction(view) => ("session", describe_compaction(view)),
         EventBody::CommandReply(reply) => ("session", format!("/{} gave {} bytes", reply.name, reply.text.len())),
         EventBody::UnknownCommand { name, .. } => ("session", format!("no command /{name}")),
         EventBody::ModeChanged(mode) => ("permission", format!("mode {mode}")),

@@ -113,6 +113,7 @@ impl<W: Write> EventWatcher<W> {
             | EventBody::CacheBreak(_)
             | EventBody::ReplyAnomalies(_)
             | EventBody::Hook(_)
+            | EventBody::Compaction(_)
             | EventBody::CommandReply(_)
             | EventBody::UnknownCommand { .. }
             | EventBody::ModeChanged(_)

@@ -200,6 +200,7 @@ async fn run_event_loop(
                     | EventBody::ReplyAnomalies(_)
                     | EventBody::Notice(_)
                     | EventBody::Hook(_)
+                    | EventBody::Compaction(_)
                     | EventBody::CommandReply(_)
                     | EventBody::UnknownCommand { .. }
                     | EventBody::ModeChanged(_)
@@ -323,6 +324,7 @@ impl EventPrinter {
                 | EventBody::ReplyAnomalies(_)
                 | EventBody::Notice(_)
                 | EventBody::Hook(_)
+                | EventBody::Compaction(_)
                 | EventBody::CommandReply(_)
                 | EventBody::UnknownCommand { .. }
                 | EventBody::ModeChanged(_)
@@ -369,6 +371,7 @@ impl EventPrinter {
             | EventBody::ReplyAnomalies(_)
             | EventBody::Notice(_)
             | EventBody::Hook(_)
+            | EventBody::Compaction(_)
             | EventBody::CommandReply(_)
             | EventBody::UnknownCommand { .. }
             | EventBody::ModeChanged(_)
@@ -391,6 +394,8 @@ impl EventPrinter {
                 self.has_begun = true;
                 self.notes.line(b"gimlet: interrupted\n".to_vec()).await;
             }
+            // What the command did is said on standard error.
+            PrintFormat::Text if matches!(report.end, TurnEnd::Command { error: None }) && report.text.is_empty() => {}
             PrintFormat::Text => {
                 let text = final_text(report);
                 self.write_line(sanitise(&text).into_owned()).await;

@@ -9,9 +9,9 @@ mod task_lines;
 use std::collections::HashSet;
 
 use gimlet_proto::{
-    AcceptedPrompt, AgentPath, AssistantBlock, BlockKind, CommandReply, Denial, EntryId, Event, EventBody, Notice,
-    NoticeLevel, RetryNotice, ServerView, SessionFacts, SessionId, StoredToolResult, TokenUsage, ToolCallPhase,
-    ToolCallView, ToolUseId, TurnSetup,
+    AcceptedPrompt, AgentPath, AssistantBlock, BlockKind, CommandReply, CompactedSegment, CompactionView, Denial,
+    EntryId, Event, EventBody, Notice, NoticeLevel, RetryNotice, ServerView, SessionFacts, SessionId, StoredToolResult,
+    TokenUsage, ToolCallPhase, ToolCallView, ToolUseId, TurnSetup,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -183,6 +183,9 @@ impl WireEncoder {
                 self.subagent_result_lines(event, finished)
             }
             EventBody::Denied(denial) if !self.is_muted() => vec![self.denial_line(event, denial)],
+            EventBody::Compaction(view) if !self.is_muted() && event.agent.parent_tool_use().is_none() => {
+                compaction_lines(event, view)
+            }
             EventBody::CommandReply(reply) if !self.is_muted() => self.command_reply_lines(event, reply),
             EventBody::Prompt(_)
             | EventBody::PromptOutcome { .. }
@@ -203,6 +206,7 @@ impl WireEncoder {
             | EventBody::ReplyAnomalies(_)
             | EventBody::Notice(_)
             | EventBody::Hook(_)
+            | EventBody::Compaction(_)
             | EventBody::UnknownCommand { .. }
             | EventBody::ModeChanged(_)
             | EventBody::CommandReply(_)
@@ -261,6 +265,7 @@ impl WireEncoder {
             | EventBody::ReplyAnomalies(_)
             | EventBody::Notice(_)
             | EventBody::Hook(_)
+            | EventBody::Compaction(_)
             | EventBody::CommandReply(_)
             | EventBody::UnknownCommand { .. }
             | EventBody::ModeChanged(_)
@@ -380,6 +385,7 @@ fn is_carried(event: &Event, lines: WireOptions) -> bool {
         | EventBody::ReplyAnomalies(_)
         | EventBody::Notice(_)
         | EventBody::Hook(_)
+        | EventBody::Compaction(_)
         | EventBody::CommandReply(_)
         | EventBody::UnknownCommand { .. }
         | EventBody::ModeChanged(_)
@@ -411,6 +417,7 @@ fn event_line(event: &Event, lines: WireOptions) -> Option<String> {
         | EventBody::ReplyDiscarded
         | EventBody::Task(_)
         | EventBody::CommandReply(_)
+        | EventBody::Compaction(_)
         | EventBody::Denied(_) => None,
         // Reported on standard error.
         EventBody::UnknownCommand { .. } => None,
@@ -424,6 +431,53 @@ fn event_line(event: &Event, lines: WireOptions) -> Option<String> {
         | EventBody::AskClosed(_)
         | EventBody::Closed => None,
     }
+}
+
+/// Renders the lines of a compaction: the state, then the boundary and the message that the conversation continues
+/// from.
+fn compaction_lines(event: &Event, view: &CompactionView) -> Vec<String> {
+    let status = |members: Value| system_event_line(event, "status", members);
+    match view {
+        CompactionView::Started(_) => vec![status(json!({"status": "compacting"}))],
+        CompactionView::Failed(error) => {
+            vec![status(json!({"status": null, "compact_result": "failed", "compact_error": error}))]
+        }
+        CompactionView::Finished(segment) => vec![
+            boundary_line(event, segment),
+            summary_line(event, segment),
+            status(json!({"status": null, "compact_result": "success"})),
+        ],
+    }
+}
+
+fn boundary_line(event: &Event, segment: &CompactedSegment) -> String {
+    let metadata = json!({
+        "trigger": segment.trigger.as_str(),
+        "pre_tokens": segment.pre_tokens,
+        "post_tokens": segment.post_tokens,
+        "duration_ms": segment.duration_ms,
+    });
+    json!({"type": "system", "subtype": "compact_boundary", "compact_metadata": metadata,
+           "uuid": segment.boundary, "session_id": event.session})
+    .to_string()
+}
+
+fn summary_line(event: &Event, segment: &CompactedSegment) -> String {
+    let content = match segment.blocks.as_slice() {
+        [only] => only.as_text().map_or(Value::Null, |text| json!(text)),
+        blocks => serde_json::to_value(blocks).unwrap_or(Value::Null),
+    };
+    json!({
+        "type": "user",
+        "message": {"role": "user", "content": content},
+        "parent_tool_use_id": null,
+        "session_id": event.session,
+        "uuid": segment.summary,
+        "timestamp": event.at.as_ref(),
+        "isSynthetic": true,
+        "isReplay": false,
+    })
+    .to_string()
 }
 
 fn new_uuid() -> String {

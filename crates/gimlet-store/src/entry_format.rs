@@ -10,6 +10,7 @@ use gimlet_text::compact_json;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::carried_record::CarriedRecord;
 use crate::checkpoints::FileBackup;
 use crate::segment_context::{ContextPartLabel, SegmentContextPart};
 
@@ -371,34 +372,38 @@ pub(crate) fn render_system(place: EntryContext<'_>, links: EntryLinks<'_>, subt
 }
 
 /// Result of a compaction, as the boundary records it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct CompactionRecord {
     /// True if the user asked for it rather than the size of the conversation.
     pub manual: bool,
     pub pre_tokens: u64,
     pub post_tokens: u64,
     pub duration_ms: u64,
+    pub carried: CarriedRecord,
 }
 
 pub(crate) fn render_compact_boundary(
     place: EntryContext<'_>,
     links: EntryLinks<'_>,
     logical_parent: Option<&str>,
-    compaction: CompactionRecord,
+    compaction: &CompactionRecord,
 ) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
-    struct CompactMetadata {
+    struct CompactMetadata<'a> {
         trigger: &'static str,
         pre_tokens: u64,
         post_tokens: u64,
         duration_ms: u64,
+        #[serde(rename = "gimletCarried", skip_serializing_if = "CarriedRecord::is_empty")]
+        carried: &'a CarriedRecord,
     }
     let metadata = CompactMetadata {
         trigger: if compaction.manual { "manual" } else { "auto" },
         pre_tokens: compaction.pre_tokens,
         post_tokens: compaction.post_tokens,
         duration_ms: compaction.duration_ms,
+        carried: &compaction.carried,
     };
     let mut line = EntryLine::begin_chain_entry(place, links, logical_parent, place.stamp.entrypoint.as_deref());
     line.add_string("type", "system");

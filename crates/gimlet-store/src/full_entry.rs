@@ -29,6 +29,8 @@ pub(crate) struct FullEntry {
     pub(crate) has_output: bool,
     /// Set for a part of the context.
     context: Option<ContextPartLabel>,
+    /// True if the user wrote it: neither injected, nor a summary, nor a result.
+    pub(crate) of_user: bool,
 }
 
 impl FullEntry {
@@ -45,7 +47,7 @@ impl FullEntry {
 
     fn parse_entry(line: &[u8], link: ChainLink, kind: EntryKind, with_reports: bool) -> Option<FullEntry> {
         let (mut uuid, mut message, mut mode, mut context) = (None, None, None, None);
-        let (mut has_output, mut own_error, mut apart) = (false, false, false);
+        let (mut has_output, mut own_error, mut apart, mut injected) = (false, false, false, false);
         for (key, value) in RawJsonMembers::new(line) {
             match key {
                 b"uuid" => uuid = parse_string(value),
@@ -54,6 +56,7 @@ impl FullEntry {
                 b"toolUseResult" => has_output = true,
                 b"isApiErrorMessage" => own_error = value == b"true",
                 key if key == CONTEXT_PART.as_bytes() => context = serde_json::from_slice(value).ok(),
+                b"isMeta" | b"isCompactSummary" => injected |= value == b"true",
                 key if key == APART.as_bytes() => apart = value == b"true",
                 _ => {}
             }
@@ -71,6 +74,7 @@ impl FullEntry {
             mode,
             has_output,
             context,
+            of_user: kind == EntryKind::User && !injected,
         };
         if !own_error || with_reports {
             live.read_message(message?)?;

@@ -8,6 +8,7 @@ mod added_dirs;
 mod agent_transcripts;
 mod annotate;
 mod assemble;
+mod carried_record;
 mod chain;
 mod check;
 mod checkpoints;
@@ -55,6 +56,7 @@ mod turns;
 pub use added_dirs::record_added_dir;
 pub use agent_transcripts::{AgentMeta, AgentTranscripts, KnownAgent, write_agent_meta};
 pub use annotate::{AnnotateError, clean_title, rename_session, tag_session};
+pub use carried_record::{CarriedRecord, CarriedToolState};
 pub use check::{CheckFinding, CheckReport, FindingSeverity, check_session, check_transcript};
 pub use checkpoints::{
     CheckpointError, CurrentContent, KeptFile, PriorContent, SessionCheckpoints, read_current_content,

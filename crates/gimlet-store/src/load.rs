@@ -9,13 +9,14 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use gimlet_proto::{BlockKind, EntryId, Message, ModelUsage, PermissionMode, Role, ToolUseId};
+use gimlet_proto::{Block, BlockKind, EntryId, Message, ModelUsage, PermissionMode, Role, ToolUseId};
 use gimlet_text::SendableImage;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::LoadError;
 use crate::assemble;
+use crate::carried_record::{CarriedRecord, CarriedToolState, parse_carried};
 use crate::chain::{self, EntryChain};
 use crate::damage::{Damage, DamageReport};
 use crate::deferred_call::{RepairedConversation, repair_conversation};
@@ -24,6 +25,7 @@ use crate::images::{images_in_block, replace_images};
 use crate::segment_context::SegmentContextPart;
 use crate::sendable_blocks::{self, BlockCheck, BlockFault};
 use crate::session_labels::SessionLabels;
+use crate::transcript::InterruptKind;
 use crate::transcript_index::{self, EntryKey, EntryKind, RecordSpan, TranscriptIndex};
 
 /// Largest history that can be resumed: providers accept requests of at most 32 MB, and the rest needs some room.
@@ -63,11 +65,18 @@ pub struct FrozenPrefix {
 pub struct ToolOutputs {
     path: PathBuf,
     places: Vec<(ToolUseId, RecordSpan)>,
+    /// States of tools that the last compaction carried over.
+    carried: Vec<CarriedToolState>,
 }
 
 impl ToolOutputs {
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.places.is_empty() && self.carried.is_empty()
+    }
+
+    /// Returns the state of a tool that the last compaction carried over, if any.
+    pub fn carried(&self, tool: &str) -> Option<&RawValue> {
+        self.carried.iter().find(|state| state.tool == tool).map(|state| &*state.output)
     }
 
     /// Returns the calls that have an output, in order.
@@ -113,6 +122,8 @@ pub struct LoadedSession {
     pub cost: Vec<ModelUsage>,
     /// Structured outputs of the live part.
     pub outputs: ToolOutputs,
+    /// The user's own messages of the live part and those carried into it, the oldest first.
+    pub user_words: Vec<String>,
     /// Calls without a result, and the entries that made them.
     pub open_calls: Vec<(ToolUseId, EntryId)>,
     /// Last message of the model, when that is a call which a hook deferred. It belongs behind the messages, and has
@@ -134,7 +145,9 @@ pub fn load_conversation(path: &Path, options: &LoadOptions) -> Result<LoadedSes
     let RawConversation { index, chain, entries: lives, mut damage } = read_conversation(path, &file, options)?;
     let model = lives.iter().rev().find_map(|live| live.model.clone());
     let mode = index.mode.clone().or_else(|| lives.iter().rev().find_map(|live| live.mode.clone()));
-    let outputs = ToolOutputs { path: path.to_owned(), places: output_spans(&lives, &index) };
+    let carried = read_carried(&file, &index, &chain).map_err(read_error)?;
+    let user_words = carried.words.into_iter().chain(lives.iter().filter_map(user_text)).collect();
+    let outputs = ToolOutputs { path: path.to_owned(), places: output_spans(&lives, &index), carried: carried.tools };
     let open_calls = find_open_calls(&lives);
     let last_entry = find_last_entry(&file, &index, &chain, &lives).map_err(read_error)?;
     let frozen = read_frozen_prefix(&file, &index, &chain).map_err(read_error)?;
@@ -160,6 +173,7 @@ pub fn load_conversation(path: &Path, options: &LoadOptions) -> Result<LoadedSes
         context_parts,
         cost: index.cost,
         outputs,
+        user_words,
         open_calls,
         deferred,
         compacted,
@@ -353,6 +367,27 @@ fn find_stray_results(
         }
     }
     Ok(())
+}
+
+/// Reads what the boundary at the start of the conversation carries.
+fn read_carried(file: &File, index: &TranscriptIndex, chain: &EntryChain) -> io::Result<CarriedRecord> {
+    let first = chain.links.first().map(|link| &index.rows[link.row as usize]);
+    let Some(boundary) = first.filter(|row| row.boundary) else { return Ok(CarriedRecord::default()) };
+    let mut buffer = Vec::new();
+    read_span(file, boundary.span, &mut buffer)?;
+    Ok(parse_carried(&buffer))
+}
+
+/// Returns the text of a message that the user wrote.
+fn user_text(live: &FullEntry) -> Option<String> {
+    let has_result = || live.tool_result_ids().next().is_some();
+    if !live.of_user || has_result() {
+        return None;
+    }
+    let texts: Vec<_> = live.blocks.iter().filter_map(Block::as_text).collect();
+    let text = texts.join("\n");
+    let is_marker = [InterruptKind::Reply, InterruptKind::ToolUse].iter().any(|kind| kind.marker() == text);
+    (!is_marker && !text.trim().is_empty()).then_some(text)
 }
 
 fn output_spans(lives: &[FullEntry], index: &TranscriptIndex) -> Vec<(ToolUseId, RecordSpan)> {

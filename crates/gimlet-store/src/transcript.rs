@@ -414,7 +414,7 @@ impl Transcript {
     }
 
     /// Starts a new segment: the boundary, then the summary that the conversation continues from. Returns both ids.
-    pub fn append_compaction(&mut self, compaction: CompactionRecord, summary: &[Block]) -> (EntryId, EntryId) {
+    pub fn append_compaction(&mut self, compaction: &CompactionRecord, summary: &[Block]) -> (EntryId, EntryId) {
         let logical = self.last.take();
         let boundary = self.append_chain_entry(None, None, |place, links| {
             entry_format::render_compact_boundary(place, links, logical.as_ref().map(EntryId::as_str), compaction)

@@ -22,5 +22,6 @@ pub fn builtin() -> Vec<&'static dyn AnyTool> {
         &crate::exit_plan_mode::ExitPlanMode,
         &crate::send_message::SendMessage,
         &crate::multi_edit::MultiEdit,
+        &crate::recall::Recall,
     ]
 }

@@ -15,6 +15,7 @@ mod grep;
 mod harness;
 mod multi_edit;
 mod read;
+mod recall;
 #[cfg(test)]
 mod search_harness;
 mod send_message;

@@ -4,11 +4,14 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use gimlet_core::PastCalls;
-use gimlet_core::tool::{AgentAvailability, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
+use gimlet_core::tool::{
+    AgentAvailability, CarriedState, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
+};
+use gimlet_core::{PastCalls, SessionServices};
 use gimlet_proto::{AccessNeed, AgentPath, ResultContent, TodoItem, TodoStatus, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::value::to_raw_value;
 
 pub(crate) struct TodoWrite;
 
@@ -59,15 +62,34 @@ impl TodoLists {
     }
 }
 
+/// The part of an output from which the list is restored.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PastTodoOutput {
+    new_todos: Vec<TodoEntry>,
+}
+
 /// Returns the list from an earlier run of the conversation.
 fn list_from_past_calls(past: &PastCalls) -> Option<Vec<TodoEntry>> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct PastTodoOutput {
-        new_todos: Vec<TodoEntry>,
-    }
     let mut calls = past.latest_first().filter(|call| call.name == TodoWrite::NAME);
-    calls.find_map(|call| past.output::<PastTodoOutput>(&call.id)).map(|output| output.new_todos)
+    let called = calls.find_map(|call| past.output::<PastTodoOutput>(&call.id));
+    called.or_else(|| past.carried(TodoWrite::NAME)).map(|output| output.new_todos)
+}
+
+/// Returns the current list of an agent. A subagent begins without one; only the conversation itself has a past.
+fn current_list(services: &SessionServices, agent: &AgentPath) -> Option<Vec<TodoEntry>> {
+    let is_main = *agent == AgentPath::default();
+    let recall = || if is_main { list_from_past_calls(services.past_calls()) } else { None };
+    services.tool_state::<TodoLists>().for_agent(agent).or_else(recall)
+}
+
+fn render_list(todos: &[TodoEntry]) -> String {
+    let line = |todo: &TodoEntry| match todo.status {
+        TodoEntryStatus::Pending => format!("- [ ] {}", todo.content),
+        TodoEntryStatus::InProgress => format!("- [in progress] {}", todo.content),
+        TodoEntryStatus::Completed => format!("- [done] {}", todo.content),
+    };
+    todos.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 impl Tool for TodoWrite {
@@ -86,10 +108,7 @@ impl Tool for TodoWrite {
     async fn call(&self, input: TodoWriteInput, cx: &ToolContext) -> Result<ToolResult<TodoWriteOutput>, ToolError> {
         let lists = cx.state::<TodoLists>();
         let agent = cx.agent.clone();
-        // A subagent begins without a list; only the conversation itself has a past.
-        let is_main = agent == AgentPath::default();
-        let recall = || if is_main { list_from_past_calls(cx.services.past_calls()) } else { None };
-        let old_todos = lists.for_agent(&agent).or_else(recall).unwrap_or_default();
+        let old_todos = current_list(&cx.services, &agent).unwrap_or_default();
         let output = TodoWriteOutput { old_todos, new_todos: input.todos.clone() };
         // As a change, so that a call whose result is discarded leaves the list alone.
         Ok(ToolResult::new(output).with_change(move |_| lists.set(agent, input.todos)))
@@ -121,6 +140,13 @@ impl Tool for TodoWrite {
 
     fn agent_availability(&self) -> AgentAvailability {
         AgentAvailability::Always
+    }
+
+    fn carried(&self, services: &SessionServices, agent: &AgentPath) -> Option<CarriedState> {
+        let todos = current_list(services, agent).filter(|todos| !todos.is_empty())?;
+        let text = format!("The to-do list, as {} left it:\n{}", Self::NAME, render_list(&todos));
+        let output = TodoWriteOutput { old_todos: Vec::new(), new_todos: todos };
+        Some(CarriedState { text, output: to_raw_value(&output).ok() })
     }
 
     fn search_hint(&self) -> &'static str {

@@ -8,6 +8,7 @@ mod unavailable_flags;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, CommandFactory, Parser, ValueEnum};
+use gimlet_app::CompactionWindow;
 use gimlet_config::SettingSources;
 use gimlet_proto::PermissionMode;
 
@@ -178,6 +179,9 @@ pub(crate) struct RunArgs {
     /// Stop when the session has cost this many dollars
     #[arg(long, value_name = "USD", value_parser = parse_usd, allow_negative_numbers = true, help_heading = "Limits")]
     pub(crate) max_budget_usd: Option<f64>,
+    /// Compact the conversation by this window in place of the model's, if it is smaller: auto, 200000, 200k, 1M
+    #[arg(long, value_name = "TOKENS", value_parser = CompactionWindow::parse, help_heading = "Limits", hide_short_help = true)]
+    pub(crate) autocompact: Option<CompactionWindow>,
     /// Require an answer that matches this JSON Schema; it is printed as structured_output
     #[arg(long, value_name = "SCHEMA", help_heading = "Output", hide_short_help = true)]
     pub(crate) json_schema: Option<String>,

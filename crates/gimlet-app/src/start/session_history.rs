@@ -1,9 +1,10 @@
 //! History and record of a new, continued, resumed or forked session.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gimlet_core::{ConversationRecord, PromptSegment, StartSource};
-use gimlet_proto::{Block, EntryId, Message, PermissionMode, Role, SessionId};
+use gimlet_proto::{Block, EntryId, Message, PermissionMode, Role, SessionId, ToolDef};
 use gimlet_store::{
     Damage, DecisionLedger, EarlyTitle, EntryStamp, FindError, FsyncMode, InterruptKind, LoadError, LoadOptions,
     LoadedSession, MAX_HISTORY, MirrorFactory, ProjectSessions, ResultFiles, SegmentContextPart, SessionFiles,
@@ -35,6 +36,8 @@ pub(super) struct SessionHistory {
     pub context_parts: Vec<SegmentContextPart>,
     /// Outputs of the calls in them.
     pub outputs: ToolOutputs,
+    /// The user's own messages so far.
+    pub user_words: Vec<String>,
     /// The model's message after them, when it is a deferred call.
     pub deferred: Option<Message>,
     /// Segment of the resumed session where it still fits, else the given one.
@@ -80,6 +83,8 @@ pub(super) struct SessionOpening<'a> {
     pub agent: Option<&'a str>,
     /// Mode of syncing to disk.
     pub fsync: FsyncMode,
+    /// Tools that are offered besides if the conversation was compacted.
+    pub compacted_tools: Arc<[ToolDef]>,
 }
 
 impl SessionHistory {
@@ -89,7 +94,7 @@ impl SessionHistory {
         manner: &LaunchOptions,
         opening: SessionOpening<'_>,
     ) -> Result<Self, LaunchError> {
-        let SessionOpening { source: ResumeSource(source), segment, agent, fsync } = opening;
+        let SessionOpening { source: ResumeSource(source), segment, agent, fsync, compacted_tools } = opening;
         let places = StoreLocations::new(&around.config_home);
         let stamp = EntryStamp {
             cwd: around.cwd.to_string_lossy().into_owned(),
@@ -97,8 +102,9 @@ impl SessionHistory {
             entrypoint: Some(around.env.get("CLAUDE_CODE_ENTRYPOINT").unwrap_or(manner.entrypoint).to_owned()),
         };
         let options = TranscriptOptions { fsync, ..TranscriptOptions::default() };
+        let mirror = manner.mirror.as_ref();
         let wanted =
-            SessionRequest { request, around, places, stamp, segment, agent, options, mirror: manner.mirror.as_ref() };
+            SessionRequest { request, around, places, stamp, segment, agent, options, mirror, compacted_tools };
         let past = match source {
             None if request.session.fork && !request.session.continue_latest => {
                 return Err(
@@ -134,11 +140,12 @@ struct SessionRequest<'a> {
     agent: Option<&'a str>,
     options: TranscriptOptions,
     mirror: Option<&'a MirrorFactory>,
+    compacted_tools: Arc<[ToolDef]>,
 }
 
 impl SessionRequest<'_> {
     fn create_session(self) -> Result<SessionHistory, LaunchError> {
-        let Self { request, around, places, stamp, segment, agent, options, mirror } = self;
+        let Self { request, around, places, stamp, segment, agent, options, mirror, .. } = self;
         let id = choose_session_id(request, around, &places)?;
         let files = places.project(&around.cwd).session_files(&id);
         let mut transcript = if request.session.is_unsaved {
@@ -164,6 +171,7 @@ impl SessionRequest<'_> {
             messages: Vec::new(),
             context_parts: Vec::new(),
             outputs: ToolOutputs::default(),
+            user_words: Vec::new(),
             deferred: None,
             segment,
             model: None,
@@ -177,7 +185,7 @@ impl SessionRequest<'_> {
     }
 
     fn resume_session(self, source: &SessionFiles) -> Result<SessionHistory, LaunchError> {
-        let Self { request, around, places, stamp, segment, agent, options: written, mirror } = self;
+        let Self { request, around, places, stamp, segment, agent, options: written, mirror, compacted_tools } = self;
         let up_to = request.session.resume_at.as_deref().map(EntryId::new);
         check_dropped_flags(request, source)?;
         let options = LoadOptions { up_to, max_bytes: Some(MAX_HISTORY), ..LoadOptions::default() };
@@ -219,6 +227,13 @@ impl SessionRequest<'_> {
         mirror_new_lines(mirror, &mut transcript);
         // A missing agent may be back later; only a flag that names none removes it.
         record_agent(&mut transcript, agent.or(declined_agent(request)).or(agent_before.as_deref()));
+        let segment = match loaded.compacted {
+            true => {
+                let tools = gimlet_core::with_compacted_tools(&segment.tools, &compacted_tools);
+                PromptSegment { tools, ..segment }
+            }
+            false => segment,
+        };
         let same_agent = agent.unwrap_or_default() == agent_before.as_deref().unwrap_or_default();
         let segment = reusable_segment(request, &loaded, &segment, same_agent).unwrap_or(segment);
         let own_title = loaded.labels.title.as_deref();
@@ -238,6 +253,7 @@ impl SessionRequest<'_> {
             messages: loaded.messages,
             context_parts: loaded.context_parts,
             outputs: loaded.outputs,
+            user_words: loaded.user_words,
             deferred: loaded.deferred,
             segment,
             model: loaded.model,

@@ -87,8 +87,8 @@ pub const KEYS: &[SettingKey] = &[
     active_key("sandbox.bwrapPath", Managed, Start, Grant),
     planned_key("sandbox.socatPath", Managed, Live, Grant),
     // Memory, context, environment
-    planned_key("autoCompactEnabled", Any, Start, Grant),
-    planned_key("autoCompactWindow", Any, Start, Grant),
+    active_key("autoCompactEnabled", Any, Start, Grant),
+    active_key("autoCompactWindow", Any, Start, Grant),
     active_key("autoMemoryEnabled", Any, Start, Grant),
     active_key("autoMemoryDirectory", Any, Start, Grant),
     active_key("claudeMd", Managed, Start, Free),

@@ -255,6 +255,7 @@ async fn load_prior_conversation(scope: &CallScope, id: &str, window: u64) -> Re
                 outputs: loaded.outputs,
                 frozen: loaded.frozen,
                 context_parts: loaded.context_parts,
+                user_words: loaded.user_words,
             })
         }
         Ok(Ok(None)) => Err(unreadable(&"nothing of this session is kept")),

@@ -56,6 +56,8 @@ pub(super) struct PriorConversation {
     pub(super) frozen: Option<FrozenPrefix>,
     /// Parts of the context that are among the messages.
     pub(super) context_parts: Vec<SegmentContextPart>,
+    /// What it was told in its own words so far.
+    pub(super) user_words: Vec<String>,
 }
 
 /// A subagent that is ready to run.
@@ -127,11 +129,11 @@ impl SpawnPlan {
     /// Builds its conversation: a new one with its own transcript, or a continued one.
     fn build_conversation(&self, scope: &CallScope, model: &str, past: Option<PriorConversation>) -> Conversation {
         let host = &scope.agent_runtime;
-        let (transcript, segment) = match past {
+        let (transcript, segment, user_words) = match past {
             None => {
                 let prompt = self.render_prompt(scope, model);
                 let segment = ConversationSegment::new(prompt, Vec::new(), ContextGauge::default());
-                (self.begin_record(scope, model), segment)
+                (self.begin_record(scope, model), segment, Vec::new())
             }
             Some(past) => {
                 // Every byte is kept. A tool that it cannot have any more is refused when it is called.
@@ -139,11 +141,12 @@ impl SpawnPlan {
                 let prompt = prompt.unwrap_or_else(|| self.render_prompt(scope, model));
                 let mut segment = ConversationSegment::new(prompt, past.history, ContextGauge::default());
                 past.context_parts.into_iter().for_each(|part| segment.note_delivered(part));
-                (past.transcript, segment)
+                (past.transcript, segment, past.user_words)
             }
         };
         let record = ConversationRecord::new(transcript);
-        Conversation::new(record, segment, host.ledger.for_subagent(), host.cache_ttl)
+        let conversation = Conversation::new(record, segment, host.ledger.for_subagent(), host.cache_ttl);
+        Conversation { user_words, ..conversation }
     }
 
     /// Renders the beginning of its requests.

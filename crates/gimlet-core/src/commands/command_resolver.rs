@@ -76,11 +76,11 @@ impl CommandCall {
         self.command.name()
     }
 
-    /// Runs a command that sends no request, and returns its text.
-    pub(crate) async fn run(&self) -> Result<String, String> {
+    /// Runs a command that is no prompt, and returns its text or the compaction that it asks for.
+    pub(crate) async fn run(&self) -> Result<CommandOutput, String> {
         match self.command.run(&self.args, &self.context).await? {
-            CommandOutput::Text(text) => Ok(text),
             CommandOutput::Prompt(_) => Err(format!("/{} gave a prompt, but it is no prompt command", self.name())),
+            output => Ok(output),
         }
     }
 
@@ -89,7 +89,9 @@ impl CommandCall {
     pub(crate) async fn expand(&self, said: &SubmittedPrompt) -> Result<SubmittedPrompt, String> {
         let text = match self.command.run(&self.args, &self.context).await? {
             CommandOutput::Prompt(text) => text,
-            CommandOutput::Text(_) => return Err(format!("/{} gave no prompt", self.name())),
+            CommandOutput::Text(_) | CommandOutput::Compaction(_) => {
+                return Err(format!("/{} gave no prompt", self.name()));
+            }
         };
         let typed = MentionScope::In(self.args.clone());
         let mut blocks = said.blocks.clone();

@@ -301,6 +301,16 @@ impl MessageHistory {
         self.cached.replace(self.sent)
     }
 
+    /// Returns the number of messages in the last request of this run, if there was one.
+    pub(super) fn cached_len(&self) -> Option<usize> {
+        self.cached
+    }
+
+    /// Takes over the call ids of an earlier segment: files of large results have their names.
+    pub(super) fn keep_call_ids(&mut self, earlier: &mut Self) {
+        self.call_ids.extend(std::mem::take(&mut earlier.call_ids));
+    }
+
     /// Records a request that is being answered. Returns what changed if the provider's cache missed it.
     pub(super) fn detect_cache_break(
         &mut self,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gimlet_proto::{AccessNeed, CacheTtl, ServerIdentity, TaskState, ToolUseId};
+use gimlet_proto::{AccessNeed, CacheTtl, CompactionTrigger, ServerIdentity, TaskState, ToolUseId};
 use gimlet_store::{ContextPartSource, preview_text};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -88,6 +88,8 @@ pub(crate) enum HookPayload<'a> {
     CwdChanged { old: &'a Path, new: &'a Path },
     DirectoryAdded { directory: &'a Path, source: &'static str },
     FileChanged { file: &'a Path, change: &'static str },
+    PreCompact { trigger: CompactionTrigger, focus: Option<&'a str> },
+    PostCompact { trigger: CompactionTrigger, summary: &'a str },
     PreModelSwitch(&'a ModelSwitch),
     PostModelSwitch(&'a ModelSwitch),
     SessionEnd { reason: &'static str },
@@ -131,6 +133,8 @@ impl<'a> HookPayload<'a> {
             HookPayload::CwdChanged { .. } => HookEvent::CwdChanged,
             HookPayload::DirectoryAdded { .. } => HookEvent::DirectoryAdded,
             HookPayload::FileChanged { .. } => HookEvent::FileChanged,
+            HookPayload::PreCompact { .. } => HookEvent::PreCompact,
+            HookPayload::PostCompact { .. } => HookEvent::PostCompact,
             HookPayload::PreModelSwitch(_) => HookEvent::PreModelSwitch,
             HookPayload::PostModelSwitch(_) => HookEvent::PostModelSwitch,
             HookPayload::SessionEnd { .. } => HookEvent::SessionEnd,
@@ -165,6 +169,7 @@ impl<'a> HookPayload<'a> {
             HookPayload::SessionEnd { reason } => reason,
             HookPayload::Setup { trigger } => trigger.as_str(),
             HookPayload::InstructionsLoaded { source } => &source.reason,
+            HookPayload::PreCompact { trigger, .. } | HookPayload::PostCompact { trigger, .. } => trigger.as_str(),
             // A matcher names files, not the folders that they are in.
             HookPayload::FileChanged { file, .. } => file.file_name()?.to_str()?,
             HookPayload::SubagentStart | HookPayload::SubagentStop { .. } => agent_type?,
@@ -188,6 +193,8 @@ impl<'a> HookPayload<'a> {
                 | HookPayload::ConfigChange { .. }
                 | HookPayload::CwdChanged { .. }
                 | HookPayload::DirectoryAdded { .. }
+                | HookPayload::PreCompact { .. }
+                | HookPayload::PostCompact { .. }
                 | HookPayload::PreModelSwitch(_)
                 | HookPayload::PostModelSwitch(_)
                 | HookPayload::SessionEnd { .. }
@@ -281,6 +288,14 @@ impl<'a> HookPayload<'a> {
             HookPayload::FileChanged { file, change } => {
                 set("file_path", json!(file.to_string_lossy()));
                 set("event", json!(change));
+            }
+            HookPayload::PreCompact { trigger, focus } => {
+                set("trigger", json!(trigger.as_str()));
+                set("custom_instructions", json!(focus));
+            }
+            HookPayload::PostCompact { trigger, summary } => {
+                set("trigger", json!(trigger.as_str()));
+                set("compact_summary", json!(summary));
             }
             HookPayload::PreModelSwitch(switch) | HookPayload::PostModelSwitch(switch) => {
                 set("from_model", json!(switch.from));

@@ -24,6 +24,7 @@ pub struct SessionShared {
     pub(super) id: SessionId,
     pub(super) env: Env,
     pub(super) home: Option<PathBuf>,
+    pub(super) transcript: Option<PathBuf>,
     pub(super) redactor: Redactor,
     pub(super) hooks: HookRegistry,
     pub(super) context_sources: Vec<Arc<dyn SegmentContextSource>>,
@@ -57,6 +58,7 @@ impl SessionShared {
             id,
             env,
             home,
+            transcript: None,
             redactor: Redactor::default(),
             hooks: HookRegistry::default(),
             context_sources: Vec::new(),
@@ -75,6 +77,12 @@ impl SessionShared {
     /// Sets the sender through which finished background work notifies the session.
     pub fn with_ops(mut self, ops: mpsc::UnboundedSender<Op>) -> Self {
         self.ops = Some(ops);
+        self
+    }
+
+    /// Sets the file that keeps the session.
+    pub(crate) fn with_transcript(mut self, transcript: Option<PathBuf>) -> Self {
+        self.transcript = transcript;
         self
     }
 

@@ -76,6 +76,10 @@ impl SessionActor {
         }
         self.ask_for_trust().await;
         while !self.closing {
+            if let Some(request) = self.op_handler.compactions.pop_front() {
+                self.run_requested_compaction(request).await;
+                continue;
+            }
             let said = match self.next_prompt() {
                 Some(said) => Some(said),
                 None => self.wait_for_prompt().await,

@@ -9,7 +9,7 @@ use gimlet_proto::{
 use tokio_util::sync::CancellationToken;
 
 use super::actor::SessionActor;
-use crate::commands::CommandCall;
+use crate::commands::{CommandCall, CommandOutput};
 use crate::panics::catch_panic_async;
 
 impl SessionActor {
@@ -35,7 +35,12 @@ impl SessionActor {
         };
         self.interrupted = cancel.is_cancelled();
         let (end, text) = match outcome {
-            Some(Ok(Ok(text))) => (TurnEnd::Command { error: None }, text),
+            Some(Ok(Ok(CommandOutput::Compaction(focus)))) => {
+                return self.run_compact_command(&said, focus, began).await;
+            }
+            Some(Ok(Ok(CommandOutput::Text(text) | CommandOutput::Prompt(text)))) => {
+                (TurnEnd::Command { error: None }, text)
+            }
             Some(Ok(Err(problem))) => (TurnEnd::Command { error: Some(problem) }, String::new()),
             None => (TurnEnd::Aborted { in_tools: false }, String::new()),
             Some(Err(panicked)) => {
@@ -68,7 +73,13 @@ impl SessionActor {
         }));
     }
 
-    fn command_report(&self, said: &SubmittedPrompt, end: TurnEnd, text: String, began: Instant) -> TurnReport {
+    pub(super) fn command_report(
+        &self,
+        said: &SubmittedPrompt,
+        end: TurnEnd,
+        text: String,
+        began: Instant,
+    ) -> TurnReport {
         let ledger = &self.conversation.ledger;
         TurnReport {
             end,

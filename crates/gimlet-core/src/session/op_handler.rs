@@ -1,11 +1,12 @@
 //! Handler of operations, which are accepted at any time, and keeper of what is queued. It never touches the
 //! conversation, so that it works while a turn runs.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use gimlet_proto::{
-    AgentPath, Block, EntryId, EventBody, InterruptOutcome, Op, OpReply, PermissionMode, PromptOutcome, PromptTiming,
-    SessionQuery, SubmittedPrompt, model_for_phase,
+    AgentPath, Block, CompactedSegment, EntryId, EventBody, InterruptOutcome, Op, OpReply, PermissionMode,
+    PromptOutcome, PromptTiming, SessionQuery, SubmittedPrompt, model_for_phase,
 };
 use gimlet_store::AgentTranscripts;
 use tokio::sync::Notify;
@@ -46,6 +47,14 @@ pub(super) struct OpHandler {
     pub(super) commands: CommandResolver,
     /// True if the session ends because the user wants an empty conversation.
     pub(super) cleared: bool,
+    /// Compactions that wait for the end of the turn.
+    pub(super) compactions: VecDeque<CompactionRequest>,
+}
+
+/// A requested compaction.
+pub(super) struct CompactionRequest {
+    pub(super) focus: Option<String>,
+    pub(super) reply: OpReply<CompactedSegment>,
 }
 
 /// Model changes that wait for hooks.
@@ -83,7 +92,7 @@ impl ModelSwitchRequest {
             return selection.set_model(self.requested);
         }
         let (from, to) = (id(&from), id(&to));
-        let context_tokens = self.gauge.current_usage(selection.facts(&from)).total_tokens;
+        let context_tokens = self.gauge.tokens(&selection.facts(&from));
         let ttl = self.scope.agent_runtime.cache_ttl;
         let price = selection.facts(&to).price;
         let switch = ModelSwitch {
@@ -227,8 +236,10 @@ impl OpHandler {
                     reply.send(checkpoints::record_external_read(services, path, mtime_ms).await)
                 });
             }
+            Some(Op::Compact { focus, reply }) => self.compactions.push_back(CompactionRequest { focus, reply }),
             Some(Op::ContextUsage { reply }) => {
-                reply.send(Ok(self.gauge.current_usage(self.scope.model_selection.facts(&self.model_name()))));
+                let policy = &self.scope.agent_runtime.options.compaction;
+                reply.send(Ok(self.gauge.current_usage(self.scope.model_selection.facts(&self.model_name()), policy)));
             }
             Some(Op::Query(SessionQuery::Commands { reply })) => reply.send(Ok(self.commands.list().to_vec())),
             Some(Op::Query(inquiry)) => {

@@ -1,5 +1,6 @@
 //! Opens a session: the assembly of its parts from its configuration.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use gimlet_proto::{EventHub, Op, SessionHandle};
@@ -67,6 +68,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     let ledger = UsageLedger::default();
     let mut conversation = Conversation::new(config.history.record, segment, ledger, config.model.cache_ttl);
     conversation.opening.prompt = if is_new { initial_prompt } else { None };
+    conversation.user_words = config.history.user_words;
     if let Some(reply) = config.history.deferred {
         conversation.restore_deferred(reply.blocks);
     }
@@ -100,6 +102,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
             model_switches: ModelSwitchQueue::default(),
             commands,
             cleared: false,
+            compactions: VecDeque::new(),
         },
         op_inbox,
         ask_inbox,
@@ -161,10 +164,12 @@ fn build_services(
 ) -> SessionServices {
     let transcript = config.history.record.transcript();
     let side_writer = transcript.beside();
+    let transcript_path = transcript.path().map(ToOwned::to_owned);
     let namer = SessionNamer::new(transcript);
     let checkpoints = config.files.checkpoints.take();
     let shared = SessionShared::new(config.id.clone(), std::mem::take(&mut config.env), config.home.take(), hub)
         .with_ops(ops)
+        .with_transcript(transcript_path)
         .with_processes(std::mem::take(&mut config.processes))
         .with_redactor(std::mem::take(&mut config.history.redactor))
         .with_hooks(hooks)

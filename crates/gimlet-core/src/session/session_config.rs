@@ -105,6 +105,8 @@ pub struct HistoryConfig {
     pub deferred: Option<Message>,
     /// Outputs of the calls in the history.
     pub outputs: ToolOutputs,
+    /// The user's own messages so far, the oldest first.
+    pub user_words: Vec<String>,
     pub result_files: ResultFiles,
     /// gimlet's own credentials, kept out of history.
     pub redactor: Redactor,

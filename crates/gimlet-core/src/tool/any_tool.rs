@@ -6,16 +6,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use gimlet_proto::{AccessNeed, BoxFuture, CallQuestion, Env, ResultContent, ServerIdentity, UserReply, View};
+use gimlet_proto::{
+    AccessNeed, AgentPath, BoxFuture, CallQuestion, Env, ResultContent, ServerIdentity, UserReply, View,
+};
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{
-    AgentAvailability, CallFailure, CallHint, CallSite, CallSummary, ErrorClass, InterruptBehavior, PathContext,
-    PermissionVerdict, PreviewContext, PromptContext, RecordedResult, ResultCap, SchemaProblem, Tool, ToolContext,
-    ToolError, ToolOutcome, coerce_input,
+    AgentAvailability, CallFailure, CallHint, CallSite, CallSummary, CarriedState, ErrorClass, InterruptBehavior,
+    PathContext, PermissionVerdict, PreviewContext, PromptContext, RecordedResult, ResultCap, SchemaProblem, Tool,
+    ToolContext, ToolError, ToolOutcome, coerce_input,
 };
 use crate::gate::Permit;
 use crate::services::SessionServices;
@@ -68,6 +70,10 @@ pub trait AnyTool: Send + Sync {
     }
     fn is_enabled(&self, env: &Env) -> bool;
     fn is_hidden(&self) -> bool;
+    /// Returns true if the tool is offered only once the conversation was compacted.
+    fn is_for_compacted(&self) -> bool {
+        false
+    }
     fn prompt(&self, cx: &PromptContext) -> Cow<'static, str>;
     /// Returns the JSON Schema of the input; identical bytes in every process.
     fn schema(&self) -> &Value;
@@ -128,6 +134,10 @@ pub trait AnyTool: Send + Sync {
     fn max_result_chars(&self) -> ResultCap;
     fn on_interrupt(&self) -> InterruptBehavior;
     fn agent_availability(&self) -> AgentAvailability;
+    /// Returns what a compaction is to carry over for the tool, if anything.
+    fn carried(&self, _services: &SessionServices, _agent: &AgentPath) -> Option<CarriedState> {
+        None
+    }
     fn search_hint(&self) -> &str;
     /// Returns true if the definition is deferred; `always_load` overrides `should_defer`.
     fn is_deferred(&self) -> bool;
@@ -161,6 +171,10 @@ impl<T: Tool> AnyTool for T {
 
     fn is_hidden(&self) -> bool {
         Tool::is_hidden(self)
+    }
+
+    fn is_for_compacted(&self) -> bool {
+        Tool::is_for_compacted(self)
     }
 
     fn prompt(&self, cx: &PromptContext) -> Cow<'static, str> {
@@ -273,6 +287,10 @@ impl<T: Tool> AnyTool for T {
 
     fn agent_availability(&self) -> AgentAvailability {
         Tool::agent_availability(self)
+    }
+
+    fn carried(&self, services: &SessionServices, agent: &AgentPath) -> Option<CarriedState> {
+        Tool::carried(self, services, agent)
     }
 
     fn search_hint(&self) -> &str {

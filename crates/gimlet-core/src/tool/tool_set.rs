@@ -128,7 +128,7 @@ impl ToolSet {
     /// Returns the tools in the model's list.
     pub fn offered(&self) -> impl Iterator<Item = &ToolRef> {
         let is_of_no_use = |tool: &ToolRef| self.unattended && tool.requires_attended_session();
-        self.iter().filter(move |tool| !tool.is_hidden() && !is_of_no_use(tool))
+        self.iter().filter(move |tool| !tool.is_hidden() && !tool.is_for_compacted() && !is_of_no_use(tool))
     }
 }
 

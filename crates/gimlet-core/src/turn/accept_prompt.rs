@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use gimlet_proto::{
-    AcceptedPrompt, Block, BlockKind, EntryId, EventBody, NoticeLevel, PromptOutcome, StoredToolResult,
+    AcceptedPrompt, Block, BlockKind, EntryId, EventBody, NoticeLevel, PromptOrigin, PromptOutcome, StoredToolResult,
     SubmittedPrompt, TurnEnd,
 };
 use gimlet_text::enclose_in_tag;
@@ -179,6 +179,10 @@ fn accept_prompt_as(
     if !said.synthetic && !said.meta && of_session {
         turn.scope.gate.note_user_prompt(&said.blocks);
     }
+    let is_notice = matches!(said.origin, Some(PromptOrigin::TaskNotification));
+    if !is_notice && !said.meta && (!of_session || !said.synthetic) {
+        note_user_words(conversation, &said.blocks);
+    }
     let uuid = conversation.record.append_prompt(&said, promised);
     turn.publish_prompt_fate(&said, PromptOutcome::Accepted);
     if of_session {
@@ -196,6 +200,15 @@ fn accept_prompt_as(
         origin: said.origin,
     }));
     uuid
+}
+
+/// Keeps the words of a prompt for compactions.
+fn note_user_words(conversation: &mut Conversation, blocks: &[Block]) {
+    let texts: Vec<_> = blocks.iter().filter_map(Block::as_text).collect();
+    let text = texts.join("\n");
+    if !text.trim().is_empty() {
+        conversation.user_words.push(text);
+    }
 }
 
 /// Starts a conversation with the environment facts.

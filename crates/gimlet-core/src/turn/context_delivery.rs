@@ -10,7 +10,9 @@ use gimlet_store::{ContextPartKind, SegmentContextPart};
 use super::Turn;
 use crate::conversation::Conversation;
 use crate::hooks::{HookEvent, HookPayload};
-use crate::segment_context::{SegmentAgent, SegmentContextRequest, SegmentContextSource, SegmentContextUpdate};
+use crate::segment_context::{
+    DeliveredContext, SegmentAgent, SegmentContextRequest, SegmentContextSource, SegmentContextUpdate,
+};
 
 /// Opens the segment of a conversation, unless it is open: its context is read and recorded with the frozen prompt.
 /// After an interrupt it stays as it is, and the next turn opens it.
@@ -18,12 +20,26 @@ pub(crate) async fn open_segment(conversation: &mut Conversation, turn: &Turn) {
     if conversation.segment.is_open() {
         return;
     }
-    let Some(update) = ask_sources(conversation, turn, |source, request| source.opening_parts(request)).await else {
+    let delivered = conversation.segment.delivered().clone();
+    let Some(update) = ask_sources(turn, delivered, |source, request| source.opening_parts(request)).await else {
         return;
     };
     report_update(turn, &update);
     conversation.segment.open(update.parts);
     conversation.record_frozen_prompt();
+}
+
+/// Reads the context anew for the segment that a compaction begins; `None` if the turn is interrupted meanwhile.
+pub(crate) async fn read_compacted_context(turn: &Turn) -> Option<Vec<SegmentContextPart>> {
+    let nothing = Arc::new(DeliveredContext::default());
+    let mut update = ask_sources(turn, nothing, |source, request| source.opening_parts(request)).await?;
+    for source in update.parts.iter_mut().filter_map(|part| part.source.as_mut()) {
+        if source.reason == "session_start" {
+            "compact".clone_into(&mut source.reason);
+        }
+    }
+    report_update(turn, &update);
+    Some(update.parts)
 }
 
 /// Appends what belongs to files that calls have read and written since the last look.
@@ -50,7 +66,8 @@ async fn deliver(
     turn: &Turn,
     ask: impl Fn(&dyn SegmentContextSource, &SegmentContextRequest) -> SegmentContextUpdate + Send + 'static,
 ) {
-    let Some(update) = ask_sources(conversation, turn, ask).await else { return };
+    let delivered = conversation.segment.delivered().clone();
+    let Some(update) = ask_sources(turn, delivered, ask).await else { return };
     report_update(turn, &update);
     for part in update.parts {
         conversation.record.transcript().append_context_part(&part);
@@ -61,8 +78,8 @@ async fn deliver(
 
 /// Asks every source; `None` if the turn is interrupted meanwhile.
 async fn ask_sources(
-    conversation: &Conversation,
     turn: &Turn,
+    delivered: Arc<DeliveredContext>,
     ask: impl Fn(&dyn SegmentContextSource, &SegmentContextRequest) -> SegmentContextUpdate + Send + 'static,
 ) -> Option<SegmentContextUpdate> {
     let scope = &turn.scope;
@@ -75,7 +92,7 @@ async fn ask_sources(
         agent: agent.map(|agent| SegmentAgent { kind: agent.kind.clone(), loads_memory: agent.loads_memory }),
         facts: turn.model_facts(),
         added_dirs: scope.services.paths().roots.into_iter().skip(1).collect(),
-        delivered: conversation.segment.delivered().clone(),
+        delivered,
         denied: scope.gate.files_denied_to_documents(scope),
     };
     let asking = tokio::task::spawn_blocking(move || {

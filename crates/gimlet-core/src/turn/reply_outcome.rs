@@ -44,6 +44,8 @@ pub(crate) enum ReplyAction {
     SendAgain,
     /// Discard the reply's calls, then send again.
     Discard,
+    /// The server finds the conversation too long: compact it, then send again.
+    MakeRoom(ModelError),
     Aborted,
     End(TurnEnd),
 }
@@ -80,6 +82,10 @@ pub(crate) fn process_reply(
                 };
             if cured {
                 return ReplyAction::SendAgain;
+            }
+            let is_too_long = matches!(error.kind, ModelErrorKind::RequestTooLarge | ModelErrorKind::PromptTooLong);
+            if is_too_long && reply.blocks.is_empty() {
+                return ReplyAction::MakeRoom(error);
             }
             conversation.history_mut().push_assistant(reply.blocks);
             end_with_error(conversation, turn, error)
@@ -128,7 +134,7 @@ fn process_complete_reply(
             );
             ReplyAction::SendAgain
         }
-        Some(StopReason::ContextWindowExceeded) => end_with_error(conversation, turn, window_full_error()),
+        Some(StopReason::ContextWindowExceeded) => ReplyAction::MakeRoom(window_full_error()),
         _ if empty && conversation.history().ends_with_results() && limits.empty_replies == 0 => {
             limits.empty_replies += 1;
             append_meta_message(conversation, GO_ON);
@@ -260,8 +266,13 @@ fn drop_attachments(conversation: &mut Conversation, turn: &Turn, prompt: &Promp
 
 /// Ends the turn with an error.
 fn end_with_error(conversation: &mut Conversation, turn: &Turn, error: ModelError) -> ReplyAction {
+    ReplyAction::End(fail_turn(conversation, turn, error))
+}
+
+/// Records an error in place of a reply. Returns the end of the turn.
+pub(super) fn fail_turn(conversation: &mut Conversation, turn: &Turn, error: ModelError) -> TurnEnd {
     record_error_reply(conversation, turn, &error.to_reply_text(), &error);
-    ReplyAction::End(TurnEnd::Failed(error))
+    TurnEnd::Failed(error)
 }
 
 /// Ends the turn because the model refused. Its text before the refusal is void.

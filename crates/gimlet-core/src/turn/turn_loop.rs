@@ -4,7 +4,8 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::{Duration, Instant};
 
 use gimlet_proto::{
-    ModelFacts, ModelRequest, NoticeLevel, PromptTiming, StopReason, SubmittedPrompt, ThinkingMode, ToolChoice, TurnEnd,
+    ContextKind, ModelError, ModelFacts, ModelRequest, NoticeLevel, PromptTiming, StopCause, StopReason,
+    SubmittedPrompt, ThinkingMode, ToolChoice, TurnEnd,
 };
 use gimlet_text::SendableImage;
 
@@ -14,17 +15,22 @@ use super::reply_outcome::{self, ReplyAction, RetryLimits};
 use super::turn_hooks::{self, StopHookOutcome};
 use super::{Turn, append_meta_message};
 use crate::agents::announce_agent_changes;
+use crate::compaction::{self, CompactionCause, CompactionEnd};
 use crate::conversation::{Conversation, PromptMark};
 use crate::plan_mode;
 use crate::reply::{self, ModelReply, ReplyEnding};
 use crate::schedule::CallSchedule;
 
+/// Number of windows that may fill at once after a compaction.
+const MOST_REFILLS: u32 = 3;
+
 /// State of a turn between its prompt and its end.
 pub(super) struct TurnLoop<'a> {
     conversation: &'a mut Conversation,
     turn: &'a Turn,
-    /// Start of the turn's own prompt.
-    prompt: &'a PromptMark,
+    /// Start of the turn's own prompt, or of the segment that holds what is left of it.
+    prompt: PromptMark,
+    refills: RefillCounter,
     limits: RetryLimits,
     last_text: String,
     /// Beginning of a text that was cut at the output limit and continues in the next reply.
@@ -35,11 +41,12 @@ pub(super) struct TurnLoop<'a> {
 }
 
 impl<'a> TurnLoop<'a> {
-    pub(super) fn new(conversation: &'a mut Conversation, turn: &'a Turn, prompt: &'a PromptMark) -> Self {
+    pub(super) fn new(conversation: &'a mut Conversation, turn: &'a Turn, prompt: PromptMark) -> Self {
         Self {
             conversation,
             turn,
             prompt,
+            refills: RefillCounter::default(),
             limits: RetryLimits::default(),
             last_text: String::new(),
             begun: String::new(),
@@ -48,8 +55,8 @@ impl<'a> TurnLoop<'a> {
         }
     }
 
-    /// Runs the turn. Returns its end, its last text, and the model's stop reason.
-    pub(super) async fn run(mut self) -> (TurnEnd, String, Option<StopReason>) {
+    /// Runs the turn. Returns its end, its last text and the model's stop reason, and the start of its prompt.
+    pub(super) async fn run(mut self) -> ((TurnEnd, String, Option<StopReason>), PromptMark) {
         let end = loop {
             if let Break(end) = self.run_round().await {
                 break end;
@@ -65,7 +72,7 @@ impl<'a> TurnLoop<'a> {
         if let TurnEnd::Refused { explanation } = &end {
             self.last_text = reply_outcome::refusal_text(explanation.as_deref());
         }
-        (end, self.last_text, self.stop_reason)
+        ((end, self.last_text, self.stop_reason), self.prompt)
     }
 
     /// Runs one request, its reply, and its consequences.
@@ -73,6 +80,7 @@ impl<'a> TurnLoop<'a> {
         self.check_limits()?;
         let turn = self.turn;
         turn.scope.gate.refresh_settings(&turn.scope).await;
+        self.compact_if_due().await?;
         plan_mode::announce_mode_change(self.conversation, turn);
         announce_agent_changes(self.conversation, turn);
         turn.report_record_error(&mut self.conversation.record);
@@ -81,7 +89,7 @@ impl<'a> TurnLoop<'a> {
         calls.ask_before(self.conversation.segment.repeats.questionable());
         let window = turn.model_facts().context_window;
         let reply = self.request_reply(&mut calls).await;
-        let next = reply_outcome::process_reply(self.conversation, turn, &mut self.limits, reply, &calls, self.prompt);
+        let next = reply_outcome::process_reply(self.conversation, turn, &mut self.limits, reply, &calls, &self.prompt);
         let spent = self.exceeded_budget();
         if spent.is_some() {
             calls.cancel_waiting("the session reached its budget before this call began");
@@ -98,6 +106,7 @@ impl<'a> TurnLoop<'a> {
                 }
                 Continue(())
             }
+            ReplyAction::MakeRoom(error) => self.recover_from_overflow(error).await,
             ReplyAction::Discard => {
                 calls.discard().await;
                 Continue(())
@@ -129,6 +138,65 @@ impl<'a> TurnLoop<'a> {
             Some(max) => Break(TurnEnd::Budget(max)),
             None => Continue(()),
         }
+    }
+
+    /// Compacts the conversation if the window is nearly full.
+    async fn compact_if_due(&mut self) -> ControlFlow<TurnEnd> {
+        if self.refills.is_blocked || !compaction::is_due(self.conversation, self.turn) {
+            return Continue(());
+        }
+        if self.refills.note_full(self.conversation.ledger.turn_requests()) {
+            return Break(refill_end(self.conversation, self.turn));
+        }
+        let (turn, thinking) = (self.turn, self.thinking);
+        match compaction::compact(self.conversation, turn, thinking, CompactionCause::Full).await {
+            CompactionEnd::Done(_) => self.begin_segment(),
+            CompactionEnd::TooShort => Continue(()),
+            CompactionEnd::Blocked(reason) => {
+                // Not asked again in this turn: the answer would be the same before every request.
+                self.refills.is_blocked = true;
+                turn.publish_notice(NoticeLevel::Warning, format!("a hook skipped the compaction: {reason}"));
+                Continue(())
+            }
+            CompactionEnd::Failed(error) => Break(reply_outcome::fail_turn(self.conversation, turn, error)),
+            CompactionEnd::Aborted => {
+                reply_outcome::mark_interrupted(self.conversation, turn, false);
+                Break(TurnEnd::Aborted { in_tools: false })
+            }
+        }
+    }
+
+    /// Compacts the conversation after a server found it too long, so that the same prompt goes on. If that is not
+    /// possible, the turn ends with the server's error.
+    async fn recover_from_overflow(&mut self, error: ModelError) -> ControlFlow<TurnEnd> {
+        let (turn, thinking) = (self.turn, self.thinking);
+        if !turn.options.compaction.is_automatic() {
+            return Break(reply_outcome::fail_turn(self.conversation, turn, error));
+        }
+        compaction::correct_window(self.conversation, turn, &error);
+        if self.refills.note_full(self.conversation.ledger.turn_requests()) {
+            return Break(refill_end(self.conversation, turn));
+        }
+        match compaction::compact(self.conversation, turn, thinking, CompactionCause::Overflow).await {
+            CompactionEnd::Done(_) => self.begin_segment(),
+            CompactionEnd::TooShort => Break(reply_outcome::fail_turn(self.conversation, turn, error)),
+            CompactionEnd::Blocked(reason) => {
+                let text = format!("a hook did not allow a compaction: {reason}");
+                turn.publish_notice(NoticeLevel::Warning, text);
+                Break(reply_outcome::fail_turn(self.conversation, turn, error))
+            }
+            CompactionEnd::Failed(error) => Break(reply_outcome::fail_turn(self.conversation, turn, error)),
+            CompactionEnd::Aborted => {
+                reply_outcome::mark_interrupted(self.conversation, turn, false);
+                Break(TurnEnd::Aborted { in_tools: false })
+            }
+        }
+    }
+
+    /// Goes on in the segment that a compaction began.
+    fn begin_segment(&mut self) -> ControlFlow<TurnEnd> {
+        self.prompt = self.conversation.mark_prompt();
+        Continue(())
     }
 
     /// Sends the history, reads the reply while its first calls may already run, and counts the usage.
@@ -272,6 +340,62 @@ impl<'a> TurnLoop<'a> {
     /// Returns the cost limit if the session has reached it.
     fn exceeded_budget(&self) -> Option<f64> {
         self.turn.options.max_budget_usd.filter(|max| self.conversation.ledger.known_cost_usd() >= *max)
+    }
+}
+
+/// Counts windows that fill again right after a compaction.
+#[derive(Default)]
+struct RefillCounter {
+    /// Number of requests of the turn at the last compaction.
+    compacted_at: Option<u32>,
+    /// Number of compactions in a row after which the window was full again at once.
+    in_a_row: u32,
+    /// True if a hook does not allow compactions in this turn.
+    is_blocked: bool,
+}
+
+impl RefillCounter {
+    /// Records that the window is full at this number of requests. Returns true if compacting has become pointless.
+    fn note_full(&mut self, requests: u32) -> bool {
+        let at_once = self.compacted_at.is_some_and(|at| requests.saturating_sub(at) <= 1);
+        self.in_a_row = if at_once { self.in_a_row + 1 } else { 0 };
+        self.compacted_at = Some(requests);
+        self.in_a_row >= MOST_REFILLS
+    }
+}
+
+/// Returns the end of a turn whose window fills again and again.
+fn refill_end(conversation: &Conversation, turn: &Turn) -> TurnEnd {
+    let usage = conversation.history().gauge.current_usage(turn.model_facts(), &turn.options.compaction);
+    let largest = usage.categories.iter().filter(|part| part.kind == ContextKind::Used);
+    let largest = largest.max_by_key(|part| part.tokens).map_or("", |part| part.name);
+    let reason = format!(
+        "the context window filled again right after each of {MOST_REFILLS} compactions; what takes most of its {} \
+         tokens is: {largest}. Make that smaller (/context shows the parts), or choose a model with a larger window",
+        usage.max_tokens
+    );
+    TurnEnd::Stopped { reason, because: StopCause::RapidRefill }
+}
+
+/// Compacts the conversation before a prompt that does not fit beside it, so that the prompt is the first message
+/// after the summary. Returns the end of the turn if that fails.
+pub(super) async fn make_room_for_prompt(
+    conversation: &mut Conversation,
+    turn: &Turn,
+    prompt: &SubmittedPrompt,
+) -> Result<(), TurnEnd> {
+    if conversation.deferred.is_some() || !compaction::leaves_no_room(conversation, turn, &prompt.blocks) {
+        return Ok(());
+    }
+    let thinking = turn.scope.model_selection.current().thinking;
+    match compaction::compact(conversation, turn, thinking, CompactionCause::Full).await {
+        CompactionEnd::Done(_) | CompactionEnd::TooShort => Ok(()),
+        CompactionEnd::Blocked(reason) => {
+            turn.publish_notice(NoticeLevel::Warning, format!("a hook skipped the compaction: {reason}"));
+            Ok(())
+        }
+        CompactionEnd::Failed(error) => Err(reply_outcome::fail_turn(conversation, turn, error)),
+        CompactionEnd::Aborted => Err(TurnEnd::Aborted { in_tools: false }),
     }
 }
 

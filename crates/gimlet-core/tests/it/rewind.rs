@@ -178,7 +178,9 @@ async fn how_full_the_context_is_can_be_asked_while_a_turn_runs() {
     assert_eq!((usage.model.as_str(), usage.max_tokens), ("test", 200_000));
     let names: Vec<&str> = usage.categories.iter().map(|category| category.name).collect();
     assert_eq!(names.first(), Some(&"System prompt"));
-    assert_eq!(usage.categories.last().unwrap().kind, ContextKind::Free);
+    let kinds: Vec<ContextKind> = usage.categories.iter().rev().take(2).map(|category| category.kind).collect();
+    assert_eq!(kinds, [ContextKind::Buffer, ContextKind::Free]);
+    assert_eq!((usage.model_window, usage.compaction_limit), (200_000, Some(187_000)));
     assert!(usage.tools.iter().any(|tool| tool.name == "Touch"), "{usage:?}");
     bench.handle.send(Op::interrupt());
     bench.turn(|_, _| {}).await;

@@ -527,6 +527,7 @@ impl SessionBench {
                 messages: earlier.map(|loaded| loaded.messages).unwrap_or_default(),
                 context_parts: Vec::new(),
                 outputs: ToolOutputs::default(),
+                user_words: Vec::new(),
                 result_files: ResultFiles::new(&files),
                 redactor: gimlet_core::Redactor::default(),
             },

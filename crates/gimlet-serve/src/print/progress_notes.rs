@@ -1,7 +1,7 @@
 //! One-line progress notes for the user, on the side channel of print mode.
 
 use super::permission_flags;
-use gimlet_proto::{Denial, EventBody, NoticeLevel, ToolCallPhase, View, unknown_command_text};
+use gimlet_proto::{CompactionView, Denial, EventBody, NoticeLevel, ToolCallPhase, View, unknown_command_text};
 
 /// Returns the note for an event, if one is due. Without `verbose` only events that need attention have one.
 pub(super) fn format_note(body: &EventBody, verbose: bool) -> Option<String> {
@@ -22,6 +22,7 @@ pub(super) fn format_note(body: &EventBody, verbose: bool) -> Option<String> {
             Some(format!("gimlet: {}", format_unknown_command(name, nearest)))
         }
         EventBody::Denied(denial) => Some(format_denial(denial)),
+        EventBody::Compaction(view) => format_compaction(view, verbose),
         EventBody::Tool(tool) if verbose => match &tool.phase {
             ToolCallPhase::Running => Some(format!("● {}({})", tool.name, tool.summary)),
             ToolCallPhase::Progress { text, .. } if text.is_empty() => None,
@@ -64,6 +65,18 @@ pub(super) fn format_note(body: &EventBody, verbose: bool) -> Option<String> {
 /// Formats the remark about a prompt that has the form of a command but is none.
 pub(crate) fn format_unknown_command(name: &str, nearest: &[String]) -> String {
     format!("{} The text was sent as a prompt", unknown_command_text(name, nearest))
+}
+
+/// Formats the state of a compaction.
+fn format_compaction(view: &CompactionView, verbose: bool) -> Option<String> {
+    match view {
+        CompactionView::Started(_) => verbose.then(|| "gimlet: compacting the conversation".to_owned()),
+        CompactionView::Finished(segment) => Some(format!(
+            "gimlet: the conversation was compacted: about {} tokens before, {} after",
+            segment.pre_tokens, segment.post_tokens
+        )),
+        CompactionView::Failed(reason) => Some(format!("gimlet: the conversation was not compacted: {reason}")),
+    }
 }
 
 /// Formats a refusal for the user who can change it: the call, the reason, and the flags that would allow it.

@@ -325,6 +325,7 @@ impl SdkSession {
             | EventBody::ReplyAnomalies(_)
             | EventBody::Notice(_)
             | EventBody::Hook(_)
+            | EventBody::Compaction(_)
             | EventBody::CommandReply(_)
             | EventBody::UnknownCommand { .. }
             | EventBody::ModeChanged(_)

@@ -219,6 +219,7 @@ fn summarize_turn(report: &TurnReport) -> TurnSummary {
         TurnEnd::Stopped { reason, because } => {
             let word = match because {
                 StopCause::RepeatedCalls => "repeated_calls",
+                StopCause::RapidRefill => "rapid_refill_breaker",
                 StopCause::InternalError => "internal_error",
             };
             failure("error_during_execution", word, vec![reason.clone()])

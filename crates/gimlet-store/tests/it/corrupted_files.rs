@@ -26,8 +26,14 @@ fn sample_transcript(turns: usize) -> Vec<u8> {
         transcript.append_assistant(&reply_head(&format!("n{turn}")), &Block::text("done"));
         transcript.end_turn();
         if turn == turns / 2 {
-            let compaction = CompactionRecord { manual: true, pre_tokens: 1, post_tokens: 1, duration_ms: 1 };
-            transcript.append_compaction(compaction, &[Block::text("summary")]);
+            let compaction = CompactionRecord {
+                manual: true,
+                pre_tokens: 1,
+                post_tokens: 1,
+                duration_ms: 1,
+                ..CompactionRecord::default()
+            };
+            transcript.append_compaction(&compaction, &[Block::text("summary")]);
         }
     }
     append_prompt(&mut transcript, "and then");

@@ -21,8 +21,9 @@ fn a_story_goes_back_beyond_compactions_and_leaves_out_what_was_given_up() {
     append_prompt(&mut transcript, "second");
     transcript.append_assistant(&reply_head("b"), &call_block("t"));
     transcript.append_tool_result(&result_block("t", "r"), None);
-    let compaction = CompactionRecord { manual: true, pre_tokens: 1, post_tokens: 1, duration_ms: 1 };
-    transcript.append_compaction(compaction, &[Block::text("what was")]);
+    let compaction =
+        CompactionRecord { manual: true, pre_tokens: 1, post_tokens: 1, duration_ms: 1, ..CompactionRecord::default() };
+    transcript.append_compaction(&compaction, &[Block::text("what was")]);
     append_prompt(&mut transcript, "third");
     let story = open_transcript_view(&home.path()).unwrap();
     let expected = [

@@ -85,14 +85,38 @@ fn resuming_goes_on_in_the_same_chain_and_restores_what_was_recorded() {
 }
 
 #[test]
+fn what_a_compaction_carries_comes_back_with_the_words_after_it() {
+    let home = StoreFixture::new();
+    let mut transcript = home.create();
+    append_prompt(&mut transcript, "old");
+    transcript.append_assistant(&reply_head("m1"), &Block::text("old reply"));
+    let output = serde_json::value::RawValue::from_string(r#"{"newTodos":[]}"#.into()).unwrap();
+    let carried =
+        CarriedRecord { words: vec!["old".into()], tools: vec![CarriedToolState { tool: "TodoWrite".into(), output }] };
+    let compaction = CompactionRecord { carried, ..CompactionRecord::default() };
+    transcript.append_compaction(&compaction, &[Block::text("summary")]);
+    append_prompt(&mut transcript, "new");
+    let loaded = home.load();
+    assert_eq!(loaded.user_words, ["old", "new"]);
+    assert_eq!(loaded.outputs.carried("TodoWrite").map(|output| output.get()), Some(r#"{"newTodos":[]}"#));
+    assert!(loaded.outputs.carried("Other").is_none());
+}
+
+#[test]
 fn a_conversation_starts_at_its_last_compact_boundary() {
     let home = StoreFixture::new();
     let mut transcript = home.create();
     append_prompt(&mut transcript, "old");
     transcript.append_frozen_prefix(&["old system".into()], "[]", &[]);
     transcript.append_assistant(&reply_head("m1"), &Block::text("old reply"));
-    let compaction = CompactionRecord { manual: false, pre_tokens: 9, post_tokens: 1, duration_ms: 5 };
-    let (boundary, summary) = transcript.append_compaction(compaction, &[Block::text("summary")]);
+    let compaction = CompactionRecord {
+        manual: false,
+        pre_tokens: 9,
+        post_tokens: 1,
+        duration_ms: 5,
+        ..CompactionRecord::default()
+    };
+    let (boundary, summary) = transcript.append_compaction(&compaction, &[Block::text("summary")]);
     transcript.append_frozen_prefix(&["new system".into()], "[]", &[memory_part("new")]);
     transcript.append_assistant(&reply_head("m2"), &Block::text("new reply"));
     let loaded = home.load();

@@ -54,6 +54,9 @@ fn section(page: &mut String, tool: &dyn AnyTool, cx: &PromptContext) {
     if tool.is_hidden() {
         page.push_str("Can be called, but is not in the list that the model gets.\n\n");
     }
+    if tool.is_for_compacted() {
+        page.push_str("In the list once the conversation was compacted.\n\n");
+    }
     if !tool.aliases().is_empty() {
         let names: Vec<String> = tool.aliases().iter().map(|name| format!("`{name}`")).collect();
         page.push_str(&format!("Also called {}.\n\n", names.join(", ")));

@@ -1,9 +1,9 @@
 //! The model of the feed: a session's events in, finished and live lines out.
 
 use gimlet_proto::{
-    AcceptedPrompt, AskBody, AssistantBlock, BlockDelta, BlockKind, DeltaKind, Denial, Event, EventBody, HistoryBody,
-    HistoryItem, ItemId, Notice, NoticeLevel, StoredToolResult, TaskState, TaskView, TodoItem, TodoStatus,
-    ToolCallPhase, ToolCallView, ToolUseId, TurnReport, View,
+    AcceptedPrompt, AskBody, AssistantBlock, BlockDelta, BlockKind, CompactionView, DeltaKind, Denial, Event,
+    EventBody, HistoryBody, HistoryItem, ItemId, Notice, NoticeLevel, StoredToolResult, TaskState, TaskView, TodoItem,
+    TodoStatus, ToolCallPhase, ToolCallView, ToolUseId, TurnReport, View,
 };
 
 use super::activity::{MotionMode, TurnActivity, TurnStep};
@@ -200,6 +200,7 @@ impl FeedModel {
                 self.finish_text();
                 self.turn = None;
             }
+            EventBody::Compaction(view) => self.apply_compaction(view),
             // The footer shows modes; hooks publish notices of their own; the rest is for diagnosis.
             EventBody::PromptOutcome { .. }
             | EventBody::Wire(_)
@@ -208,6 +209,21 @@ impl FeedModel {
             | EventBody::ReplyAnomalies(_)
             | EventBody::Hook(_)
             | EventBody::ModeChanged(_) => {}
+        }
+    }
+
+    /// Says how a compaction ended.
+    fn apply_compaction(&mut self, view: &CompactionView) {
+        match view {
+            CompactionView::Started(_) => {}
+            CompactionView::Finished(segment) => {
+                let (before, after) = (segment.pre_tokens, segment.post_tokens);
+                let text = format!("The conversation was compacted: about {before} tokens before, {after} after");
+                self.push_notice(NoticeLevel::Info, text);
+            }
+            CompactionView::Failed(reason) => {
+                self.push_notice(NoticeLevel::Warning, format!("The conversation was not compacted: {reason}"));
+            }
         }
     }
 

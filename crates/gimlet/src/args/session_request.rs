@@ -55,7 +55,11 @@ impl RunArgs {
                 append_system_prompt: self.append_subagent_system_prompt.clone(),
             },
             output: OutputOptions { schema: self.json_schema.as_deref().map(json_from_flag) },
-            limits: LimitOptions { max_turns: self.max_turns, max_budget_usd: self.max_budget_usd },
+            limits: LimitOptions {
+                max_turns: self.max_turns,
+                max_budget_usd: self.max_budget_usd,
+                compaction_window: self.autocompact,
+            },
             front_end: FrontEndOptions {
                 kind: self.front_end_kind(),
                 reads_results: self.output_format != OutputFormat::Text,

@@ -31,7 +31,6 @@ const NOT_YET: &[(&str, FlagArity)] = &[
     ("--exec", FlagArity::One),
     ("--init-only", FlagArity::Nothing),
     ("--disable-slash-commands", FlagArity::Nothing),
-    ("--autocompact", FlagArity::One),
     ("--ide", FlagArity::Nothing),
     ("--ax-screen-reader", FlagArity::Nothing),
     ("--teammate-mode", FlagArity::One),

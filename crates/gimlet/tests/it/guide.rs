@@ -136,6 +136,7 @@ fn guide_session(project: &Path, env: Env, provider: ProviderConfig) -> SessionC
             context_parts: Vec::new(),
             deferred: None,
             outputs: gimlet_store::ToolOutputs::default(),
+            user_words: Vec::new(),
             result_files: ResultFiles::new(&files),
             redactor: gimlet_core::Redactor::default(),
         },

@@ -6,6 +6,7 @@ mod agents;
 mod api_key_helper;
 mod auto_mode;
 mod basics;
+mod compaction;
 mod concurrent_config_writes;
 mod config;
 mod damaged_sessions;

@@ -17,14 +17,14 @@ pub(super) fn render_context_usage(usage: &ContextUsage, server_of: impl Fn(&str
         Some(json!({"name": tool.name, "serverName": server, "tokens": tool.tokens, "isLoaded": true}))
     });
     let own = usage.tools.iter().filter(|tool| server_of(&tool.name).is_none());
-    json!({
+    let mut answer = json!({
         "categories": categories,
         "totalTokens": usage.total_tokens,
         "maxTokens": usage.max_tokens,
-        "rawMaxTokens": usage.max_tokens,
+        "rawMaxTokens": usage.model_window,
         "percentage": percentage,
         "model": usage.model,
-        "isAutoCompactEnabled": false,
+        "isAutoCompactEnabled": usage.compaction_limit.is_some(),
         "memoryFiles": usage.memory_files.iter().map(render_memory_file).collect::<Vec<_>>(),
         "mcpTools": servers.collect::<Vec<_>>(),
         "systemTools": own.map(|tool| json!({"name": tool.name, "tokens": tool.tokens})).collect::<Vec<_>>(),
@@ -37,13 +37,18 @@ pub(super) fn render_context_usage(usage: &ContextUsage, server_of: impl Fn(&str
             "toolResultTokens": usage.messages.tool_results,
         },
         "apiUsage": usage.last_request.as_ref().map(render_message_usage),
-    })
+    });
+    if let Some(limit) = usage.compaction_limit {
+        answer["autoCompactThreshold"] = json!(limit);
+    }
+    answer
 }
 
 fn render_category((category, colour): (&ContextCategory, &&str)) -> Value {
     let kind = match category.kind {
         ContextKind::Used => "used",
         ContextKind::Free => "free",
+        ContextKind::Buffer => "buffer",
     };
     json!({"name": category.name, "tokens": category.tokens, "color": colour, "kind": kind})
 }
@@ -67,6 +72,8 @@ mod tests {
         let usage = ContextUsage {
             model: "m".into(),
             max_tokens: 1000,
+            model_window: 2000,
+            compaction_limit: Some(750),
             total_tokens: 126,
             categories: vec![
                 ContextCategory { name: "Messages", kind: ContextKind::Used, tokens: 126 },
@@ -80,6 +87,8 @@ mod tests {
         let rendered = render_context_usage(&usage, |tool| (tool == "mcp__my_calc__add").then(|| "my.calc".to_owned()));
         assert_eq!((&rendered["percentage"], &rendered["apiUsage"]), (&json!(13), &Value::Null));
         assert_eq!(rendered["categories"][1]["kind"], "free");
+        assert_eq!((&rendered["rawMaxTokens"], &rendered["autoCompactThreshold"]), (&json!(2000), &json!(750)));
+        assert_eq!(rendered["isAutoCompactEnabled"], json!(true));
         assert_eq!(rendered["mcpTools"][0]["serverName"], "my.calc");
         assert_eq!(rendered["systemTools"], json!([{"name": "Read", "tokens": 5}]));
         assert_eq!(rendered["memoryFiles"], json!([{"path": "/p/CLAUDE.md", "type": "Project", "tokens": 9}]));

@@ -230,6 +230,15 @@ async fn an_empty_reply_after_results_is_asked_once_more() {
     .await;
 }
 
+fn full_window() -> Script {
+    Script::new().say("The last words.").stop("model_context_window_exceeded")
+}
+
+/// Adds the summary and the answer after it.
+fn with_summary(script: Script) -> Script {
+    script.then().say("<summary>S</summary>").then().say("done")
+}
+
 #[tokio::test]
 async fn unknown_reasons_go_by_what_was_said() {
     play_rows(vec![
@@ -238,7 +247,13 @@ async fn unknown_reasons_go_by_what_was_said() {
             .expect_requests(2)
             .expect_history("u:text+text a:call u:result a:text u:text"),
         new_row("a stop sequence", Script::new().say("done").stop("stop_sequence")),
-        new_row("a full window", Script::new().say("The last words.").stop("model_context_window_exceeded"))
+        new_row("a full window", with_summary(full_window()))
+            .expect_requests(3)
+            .allow_changed_history()
+            .expect_history("u:text+text a:text u:text")
+            .expect_absent("The last words."),
+        new_row("a full window that is not compacted", full_window())
+            .with_env("DISABLE_AUTO_COMPACT", "1")
             .expect_error("filled the model's context window")
             .expect_history("u:text+text a:text u:text"),
     ])

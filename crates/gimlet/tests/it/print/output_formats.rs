@@ -182,11 +182,11 @@ async fn partial_messages_are_the_models_own_events() {
 async fn the_model_is_told_that_a_command_that_is_not_there_did_not_run() {
     let world = world();
     let model = Script::new().say("ok").serve().await.unwrap();
-    let run = world.run(&model).print_text("/compact the tests").finish().await;
+    let run = world.run(&model).print_text("/shrink the tests").finish().await;
     run.expect_code(0);
-    assert!(run.stderr.contains("there is no command /compact"), "{}", run.stderr);
+    assert!(run.stderr.contains("there is no command /shrink"), "{}", run.stderr);
     let sent = model.request(0).last_user_text();
-    assert!(sent.contains("There is no command /compact") && sent.ends_with("/compact the tests"), "{sent}");
+    assert!(sent.contains("There is no command /shrink") && sent.ends_with("/shrink the tests"), "{sent}");
 }
 
 #[tokio::test]

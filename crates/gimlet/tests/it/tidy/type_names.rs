@@ -47,6 +47,7 @@ const ONE_WORD_TYPES: &[&str] = &[
     "Op",
     "Permit",
     "Read",
+    "Recall",
     "Redactor",
     "Refusal",
     "Report",
