@@ -10,6 +10,7 @@ mod connection;
 mod driver_channel;
 mod http_endpoint;
 mod input_schema;
+mod mcp_command;
 mod observed_transport;
 mod prompt_commands;
 mod resource_tools;
@@ -29,6 +30,7 @@ mod tool_policies;
 mod variable_expansion;
 
 pub use admission::{ServerAdmission, ServerMatch};
+pub use mcp_command::McpSlashCommand;
 pub use server_config::{
     EntryContext, ParsedServers, RemoteServer, RemoteTransport, ServerConfig, ServerConfigError, ServerKind,
     ServerSource, StdioServer, parse_server_entries, parse_servers,

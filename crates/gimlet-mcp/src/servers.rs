@@ -88,6 +88,12 @@ impl ServerTimeouts {
         }
     }
 
+    /// Returns the timeouts for a caller that waits for every server as long as that may take.
+    #[must_use]
+    pub fn waiting_for_all(self) -> Self {
+        Self { startup: self.connect + STARTUP, ..self }
+    }
+
     /// Returns the limits for the calls of a server.
     fn call_limits(&self, config: &ServerConfig) -> CallLimits {
         let idle = match config.kind {

@@ -1,6 +1,7 @@
 //! The command line: what gimlet accepts, and by name what it knows but does not have yet.
 
 mod commands;
+mod mcp_args;
 mod session_args;
 mod session_request;
 mod unavailable_flags;
@@ -19,6 +20,7 @@ pub(crate) use commands::{
     HooksTestArgs, PermissionsCommand, SandboxCommand, SandboxExplainArgs, SandboxLimitArgs, SandboxRunArgs,
     ScriptedModelArgs, SimulateArgs, TrustArgs, WhyArgs, WritableScope,
 };
+pub(crate) use mcp_args::{McpAddArgs, McpAddJsonArgs, McpCommand, McpScopeFlag, McpTransportFlag};
 pub(crate) use session_args::{
     ExportArgs, ExportFormat, FsckArgs, ListArgs, RemoveArgs, RenameArgs, SearchArgs, SessionsCommand, ShowArgs,
     TagArgs, separate_search_words,

@@ -12,6 +12,7 @@ mod environment;
 mod first_run;
 mod hooks_cmd;
 mod interactive_mode;
+mod mcp_cmd;
 mod memory_list;
 mod permissions_cmd;
 mod print_mode;
@@ -185,6 +186,9 @@ fn run_cli(cli: CliArgs, ignored_flags: Vec<String>) -> Result<ExitCode, EarlyEx
         Some(CliCommand::Config { command }) => Ok(config_cmd::run(&command, &environment::read_process_env()?)?),
         Some(CliCommand::AutoMode { command }) => Ok(auto_mode_cmd::run(&command, &environment::read_process_env()?)?),
         Some(CliCommand::Trust(args)) => Ok(trust_cmd::run(&args, &environment::read_process_env()?)?),
+        Some(CliCommand::Mcp { command }) => {
+            Ok(run_in_runtime(mcp_cmd::run(command, environment::read_process_env()?))?)
+        }
         Some(CliCommand::Hooks { command }) => {
             Ok(run_in_runtime(hooks_cmd::run(command, environment::read_process_env()?))?)
         }

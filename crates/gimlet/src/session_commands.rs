@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use gimlet_app::{LaunchRequest, ProcessEnv};
 use gimlet_core::commands::SlashCommand;
+use gimlet_mcp::McpSlashCommand;
 
 use agents_command::AgentsCommand;
 use config_command::ConfigSlashCommand;
@@ -23,6 +24,7 @@ pub(crate) fn application_commands(request: &LaunchRequest, around: &ProcessEnv)
         Arc::new(AgentsCommand::new(request.clone(), around.clone())),
         Arc::new(ConfigSlashCommand::new(request.clone(), around.clone())),
         Arc::new(HooksSlashCommand::new(request.clone(), around.clone())),
+        Arc::new(McpSlashCommand::without_servers()),
         Arc::new(MemoryCommand::new(request.clone(), around.clone())),
         Arc::new(StatusCommand::new(request.clone(), around.clone())),
     ]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use gimlet_config::{McpServerFiles, McpServerMatch, McpServerScope, Scope, SettingsLayer, SourcedValue};
 use gimlet_exec::Exec;
 use gimlet_mcp::{
-    EntryContext, McpServers, ParsedServers, ServerAdmission, ServerConfig, ServerKind, ServerLauncher, ServerMatch,
-    ServerSource, ServerTimeouts, StartupWait, VariableExpander, parse_server_entries, parse_servers,
+    EntryContext, McpServers, ParsedServers, ServerAdmission, ServerKind, ServerLauncher, ServerMatch, ServerSource,
+    ServerTimeouts, StartupWait, VariableExpander, parse_server_entries, parse_servers,
 };
 use gimlet_proto::{ServerRegistry, SessionId};
 
@@ -147,7 +147,7 @@ pub(super) fn read_server_files(files: &McpServerFiles, configured: &SessionSett
 }
 
 /// Returns the source of the servers of a scope.
-pub fn server_source(scope: McpServerScope) -> ServerSource {
+pub(super) fn server_source(scope: McpServerScope) -> ServerSource {
     match scope {
         McpServerScope::Managed => ServerSource::Managed,
         McpServerScope::Local => ServerSource::Local,
@@ -167,42 +167,6 @@ pub(super) fn entry_context(source: ServerSource, configured: &SessionSettings) 
         _ => variables,
     };
     EntryContext { source, variables }
-}
-
-/// A server that files configure, for lists.
-pub struct CataloguedServer {
-    pub entry: gimlet_config::McpServerEntry,
-    /// What it is, or why its entry cannot be used.
-    pub config: Result<ServerConfig, String>,
-}
-
-/// Servers that files configure.
-pub struct ServerCatalogue {
-    pub servers: Vec<CataloguedServer>,
-    pub problems: Vec<String>,
-    pub is_managed: bool,
-}
-
-impl ServerCatalogue {
-    /// Reads the servers of a folder.
-    pub fn read(request: &LaunchRequest, around: &ProcessEnv) -> Result<(Self, SessionSettings), LaunchError> {
-        let configured = SessionSettings::read(request, around)?;
-        let files = configured.server_files();
-        let mut problems = files.problems.clone();
-        let servers = files.entries.into_iter().map(|entry| {
-            let mut alone = serde_json::Map::new();
-            alone.insert(entry.name.clone(), entry.value.clone());
-            let found = parse_server_entries(&alone, &entry_context(server_source(entry.scope), &configured));
-            problems.extend(found.remarks);
-            let config = match found.servers.into_iter().next() {
-                Some((_, config)) => Ok(config),
-                None => Err(found.errors.first().map(ToString::to_string).unwrap_or_default()),
-            };
-            CataloguedServer { entry, config }
-        });
-        let servers = servers.collect();
-        Ok((Self { servers, problems, is_managed: files.is_managed }, configured))
-    }
 }
 
 /// Returns the admission rules for servers. Denials count from every file.

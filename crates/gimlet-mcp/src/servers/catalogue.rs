@@ -13,12 +13,16 @@ use serde_json::{Map, Value};
 use super::server_entry::{ServerEntry, find_connection};
 use super::{McpServers, lock_ignoring_poison};
 use crate::connection::ResourceListing;
+use crate::mcp_command::McpSlashCommand;
 use crate::prompt_commands::{PromptCommand, prompt_command_name};
 use crate::resource_tools::resource_tools;
 
 impl McpServers {
     /// Offers prompts of servers in this registry, now and when servers come and go.
     pub fn set_commands(&self, commands: CommandRegistry) {
+        if let Some(servers) = self.self_ref.get() {
+            commands.add(Arc::new(McpSlashCommand::new(servers.clone())));
+        }
         *lock_ignoring_poison(&self.commands) = Some(commands);
         lock_ignoring_poison(&self.prompt_names).clear();
         self.sync_prompt_commands();

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use gimlet_proto::PermissionMode;
 
-use super::SessionsCommand;
+use super::{McpCommand, SessionsCommand};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum CliCommand {
@@ -55,6 +55,11 @@ pub(crate) enum CliCommand {
         after_help = "Examples:\n  gimlet trust                 what waits for trust in this folder\n  gimlet trust --yes           accept it as it is now\n  gimlet trust --revoke ../x   forget what was accepted of another folder"
     )]
     Trust(TrustArgs),
+    /// Add, list and remove MCP servers
+    Mcp {
+        #[command(subcommand)]
+        command: McpCommand,
+    },
     /// List the hooks of settings, or try them out
     Hooks {
         #[command(subcommand)]

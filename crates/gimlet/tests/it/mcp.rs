@@ -3,6 +3,7 @@
 
 mod config_scopes;
 mod failing_servers;
+mod mcp_commands;
 mod remote_servers;
 mod resources_and_prompts;
 
