@@ -227,9 +227,8 @@ impl CodeHighlighter {
 
     fn tone_of_name(&self, name: &str, scan: &LineScan<'_>, start: usize) -> TextTone {
         let rules = self.rules;
-        let has = |words: &[&str]| match rules.ignores_case {
-            true => words.iter().any(|word| word.eq_ignore_ascii_case(name)),
-            false => words.contains(&name),
+        let has = |words: &str| {
+            words.split(' ').any(|word| if rules.ignores_case { word.eq_ignore_ascii_case(name) } else { word == name })
         };
         let rest = scan.rest();
         if rules.sigils.contains(name.chars().next().unwrap_or_default()) && !name.starts_with('_') {

@@ -5,7 +5,7 @@ use super::line_kind::{
     CodeFence, ListMarker, begins_block, is_first_number, is_thematic_break, leading_spaces, parse_fence,
     parse_heading, parse_list_marker, parse_table_rule, parse_underline, split_table_cells, strip_quote_sign,
 };
-use super::row_writer::{Container, ContainerKind, RowPrefix, TaskMark, push_blank_row, push_line, push_rows};
+use super::row_writer::{ContainerBlock, ContainerKind, RowPrefix, TaskMark, push_blank_row, push_line, push_rows};
 use super::table_layout::{CellAlignment, TableLayout};
 use crate::glyphs::RenderContext;
 use crate::highlight::CodeHighlighter;
@@ -35,7 +35,7 @@ pub(super) enum LinePart {
 /// Parser between two lines.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BlockParser {
-    containers: Vec<Container>,
+    containers: Vec<ContainerBlock>,
     leaf: LeafBlock,
     /// True if a blank line came after the last row.
     is_after_blank: bool,
@@ -179,7 +179,7 @@ impl BlockParser {
         while self.containers.len() < MAX_DEPTH {
             if let Some(inner) = strip_quote_sign(rest) {
                 self.close_leaf(cx, out);
-                self.containers.push(Container::new(ContainerKind::Quote));
+                self.containers.push(ContainerBlock::new(ContainerKind::Quote));
                 rest = inner;
                 continue;
             }
@@ -190,7 +190,7 @@ impl BlockParser {
                 break;
             }
             self.close_leaf(cx, out);
-            self.containers.push(Container::new(ContainerKind::Item {
+            self.containers.push(ContainerBlock::new(ContainerKind::Item {
                 marker_column: indent,
                 content_column: indent + marker.length.max(2),
                 number: marker.number,
@@ -460,7 +460,7 @@ impl BlockParser {
             _ => return line,
         };
         match self.containers.last_mut() {
-            Some(Container { kind: ContainerKind::Item { task, .. }, is_started: false }) => {
+            Some(ContainerBlock { kind: ContainerKind::Item { task, .. }, is_started: false }) => {
                 *task = Some(mark);
                 text.get(4..).unwrap_or_default()
             }

@@ -7,7 +7,7 @@ use crate::text_width::{BreakRule, display_width, line_width, truncate_line, wra
 
 /// Block around other blocks.
 #[derive(Clone, Debug)]
-pub(super) struct Container {
+pub(super) struct ContainerBlock {
     pub(super) kind: ContainerKind,
     /// True once a row of it was written.
     pub(super) is_started: bool,
@@ -33,7 +33,7 @@ pub(super) enum TaskMark {
     Done,
 }
 
-impl Container {
+impl ContainerBlock {
     pub(super) fn new(kind: ContainerKind) -> Self {
         Self { kind, is_started: false }
     }
@@ -76,8 +76,8 @@ pub(super) struct RowPrefix {
 impl RowPrefix {
     /// Returns the prefix inside these containers. Half of the screen stays for the content: of deeper nesting the outer
     /// levels are left out.
-    pub(super) fn for_containers(containers: &[Container], cx: &RenderContext<'_>) -> Self {
-        let mut levels: Vec<(&Container, (String, String))> =
+    pub(super) fn for_containers(containers: &[ContainerBlock], cx: &RenderContext<'_>) -> Self {
+        let mut levels: Vec<(&ContainerBlock, (String, String))> =
             containers.iter().map(|container| (container, container.prefixes(cx))).collect();
         let mut width: usize = levels.iter().map(|(_, (_, rest))| display_width(rest)).sum();
         while width > cx.width / 2 && !levels.is_empty() {
@@ -106,7 +106,7 @@ impl RowPrefix {
 /// Appends rows that fit the width already.
 pub(super) fn push_rows(
     rows: Vec<StyledLine>,
-    containers: &mut [Container],
+    containers: &mut [ContainerBlock],
     cx: &RenderContext<'_>,
     out: &mut Vec<StyledLine>,
 ) {
@@ -130,7 +130,7 @@ pub(super) fn push_rows(
 pub(super) fn push_line(
     line: &StyledLine,
     rule: BreakRule,
-    containers: &mut [Container],
+    containers: &mut [ContainerBlock],
     cx: &RenderContext<'_>,
     out: &mut Vec<StyledLine>,
 ) {
@@ -139,7 +139,7 @@ pub(super) fn push_line(
 }
 
 /// Appends the blank row between two blocks, with the bars of the quotes that go on.
-pub(super) fn push_blank_row(containers: &[Container], cx: &RenderContext<'_>, out: &mut Vec<StyledLine>) {
+pub(super) fn push_blank_row(containers: &[ContainerBlock], cx: &RenderContext<'_>, out: &mut Vec<StyledLine>) {
     let started = containers.iter().take_while(|container| container.is_started).count();
     let prefix = RowPrefix::for_containers(containers.get(..started).unwrap_or_default(), cx);
     out.push(trim_blank_end(prefix.rest));
