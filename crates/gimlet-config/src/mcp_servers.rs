@@ -20,7 +20,7 @@ use crate::json_edit::{self, JsonEdit, JsonEditError};
 use crate::load::LoadedSettings;
 use crate::locations::SettingsLocations;
 use crate::size_limits::{SETTINGS_MAX_BYTES, STATE_MAX_BYTES};
-use crate::trust::{ProjectItem, ProjectItemKind, ProjectTrust, TrustInventory};
+use crate::trust::{ProjectItem, ProjectItemKind, ProjectTrust, ServerDefinition, TrustInventory};
 
 /// File of an administrator's servers, beside the managed settings.
 const MANAGED_FILE: &str = "managed-mcp.json";
@@ -183,7 +183,7 @@ impl McpServerFiles {
         let lists = |list: &Option<Vec<String>>, name: &str| list.iter().flatten().any(|listed| listed == name);
         let is_server = |item: &&ProjectItem| item.kind == ProjectItemKind::McpServer;
         for item in inventory.items.iter().filter(is_server) {
-            let Some(value) = &item.server else { continue };
+            let Some(ServerDefinition(value)) = &item.server else { continue };
             let approves_all = settings.enable_all_project_mcp_servers == Some(true);
             let is_listed = lists(&settings.enabled_mcpjson_servers, &item.name);
             let state = if lists(&settings.disabled_mcpjson_servers, &item.name) {

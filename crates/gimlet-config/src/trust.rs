@@ -18,6 +18,7 @@ use std::path::Path;
 pub(crate) use document_items::{document_item, import_item};
 pub use item_change::ItemChange;
 pub(crate) use item_collector::ProjectFolders;
+pub(crate) use project_item::ServerDefinition;
 pub use project_item::{ProjectItem, ProjectItemKind};
 pub use trust_store::{TrustError, TrustStore};
 

@@ -5,7 +5,9 @@ use std::path::Path;
 use gimlet_fs::read_inside;
 use serde_json::Value;
 
-use super::project_item::{DigestBuilder, LayerPath, ProjectItem, ProjectItemKind, SANDBOX_ANSWERS};
+use super::project_item::{
+    DigestBuilder, LayerPath, ProjectItem, ProjectItemKind, SANDBOX_ANSWERS, ServerDefinition, redact_secrets,
+};
 use super::referenced_scripts::ScriptRoots;
 use crate::documents::DocumentReader;
 use crate::json::{self, JsonMember, JsonNode, JsonText, JsonValue};
@@ -84,7 +86,7 @@ impl ProjectFolders<'_> {
                 scripts,
                 own: false,
                 place: None,
-                server: Some(whole),
+                server: Some(ServerDefinition(whole)),
             });
         }
     }
@@ -273,14 +275,4 @@ fn canonical_json(value: &Value) -> String {
         }
     }
     sorted(value).to_string()
-}
-
-/// Returns a server's entry with names in place of the values that may be secret.
-fn redact_secrets(server: &Value) -> Value {
-    let mut shown = server.clone();
-    for field in ["env", "headers"] {
-        let Some(values) = shown.get_mut(field).and_then(Value::as_object_mut) else { continue };
-        values.values_mut().for_each(|value| *value = Value::String("…".into()));
-    }
-    shown
 }

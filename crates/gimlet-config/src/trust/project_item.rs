@@ -1,8 +1,10 @@
 //! Item of a project that needs trust.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::escape_invisible::escape_invisible_line;
@@ -84,7 +86,27 @@ pub struct ProjectItem {
     pub(crate) place: Option<LayerPath>,
     /// Definition of a server: what the digest is about.
     #[serde(skip)]
-    pub(crate) server: Option<serde_json::Value>,
+    pub(crate) server: Option<ServerDefinition>,
+}
+
+/// Definition of a server, whose secrets stay out of debug output.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct ServerDefinition(pub(crate) Value);
+
+impl fmt::Debug for ServerDefinition {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", redact_secrets(&self.0))
+    }
+}
+
+/// Returns a server's entry with names in place of the values that may be secret.
+pub(super) fn redact_secrets(server: &Value) -> Value {
+    let mut shown = server.clone();
+    for field in ["env", "headers"] {
+        let Some(values) = shown.get_mut(field).and_then(Value::as_object_mut) else { continue };
+        values.values_mut().for_each(|value| *value = Value::String("…".into()));
+    }
+    shown
 }
 
 /// Path of a value in a layer.

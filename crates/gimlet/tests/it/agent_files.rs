@@ -93,7 +93,8 @@ async fn the_fields_of_an_agent_of_the_user_all_count() {
         .await
         .unwrap();
     let args = ["-p", "--append-subagent-system-prompt", "--Answer in one line.", "--", "go"];
-    world.run(&model).args(args).finish().await.expect_code(0);
+    let run = world.run(&model).args(args).without_env("CLAUDE_CODE_DISABLE_AUTO_MEMORY");
+    run.finish().await.expect_code(0);
     let sent = model.request(1);
     assert!(sent.model().contains("opus"), "{}", sent.model());
     assert_eq!(sent.json()["output_config"]["effort"], "high");
@@ -163,7 +164,8 @@ async fn before_trust_an_agent_of_the_project_gives_text_and_a_shorter_list_of_t
     let script = || Script::new().call("Agent", launch("hooked")).then().call("Bash", json!({"command": "ls"}));
     for (args, hooked) in [(&[][..], false), (&["--trust"], true)] {
         let model = script().then().say("done").then().say("ok").serve().await.unwrap();
-        world.run(&model).stream("go").args(args.iter().copied()).finish().await.expect_code(0);
+        let run = world.run(&model).stream("go").args(args.iter().copied());
+        run.without_env("CLAUDE_CODE_DISABLE_AUTO_MEMORY").finish().await.expect_code(0);
         assert_eq!(world.project.join("hooked").exists(), hooked);
         assert_eq!(model.request(1).system_text().contains("planted note"), hooked);
     }

@@ -279,7 +279,7 @@ async fn whoever_changes_a_setting_hears_what_stands_in_its_way() {
     let world = world();
     make_repository(&world);
     for (args, said) in [
-        (&["config", "set", "theme", "light"][..], "does not use it yet"),
+        (&["config", "set", "ultracode", "true"][..], "does not use it yet"),
         (&["config", "set", "voiceEnabled", "true"], "hosted service"),
     ] {
         let set = run_gimlet(&world, args).await;

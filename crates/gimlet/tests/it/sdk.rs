@@ -51,7 +51,8 @@ const FLAGS: [&str; 5] = ["--output-format", "stream-json", "--verbose", "--inpu
 /// A program that drives gimlet.
 pub(crate) struct SdkHost {
     pub(crate) child: RunningChild,
-    lines: mpsc::UnboundedReceiver<String>,
+    /// Lines of standard output. It is closed when this is dropped.
+    pub(crate) lines: mpsc::UnboundedReceiver<String>,
     /// Everything that was read.
     seen: Vec<Value>,
 }

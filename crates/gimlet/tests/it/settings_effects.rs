@@ -235,12 +235,12 @@ async fn settings_that_name_a_key_are_seen_before_anybody_is_asked_for_one() {
 #[tokio::test]
 async fn what_is_set_and_does_nothing_is_named() {
     let world = world();
-    let settings = json!({"theme": "light", "verbose": true, "voiceEnabled": true, "forceLoginMethod": "console",
+    let settings = json!({"ultracode": true, "verbose": true, "voiceEnabled": true, "forceLoginMethod": "console",
         "model": "haiku"});
     user(&world, &settings);
     let doctor = run_gimlet(&world, &["doctor"]).await;
     let page = &doctor.expect_code(0).stdout;
-    assert!(page.contains("not used by this version of gimlet yet: theme, verbose\n"), "{page}");
+    assert!(page.contains("not used by this version of gimlet yet: ultracode, verbose\n"), "{page}");
     assert!(page.contains("hosted services that gimlet does not use: forceLoginMethod, voiceEnabled\n"), "{page}");
     let report = run_gimlet(&world, &["doctor", "--json"]).await.expect_code(0).json();
     assert_eq!(report["without_effect"].as_array().unwrap().len(), 4, "{report}");

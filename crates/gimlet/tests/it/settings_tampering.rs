@@ -213,11 +213,14 @@ async fn what_a_command_planted_is_taken_away_however_often_gimlet_is_told_to_go
             let waiting = json!({"command": "sleep 600"});
             let script = Script::new().call("Bash", planting_command(&scene.world, LOCAL)).then().call("Bash", waiting);
             let model = script.then().say("never").serve().await.unwrap();
+            // It is kept: gimlet exits otherwise when nobody reads what it prints.
+            let mut output_lines = None;
             let mut child = if driven {
                 let mut host = SdkHost::start(scene.world.run(&model));
                 host.say("go");
                 scene.wait_until_planted().await;
                 signal_twice(host.child.pid(), signal).await;
+                output_lines = Some(host.lines);
                 host.child
             } else {
                 let child = scene.world.run(&model).stream("go").start();
@@ -226,6 +229,7 @@ async fn what_a_command_planted_is_taken_away_however_often_gimlet_is_told_to_go
                 child
             };
             let output = tokio::task::spawn_blocking(move || child.wait_with_output()).await.unwrap();
+            drop(output_lines);
             let case = format!("{signal:?}, driven: {driven}: {}", output.stderr);
             assert_eq!(output.code, code, "{case}");
             assert!(!scene.world.project.join(LOCAL).exists(), "{case}");

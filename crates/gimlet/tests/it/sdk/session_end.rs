@@ -124,7 +124,8 @@ async fn a_host_that_vanishes_takes_everything_with_it() {
     let model = Script::new()
         .call("Bash", json!({"command": "echo $$ > pid; exec sleep 600"}))
         .then()
-        .say("x".repeat(100))
+        // More than a pipe holds: all of it can only be written to somebody who reads.
+        .say("x".repeat(1_000_000))
         .serve()
         .await
         .unwrap();
