@@ -29,7 +29,7 @@ use crate::composer::{
 };
 use crate::dialogs::{AskQueue, DialogEffect, DialogOutcome, SettingsForm};
 use crate::feed::{FeedModel, MotionMode};
-use crate::glyphs::GlyphSet;
+use crate::glyphs::{GlyphSet, RenderContext};
 use crate::key_bindings::{KeyAction, KeyBindings};
 use crate::pickers::{AppPicker, ChoicePicker, PickerOutcome};
 use crate::screen::key_reader::TerminalInput;
@@ -104,6 +104,8 @@ pub struct TerminalApp {
     has_focus: bool,
     /// True if the last line that was printed is blank.
     ends_blank: bool,
+    /// Width of the last picture.
+    columns: usize,
     thinking_off: bool,
     now_ms: u64,
     /// Time of the last key in the input.
@@ -148,6 +150,7 @@ impl TerminalApp {
             leaving: LeavingState::Staying,
             has_focus: true,
             ends_blank: false,
+            columns: 80,
             thinking_off: false,
             now_ms: 0,
             typed_at_ms: None,
@@ -258,6 +261,9 @@ impl TerminalApp {
                 self.feed.push_notice(NoticeLevel::Warning, remark);
             }
         } else {
+            // What was said last is still to be printed.
+            let cx = RenderContext { theme: &self.options.theme, glyphs: self.options.glyphs, width: self.columns };
+            self.printed.extend(self.feed.take_finished(&cx));
             self.feed = FeedModel::new(self.options.motion);
             self.feed.set_clock(self.now_ms);
             self.facts.cost_usd = Some(0.0);

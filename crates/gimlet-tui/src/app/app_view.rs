@@ -33,6 +33,7 @@ struct LowerPart {
 impl TerminalApp {
     /// Renders everything for a screen of this size. Finished lines are handed out once.
     pub fn render(&mut self, size: ScreenSize) -> AppView {
+        self.columns = size.columns;
         let options = self.options.clone();
         let cx = RenderContext { theme: &options.theme, glyphs: options.glyphs, width: size.columns };
         if let Some(AppOverlay::Transcript(view)) = &mut self.overlay {

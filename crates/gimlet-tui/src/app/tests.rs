@@ -333,6 +333,16 @@ fn the_first_prompt_is_sent_and_the_header_names_what_runs() {
 }
 
 #[test]
+fn what_was_said_last_is_printed_although_another_session_begins() {
+    let mut test = TestApp::new();
+    test.app.render(SIZE);
+    test.app.notice(NoticeLevel::Info, "Restored 2 files");
+    drop(test.app.begin_session(&snapshot(), false, 5));
+    let finished: Vec<String> = test.app.render(SIZE).finished.iter().map(StyledLine::text).collect();
+    assert!(finished.iter().any(|line| line.contains("Restored 2 files")), "{finished:?}");
+}
+
+#[test]
 fn every_size_of_screen_shows_the_input() {
     for (columns, rows) in [(80, 24), (40, 15), (20, 8), (10, 3), (5, 1), (1, 1)] {
         let mut test = TestApp::new();

@@ -1,10 +1,12 @@
 //! The terminal UI in a real terminal: tmux shows what a user would see, and sends the keys that a user would press.
 
 mod conversations;
+mod going_back;
 mod interruptions;
+mod questions;
 mod terminal_modes;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -39,25 +41,35 @@ impl TmuxTerminal {
         Self::start_with(world, model, &TerminalSpec { args, ..TerminalSpec::default() })
     }
 
-    #[allow(clippy::disallowed_methods, reason = "programs of this machine are found where it has them")]
     fn start_with(world: &TestWorld, model: &ScriptServer, spec: &TerminalSpec<'_>) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let socket = world.home.join(format!("tmux-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
-        let terminal = Self { socket };
-        let path = std::env::var("PATH").unwrap_or_default();
         let line = format!(
-            "cd '{project}'; env -i HOME='{home}' PATH='{path}' TERM=tmux-256color LANG=C.UTF-8 IS_SANDBOX=1 \
-             ANTHROPIC_BASE_URL='{url}' ANTHROPIC_API_KEY=test-key {env} '{binary}' {args}; echo \"ENDED:$?\"; \
-             stty -a | tr ';' '\\n' | grep -c -w -- '-icanon'; exec cat",
+            "cd '{project}'; {env} '{binary}' {args}; echo \"ENDED:$?\"; stty -a | tr ';' '\\n' | grep -c -w -- \
+             '-icanon'; exec cat",
             project = world.project.display(),
-            home = world.home.display(),
-            url = model.url(),
-            env = spec.env,
+            env = environment(world, model, spec),
             binary = env!("CARGO_BIN_EXE_gimlet"),
             args = spec.args,
         );
+        Self::open(world, spec, &line)
+    }
+
+    /// Starts a shell with job control, in which `gimlet` is the program under test.
+    fn start_in_shell(world: &TestWorld, model: &ScriptServer, spec: &TerminalSpec<'_>) -> Self {
+        let line = format!(
+            "cd '{project}'; exec {env} PS1='shell> ' bash --norc --noprofile -i",
+            project = world.project.display(),
+            env = environment(world, model, spec),
+        );
+        Self::open(world, spec, &line)
+    }
+
+    /// Opens a window in which a line of the shell runs.
+    fn open(world: &TestWorld, spec: &TerminalSpec<'_>, line: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let socket = world.home.join(format!("tmux-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+        let terminal = Self { socket };
         let (columns, rows) = (spec.columns.to_string(), spec.rows.to_string());
-        terminal.tmux(&["new-session", "-d", "-s", "main", "-x", &columns, "-y", &rows, &line]);
+        terminal.tmux(&["new-session", "-d", "-s", "main", "-x", &columns, "-y", &rows, line]);
         terminal
     }
 
@@ -151,6 +163,21 @@ impl Drop for TmuxTerminal {
     fn drop(&mut self) {
         drop(Command::new("tmux").arg("-S").arg(&self.socket).arg("kill-server").output());
     }
+}
+
+/// Returns the beginning of a shell line that sets the whole environment of the program after it.
+#[allow(clippy::disallowed_methods, reason = "programs of this machine are found where it has them")]
+fn environment(world: &TestWorld, model: &ScriptServer, spec: &TerminalSpec<'_>) -> String {
+    let binary = Path::new(env!("CARGO_BIN_EXE_gimlet"));
+    format!(
+        "env -i HOME='{home}' PATH='{folder}:{path}' TERM=tmux-256color LANG=C.UTF-8 IS_SANDBOX=1 \
+         ANTHROPIC_BASE_URL='{url}' ANTHROPIC_API_KEY=test-key {env}",
+        home = world.home.display(),
+        folder = binary.parent().unwrap_or(Path::new("/")).display(),
+        path = std::env::var("PATH").unwrap_or_default(),
+        url = model.url(),
+        env = spec.env,
+    )
 }
 
 /// The line in an empty input.

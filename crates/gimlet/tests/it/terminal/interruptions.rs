@@ -1,6 +1,7 @@
 //! Stopping, waiting prompts, and a terminal that changes its size meanwhile.
 
 use gimlet_script::{Fault, FaultPoint};
+use serde_json::json;
 
 use super::*;
 
@@ -69,4 +70,26 @@ async fn every_line_is_in_the_scrollback_once_although_the_size_changes() {
         let wanted = format!("row {number:03} of the list");
         assert_eq!(all.matches(&wanted).count(), 1, "{wanted} in\n{all}");
     }
+}
+
+#[tokio::test]
+async fn a_running_command_goes_on_in_the_background() {
+    let world = world();
+    let command = "while true; do echo tick >> ticks; sleep 0.5; done";
+    let script = Script::new().call("Bash", json!({"command": command})).then().say("On with other things.");
+    let model = serve(script).await;
+    let terminal = TmuxTerminal::start(&world, &model, "--dangerously-skip-permissions");
+    terminal.wait_for(READY).await;
+    terminal.enter("wait for it").await;
+    wait_until("the command runs", || world.project.join("ticks").exists()).await;
+    terminal.wait_for("Running").await;
+    terminal.press(&["C-b"]);
+    terminal.wait_for("On with other things.").await;
+    terminal.wait_for(READY).await;
+    terminal.wait_for("╰ Command  while true").await;
+    terminal.enter("/tasks").await;
+    terminal.wait_for("In the background").await;
+    terminal.press(&["Enter"]);
+    terminal.wait_for("Stopped b1").await;
+    terminal.wait_until_gone("╰ Command  while true").await;
 }

@@ -61,3 +61,49 @@ async fn a_terminal_without_cursor_movement_gets_lines() {
     let end = terminal.wait_for_end().await;
     assert!(end.starts_with('0'), "{end}");
 }
+
+#[tokio::test]
+async fn the_interrupt_key_leaves_when_it_is_pressed_twice() {
+    let world = world();
+    let model = serve(Script::new()).await;
+    let terminal = TmuxTerminal::start(&world, &model, "");
+    terminal.wait_for(READY).await;
+    terminal.type_text("a draft");
+    terminal.wait_for("a draft").await;
+    terminal.press(&["C-c"]);
+    terminal.wait_for(READY).await;
+    terminal.press(&["C-c", "C-c"]);
+    let end = terminal.wait_for_end().await;
+    assert_eq!(end.lines().collect::<Vec<_>>(), ["0", "0"], "exit code, and lines of stty that say raw");
+}
+
+#[tokio::test]
+async fn a_suspended_session_comes_back_with_its_draft() {
+    let world = world();
+    let model = serve(Script::new().say("Awake again.")).await;
+    let terminal = TmuxTerminal::start_in_shell(&world, &model, &TerminalSpec::default());
+    terminal.wait_for("shell>").await;
+    terminal.type_text("gimlet");
+    terminal.press(&["Enter"]);
+    terminal.wait_for(READY).await;
+    terminal.type_text("half a prompt");
+    terminal.wait_for("❯ half a prompt").await;
+    terminal.press(&["C-z"]);
+    terminal.wait_for("Stopped").await;
+    assert!(!terminal.screen().contains("half a prompt"), "{}", terminal.screen());
+    terminal.type_text("echo \"in the $((1 + 1))nd program\"");
+    terminal.press(&["Enter"]);
+    terminal.wait_for("in the 2nd program").await;
+    terminal.type_text("fg");
+    terminal.press(&["Enter"]);
+    terminal.wait_for("❯ half a prompt").await;
+    terminal.press(&["Enter"]);
+    terminal.wait_for("Awake again.").await;
+    assert!(model.request(0).last_user_text().contains("half a prompt"));
+    terminal.wait_for(READY).await;
+    terminal.press(&["C-d", "C-d"]);
+    terminal.wait_for("Go on with this conversation").await;
+    terminal.type_text("stty -a | grep -c -w -- '-icanon'");
+    terminal.press(&["Enter"]);
+    terminal.wait_for_screen("the count", |screen| screen.lines().any(|line| line == "0")).await;
+}
