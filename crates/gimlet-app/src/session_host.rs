@@ -317,6 +317,7 @@ impl Host for SessionHost {
             layers: configured.loaded.layers.iter().map(layer).collect(),
             problems: configured.urgent_problems().map(problem).collect(),
             output_style: configured.output_style(),
+            output_styles: configured.available_styles().into_iter().map(|style| style.name).collect(),
         })
     }
 

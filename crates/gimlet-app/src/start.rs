@@ -28,6 +28,7 @@ mod session_expiry;
 mod session_history;
 mod session_processes;
 mod session_settings;
+mod session_style;
 mod session_tools;
 mod settings_hooks;
 mod settings_reload;
@@ -43,9 +44,9 @@ use gimlet_core::commands::{CommandRegistry, SlashCommand};
 use gimlet_core::files::FilePreferences;
 use gimlet_core::tool::ToolSource;
 use gimlet_core::{
-    AgentConfig, DriverConfig, EffectivePermissions, FileConfig, HistoryConfig, ModelConfig, PermissionConfig,
-    ProcessAccess, ReviewConfig, SegmentContextSource, SessionConfig, SessionConfinement, SessionState, StartSource,
-    ToolConfig, TurnConfig, TurnOptions,
+    AgentConfig, DriverConfig, EffectivePermissions, FileConfig, HistoryConfig, LiveOutputStyle, ModelConfig,
+    PermissionConfig, ProcessAccess, PromptStyle, ReviewConfig, SegmentContextSource, SessionConfig,
+    SessionConfinement, SessionState, StartSource, ToolConfig, TurnConfig, TurnOptions,
 };
 use gimlet_exec::Exec;
 use gimlet_mcp::McpServers;
@@ -61,7 +62,7 @@ pub use agent_catalogue::{AgentCatalogue, CataloguedAgent};
 pub use hook_catalogue::{CataloguedHook, HookCatalogue, HookState};
 use initial_mode::InitialMode;
 pub use initial_mode::PreviousMode;
-use launch_stages::{BuiltSandbox, ChosenAgent, ChosenProvider, LaunchWarnings, ResolvedSettings};
+use launch_stages::{BuiltSandbox, ChosenAgent, ChosenPrompt, ChosenProvider, LaunchWarnings, ResolvedSettings};
 use main_agent::MainAgentChoice;
 pub use memory_catalogue::MemoryCatalogue;
 use memory_source::MemorySource;
@@ -78,6 +79,8 @@ use session_history::{SessionHistory, SessionOpening};
 pub use session_history::{SessionTitleTarget, check_session, is_mid_turn};
 pub use session_processes::session_folders;
 pub use session_settings::SessionSettings;
+pub use session_style::CataloguedStyle;
+use session_style::StyleWatch;
 use session_tools::SessionTools;
 pub use session_tools::check_schema_and_agents;
 pub use settings_reload::FlagSettings;
@@ -175,7 +178,8 @@ pub async fn start(
     let BuiltSandbox { walls, confining } =
         launch_stages::build_sandbox(&configured, &now, wishes, &toolbox, &mut warnings).await?;
     let facts = launch_stages::session_facts(&role, &configured, &now, &provider, &toolbox, &walls);
-    let segment = launch_stages::prompt_segment(&role, &configured, &now, &toolbox, &walls)?;
+    let ChosenPrompt { segment, style } =
+        launch_stages::prompt_segment(&role, &configured, &now, &toolbox, &walls, &mut warnings)?;
     let compacted_tools = gimlet_core::compacted_tool_defs(&toolbox.tools);
     let opening = SessionOpening { source, segment, agent: role.name(), fsync: configured.fsync(), compacted_tools };
     let past = launch_stages::open_transcript(&role.request, around, manner, opening, &mut warnings)?;
@@ -197,6 +201,7 @@ pub async fn start(
         provider,
         start,
         toolbox,
+        style,
         walls,
         confining,
         past,
@@ -232,6 +237,7 @@ struct SessionParts {
     provider: ProviderConfig,
     start: InitialMode,
     toolbox: SessionTools,
+    style: Option<PromptStyle>,
     walls: SandboxSetup,
     confining: Option<Arc<SessionConfinement>>,
     past: SessionHistory,
@@ -264,7 +270,8 @@ fn assemble(
     let (request, env) = (&role.request.clone(), &configured.env.clone());
     let redactor = configured.redactor.clone();
     let api_key_source = provider.api_key_source().to_owned();
-    let options = turn_options(request, &configured, manner, warnings);
+    let style = StyleWatch::new(&configured, parts.style);
+    let options = TurnOptions { style: style.style(), ..turn_options(request, &configured, manner, warnings) };
     let resumed = past.mode.and_then(|mode| choose_resumed_mode(mode, configured.review().is_some()));
     let (plans, own_plan) = plan_file::plan_location(request, around, &configured, &past);
     let checkpoints = open_checkpoints(request, around, &configured, &past.id);
@@ -319,7 +326,7 @@ fn assemble(
             decisions: past.decisions,
             review: configured.review().map(|review| ReviewConfig { model: chosen.reviewer, ..review }),
             governing_files: configured.governing_files(),
-            settings: Some(Box::new(SettingsReloader::new(configured, walls.builder, agents))),
+            settings: Some(Box::new(SettingsReloader::new(configured, walls.builder, agents, style))),
         },
         turns: TurnConfig {
             attended: manner.attended,
@@ -378,6 +385,7 @@ fn turn_options(
         wire_events: manner.wire_events,
         concurrency: gimlet_core::concurrency_limit(env),
         compaction,
+        style: LiveOutputStyle::default(),
     }
 }
 

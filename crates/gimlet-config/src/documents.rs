@@ -392,6 +392,16 @@ impl DocumentReader {
         document.item.get_or_init(find).clone()
     }
 
+    /// Returns true if the project has documents that trust in the folder may let do more than without, beside those
+    /// that are items.
+    pub fn has_project_documents(&self) -> bool {
+        let areas = self.project_areas();
+        let folders = areas.iter().flat_map(|area| {
+            ["agents", "output-styles"].map(|name| self.walk(&area.folder.join(name), area.border.as_deref()))
+        });
+        folders.into_iter().any(|walk| !walk.files.is_empty())
+    }
+
     /// Returns the items that a project's skills, agents and commands are.
     pub(crate) fn document_items(&self) -> Vec<ProjectItem> {
         const KINDS: [(&str, ProjectItemKind); 3] = [

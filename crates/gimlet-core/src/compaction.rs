@@ -17,7 +17,7 @@ use gimlet_proto::{
 use gimlet_store::{CompactionRecord, SegmentContextPart};
 use gimlet_text::enclose_in_tag;
 
-use crate::context::{compacted_tool_defs, with_compacted_tools};
+use crate::context::{compacted_tool_defs, with_compacted_tools, with_style};
 use crate::conversation::{Conversation, PromptSegment};
 use crate::hooks::{HookEvent, HookPayload, StartSource};
 use crate::turn::{Turn, append_meta_message, read_compacted_context};
@@ -118,6 +118,8 @@ pub(crate) async fn compact(
         Err(reason) => return CompactionEnd::Blocked(reason),
     };
     publish(turn, CompactionView::Started(trigger));
+    // The new segment begins with what settings and files say now.
+    turn.scope.gate.refresh_settings(&turn.scope).await;
     let (began, facts) = (Instant::now(), turn.model_facts());
     let pre_tokens = conversation.history().gauge.tokens(&facts);
     let pending = pending_blocks(conversation);
@@ -368,7 +370,11 @@ fn begin_segment(
     let compacted_tools = compacted_tool_defs(&turn.scope.tools);
     let before = conversation.segment.prompt.clone();
     let tools = with_compacted_tools(&before.tools, &compacted_tools);
-    let prompt = PromptSegment { tools, context: Some(context.into()), ..before };
+    let system = match turn.scope.subagent {
+        Some(_) => before.system,
+        None => with_style(&before.system, turn.options.style.current().as_ref()),
+    };
+    let prompt = PromptSegment { system, tools, context: Some(context.into()) };
     let sent_once = conversation.begin_segment(prompt, compacted_tools, blocks.clone());
     let facts = turn.model_facts();
     record.post_tokens = conversation.history().gauge.tokens(&facts);

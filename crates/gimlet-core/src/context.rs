@@ -3,6 +3,7 @@
 //! System prompt and tool list are rendered once per segment and never change; facts that may change between sessions
 //! (directory, date, branch) go into the first user message instead, so the cached prefix is identical everywhere.
 
+mod output_style;
 mod tool_list_json;
 
 use std::borrow::Cow;
@@ -15,26 +16,45 @@ use gimlet_text::enclose_in_tag;
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
+pub use output_style::{BUILT_IN_STYLES, BuiltInStyle, DEFAULT_STYLE, LiveOutputStyle, PromptStyle};
+pub(crate) use output_style::{style_name, with_style};
 pub use tool_list_json::{tools_from_json, tools_to_json};
 
 use crate::call::CallScope;
 use crate::tool::{AnyTool, PromptContext, ToolRef, ToolSet};
 
+/// The built-in prompt, with places for [`AGENT`] or [`PLAIN_AGENT`] and [`CODING`].
 const SYSTEM: &str = include_str!("context/system.md");
+/// Instructions for software work, which an output style can leave out.
+const CODING: &str = include_str!("context/coding.md");
+const AGENT: &str = "a coding agent that works in a person's own repository";
+const PLAIN_AGENT: &str = "an agent that works in a person's own folders";
 
 /// Changes to the system prompt requested by the caller.
 #[derive(Clone, Debug, Default)]
 pub struct SystemPrompt {
     /// Replacement for gimlet's own prompt.
     pub replace: Option<String>,
+    /// Output style, which only gimlet's own prompt has.
+    pub style: Option<PromptStyle>,
     /// Text after it.
     pub append: Option<String>,
 }
 
+/// Returns the built-in prompt, with or without the instructions for software work.
+fn base_prompt(has_coding: bool) -> String {
+    let (agent, coding) = if has_coding { (AGENT, CODING) } else { (PLAIN_AGENT, "") };
+    SYSTEM.trim_end().replacen("{agent}", agent, 1).replacen("{coding}\n", coding, 1)
+}
+
 /// Returns the text blocks of the system prompt.
 pub fn system_blocks(prompt: &SystemPrompt) -> Arc<[String]> {
-    let base = prompt.replace.clone().unwrap_or_else(|| SYSTEM.trim_end().to_owned());
-    [Some(base), prompt.append.clone()]
+    let (base, style) = match (&prompt.replace, &prompt.style) {
+        (Some(text), _) => (text.clone(), None),
+        (None, Some(style)) => (base_prompt(style.keeps_coding_instructions), Some(style.to_block())),
+        (None, None) => (base_prompt(true), None),
+    };
+    [Some(base), style, prompt.append.clone()]
         .into_iter()
         .flatten()
         .filter(|text| !text.trim().is_empty())

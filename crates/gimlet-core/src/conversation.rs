@@ -55,6 +55,8 @@ pub(crate) struct ConversationSegment {
     pub(crate) announced_agents: AnnouncedAgents,
     /// Texts that are sent once and have been sent.
     sent_once: Vec<String>,
+    /// Number of prompts since it began, in a segment with an output style.
+    pub(crate) prompts_in_style: u32,
     /// Calls repeated without effect.
     pub(crate) repeats: RepeatedFailures,
     /// Tools that are offered because the conversation was compacted in this run.
@@ -84,6 +86,7 @@ impl ConversationSegment {
             announced_planning: false,
             announced_agents: AnnouncedAgents::default(),
             sent_once: Vec::new(),
+            prompts_in_style: 0,
             repeats: RepeatedFailures::default(),
             compacted_tools: Arc::default(),
         }

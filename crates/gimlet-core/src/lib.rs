@@ -49,8 +49,8 @@ pub use backgrounding::BackgroundingGuard;
 pub use compaction::CompactionPolicy;
 pub use confinement::SessionConfinement;
 pub use context::{
-    SystemPrompt, compacted_tool_defs, offered_schema, system_blocks, tool_defs, tools_from_json, tools_to_json,
-    with_compacted_tools,
+    BUILT_IN_STYLES, BuiltInStyle, DEFAULT_STYLE, LiveOutputStyle, PromptStyle, SystemPrompt, compacted_tool_defs,
+    offered_schema, system_blocks, tool_defs, tools_from_json, tools_to_json, with_compacted_tools,
 };
 pub use conversation::PromptSegment;
 pub use gate::{

@@ -18,6 +18,7 @@ use gimlet_proto::{
 use crate::call::CallScope;
 use crate::commands::CommandResolver;
 use crate::compaction::CompactionPolicy;
+use crate::context::LiveOutputStyle;
 use crate::conversation::Conversation;
 use crate::panics::catch_panic_async;
 use crate::record::ConversationRecord;
@@ -71,6 +72,8 @@ pub struct TurnOptions {
     pub concurrency: usize,
     /// When the conversation is compacted.
     pub compaction: CompactionPolicy,
+    /// Output style of the segments that begin from now on.
+    pub style: LiveOutputStyle,
 }
 
 impl TurnOptions {
@@ -91,6 +94,7 @@ impl Default for TurnOptions {
             wire_events: false,
             concurrency: 10,
             compaction: CompactionPolicy::default(),
+            style: LiveOutputStyle::default(),
         }
     }
 }

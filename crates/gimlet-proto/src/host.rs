@@ -120,6 +120,8 @@ pub struct OpenedSession {
 pub struct SessionFacts {
     /// Output style named in settings.
     pub output_style: String,
+    /// Names of the output styles that can be chosen.
+    pub output_styles: Vec<String>,
     pub betas: Vec<String>,
     pub models: Vec<ModelInfo>,
     pub agents: Vec<AgentSummary>,
@@ -203,6 +205,8 @@ pub struct SettingsView {
     /// Problems that the user should know.
     pub problems: Vec<SettingsProblemView>,
     pub output_style: String,
+    /// Names of the output styles that can be chosen.
+    pub output_styles: Vec<String>,
 }
 
 /// Settings of one source.

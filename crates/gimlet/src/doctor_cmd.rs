@@ -5,7 +5,7 @@ mod unread_files;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use gimlet_app::start::{AgentCatalogue, CataloguedHook, HookCatalogue, HookState};
+use gimlet_app::start::{AgentCatalogue, CataloguedHook, HookCatalogue, HookState, SessionSettings};
 use gimlet_app::{LaunchRequest, ProcessEnv, settings_mapping};
 use gimlet_config::{IdleKey, KeyEffect, ProblemSeverity, RuleLine, SettingsProblem, SourcedValue, TrustStore};
 use gimlet_model::ProviderConfigError;
@@ -40,6 +40,7 @@ pub(crate) fn run(around: &ProcessEnv, as_json: bool) -> ExitCode {
     problems.extend(settings_mapping::additional_directories(&found.effective, around).1);
     problems.extend(find_unusable_hooks(around));
     problems.extend(find_agent_problems(around));
+    problems.extend(find_style_problems(around));
     problems.extend(check_config_home(&around.config_home));
     problems.extend(memory_list::find_memory_problems(around));
     problems.extend(unread_files::find_unread_files(&found.loaded.locations));
@@ -113,6 +114,29 @@ fn find_agent_problems(around: &ProcessEnv) -> Vec<SettingsProblem> {
         for entry in agent.unknown_tools {
             problems.push(problem(file.clone(), None, format!("the agent {name} names '{entry}', which is no tool")));
         }
+    }
+    problems
+}
+
+/// Returns the problems of output styles: files that are not used, and a name that no style has.
+fn find_style_problems(around: &ProcessEnv) -> Vec<SettingsProblem> {
+    let Ok(settings) = SessionSettings::read(&LaunchRequest::default(), around) else { return Vec::new() };
+    let problem = |file: PathBuf, line, message: String| SettingsProblem {
+        severity: ProblemSeverity::Warning,
+        file,
+        line,
+        column: None,
+        key: String::new(),
+        message,
+    };
+    let files = settings.output_style_files();
+    let mut problems = files.problems;
+    problems.extend(files.skipped.into_iter().map(|skipped| {
+        problem(skipped.path, skipped.line, format!("this output style is not used: {}", skipped.reason))
+    }));
+    let origin = settings.effective.merged.sources("outputStyle").pop().map(|source| source.origin);
+    if let (Some(origin), (_, Some(remark))) = (origin, settings.style_of_new_sessions()) {
+        problems.push(problem(origin.file, Some(origin.line), remark));
     }
     problems
 }

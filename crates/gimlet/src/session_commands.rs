@@ -4,6 +4,7 @@ mod agents_command;
 mod config_command;
 mod hooks_command;
 mod memory_command;
+mod output_style_command;
 mod status_command;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use agents_command::AgentsCommand;
 use config_command::ConfigSlashCommand;
 use hooks_command::HooksSlashCommand;
 use memory_command::MemoryCommand;
+use output_style_command::OutputStyleCommand;
 use status_command::StatusCommand;
 
 /// Returns the commands for sessions that these flags start.
@@ -26,6 +28,7 @@ pub(crate) fn application_commands(request: &LaunchRequest, around: &ProcessEnv)
         Arc::new(HooksSlashCommand::new(request.clone(), around.clone())),
         Arc::new(McpSlashCommand::without_servers()),
         Arc::new(MemoryCommand::new(request.clone(), around.clone())),
+        Arc::new(OutputStyleCommand::new(request.clone(), around.clone())),
         Arc::new(StatusCommand::new(request.clone(), around.clone())),
     ]
 }

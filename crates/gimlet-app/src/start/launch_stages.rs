@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gimlet_config::SettingsProblem;
-use gimlet_core::{EffectivePermissions, ProcessAccess, PromptSegment, SessionConfinement, SystemPrompt};
+use gimlet_core::{EffectivePermissions, ProcessAccess, PromptSegment, PromptStyle, SessionConfinement, SystemPrompt};
 use gimlet_exec::Exec;
 use gimlet_model::{ModelSummary, ProviderConfig};
 use gimlet_proto::{CredentialSource, Env, ModelInfo, SessionFacts, SessionId};
@@ -156,6 +156,7 @@ pub(super) fn session_facts(
 ) -> SessionFacts {
     SessionFacts {
         output_style: configured.output_style(),
+        output_styles: configured.available_styles().into_iter().map(|style| style.name).collect(),
         betas: provider.requested_betas(),
         models: provider.model_summaries().iter().map(model_info).collect(),
         agents: toolbox.offered_agents(&now.rules),
@@ -174,6 +175,12 @@ fn model_info(offer: &ModelSummary) -> ModelInfo {
     }
 }
 
+/// Beginning of every request, and the output style in it.
+pub(super) struct ChosenPrompt {
+    pub(super) segment: PromptSegment,
+    pub(super) style: Option<PromptStyle>,
+}
+
 /// Renders the beginning of every request: system prompt and tool definitions.
 pub(super) fn prompt_segment(
     role: &MainAgentChoice,
@@ -181,18 +188,23 @@ pub(super) fn prompt_segment(
     now: &EffectivePermissions,
     toolbox: &SessionTools,
     walls: &SandboxSetup,
-) -> Result<PromptSegment, LaunchError> {
+    warnings: &mut LaunchWarnings,
+) -> Result<ChosenPrompt, LaunchError> {
     let may_leave = walls.sandbox.as_ref().map(|sandboxing| sandboxing.may_run_unsandboxed);
     let prompt = toolbox.prompt_context(&configured.env, &now.rules, may_leave);
     let mut system = read_system_prompt(&role.request, &configured.around, configured.note_for_model())?;
     if let Some(memory) = role.memory_text(&configured.agent_memory_folders()) {
         system.append = Some(system.append.into_iter().chain([memory]).collect::<Vec<_>>().join("\n\n"));
     }
-    Ok(PromptSegment {
+    let chosen = configured.chosen_style();
+    warnings.extend(chosen.remark);
+    system.style.clone_from(&chosen.style);
+    let segment = PromptSegment {
         system: gimlet_core::system_blocks(&system),
         tools: gimlet_core::tool_defs(&toolbox.tools, &prompt),
         context: None,
-    })
+    };
+    Ok(ChosenPrompt { segment, style: chosen.style })
 }
 
 pub(super) fn open_transcript(
@@ -266,5 +278,5 @@ fn read_system_prompt(
     // A custom system prompt replaces the note as well.
     let note = if replace.is_none() { note } else { None };
     let append: Vec<String> = [note, append].into_iter().flatten().collect();
-    Ok(SystemPrompt { replace, append: (!append.is_empty()).then(|| append.join("\n\n")) })
+    Ok(SystemPrompt { replace, style: None, append: (!append.is_empty()).then(|| append.join("\n\n")) })
 }

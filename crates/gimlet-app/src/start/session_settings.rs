@@ -206,7 +206,7 @@ impl SessionSettings {
         // If nothing needs trust, the trust store is not read. A sandbox that a project requests is not an item, but
         // its effect depends on its author.
         let is_persons = self.loaded.layers.iter().all(|layer| layer.author == FileAuthor::User);
-        let is_free = self.inventory.items.is_empty() && is_persons;
+        let is_free = self.inventory.items.is_empty() && is_persons && !self.document_reader.has_project_documents();
         let recorded =
             if is_free { ProjectTrust::none() } else { TrustStore::new(&self.loaded.locations).load_trust() };
         self.set_trust(recorded);
@@ -337,7 +337,7 @@ impl SessionSettings {
         McpServerFiles::read(&self.loaded, &self.inventory, &self.trust, &self.effective)
     }
 
-    /// Returns the output style that settings name. The name alone changes nothing, so it needs no trust.
+    /// Returns the output style that settings name, for programs. The name alone changes nothing, so it needs no trust.
     pub fn output_style(&self) -> String {
         self.named_output_style().unwrap_or_else(|| "default".to_owned())
     }
@@ -402,9 +402,8 @@ impl SessionSettings {
 
     /// Returns one line about settings that are not used because they are not trusted.
     pub fn untrusted_line(&self) -> Option<String> {
-        let acts = |item: &&ProjectItem| item.name != "outputStyle";
-        let withheld: Vec<ProjectItem> = self.effective.withheld.iter().filter(acts).cloned().collect();
-        let line = gimlet_config::describe_withheld(&withheld, &self.trust);
+        let withheld = &self.effective.withheld;
+        let line = gimlet_config::describe_withheld(withheld, &self.trust);
         let Some(line) = line else {
             return self
                 .withheld_agent_fields()

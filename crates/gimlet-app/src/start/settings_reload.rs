@@ -17,6 +17,7 @@ use super::folder_trust;
 use super::sandbox_setup::SandboxBuilder;
 use super::session_agents::LiveAgents;
 use super::session_settings::SessionSettings;
+use super::session_style::StyleWatch;
 
 /// Settings of the command line, replaceable while a session runs. Clones share them.
 #[derive(Clone, Default)]
@@ -98,10 +99,16 @@ pub(super) struct SettingsReloader {
     /// Files whose change a hook stopped.
     held: Vec<PathBuf>,
     agents: LiveAgents,
+    style: StyleWatch,
 }
 
 impl SettingsReloader {
-    pub(super) fn new(settings: SessionSettings, sandbox: SandboxBuilder, agents: LiveAgents) -> Self {
+    pub(super) fn new(
+        settings: SessionSettings,
+        sandbox: SandboxBuilder,
+        agents: LiveAgents,
+        style: StyleWatch,
+    ) -> Self {
         let locations = &settings.loaded.locations;
         let (watch, store) = (SettingsWatcher::new(locations), TrustStore::new(locations));
         Self {
@@ -114,6 +121,7 @@ impl SettingsReloader {
             caller_follows: false,
             held: Vec::new(),
             agents,
+            style,
         }
     }
 
@@ -132,6 +140,7 @@ impl SettingsReloader {
         now.sandbox = sandbox;
         now.remarks.extend(remarks);
         self.agents.refresh(&self.settings);
+        self.style.refresh(&self.settings);
         if self.sandbox.is_missing() {
             let source = RuleSource::new(RuleScope::User, "/").with_label("sandbox.failIfUnavailable");
             now.remarks.extend(now.rules.load(Behavior::Deny, [("Bash", source)]).iter().map(ToString::to_string));
@@ -234,6 +243,10 @@ impl SettingsSource for SettingsReloader {
         self.changed.extend(files);
         if let Some(file) = self.agents.changed_path() {
             changed.push(ChangedSettings { file, source: SettingsOrigin::Documents });
+        }
+        // A style acts from the next segment on, so that nobody has to be told.
+        if self.style.has_changed() {
+            self.style.refresh(&self.settings);
         }
         if self.caller_follows {
             changed.push(ChangedSettings { file: PathBuf::from("--settings"), source: SettingsOrigin::Caller });
@@ -350,7 +363,8 @@ mod tests {
         let configured = SessionSettings::read(&LaunchRequest::default(), &around)
             .unwrap_or_else(|error| panic!("{}", error.text()));
         let agents = LiveAgents::new(&configured, Vec::new());
-        SettingsReloader::new(configured, SandboxBuilder::inactive(root.join("scratch")), agents)
+        let style = StyleWatch::new(&configured, None);
+        SettingsReloader::new(configured, SandboxBuilder::inactive(root.join("scratch")), agents, style)
     }
 
     /// Returns the permissions that a session would apply now, if something changed.

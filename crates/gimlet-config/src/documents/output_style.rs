@@ -1,9 +1,13 @@
 //! Output styles that users and projects define: text for the system prompt.
 
+use std::path::PathBuf;
+
 use super::field_reader::FieldReader;
 use super::front_matter::{self, FieldTable};
+use super::trust_gate::{TrustGate, TrustGated};
 use super::{DocumentOrigin, DocumentReader, FoundDocument, SkippedDocument};
 use crate::problem::{ProblemSeverity, SettingsProblem};
+use crate::trust::ProjectTrust;
 
 const FIELDS: FieldTable = FieldTable {
     names: &["name", "description", "keep-coding-instructions", "force-for-plugin"],
@@ -13,29 +17,35 @@ const FIELDS: FieldTable = FieldTable {
 };
 
 /// Output style of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct OutputStyle {
     pub origin: DocumentOrigin,
     pub name: String,
     pub description: Option<String>,
     /// True if the built-in instructions for software work stay.
     pub keeps_coding_instructions: bool,
-    /// Text for the end of the system prompt.
-    pub text: String,
+    /// Text for the end of the system prompt; a project's waits for trust in the folder.
+    pub text: TrustGated<String>,
 }
 
 /// Output styles of all files.
 #[derive(Clone, Debug, Default)]
 pub struct OutputStyles {
-    /// Styles by precedence; each name occurs once.
+    /// Styles by precedence; the first of a name that trust allows is used.
     pub styles: Vec<OutputStyle>,
     pub skipped: Vec<SkippedDocument>,
     pub problems: Vec<SettingsProblem>,
 }
 
 impl OutputStyles {
-    pub fn find(&self, name: &str) -> Option<&OutputStyle> {
-        self.styles.iter().find(|style| style.name == name)
+    /// Returns the styles of this name with the text of each that this trust covers, by precedence.
+    pub fn find<'a>(
+        &'a self,
+        name: &'a str,
+        trust: &'a ProjectTrust,
+    ) -> impl Iterator<Item = (&'a OutputStyle, &'a str)> {
+        let named = self.styles.iter().filter(move |style| style.name == name);
+        named.filter_map(|style| Some((style, style.text.get(trust)?.as_str())))
     }
 }
 
@@ -48,15 +58,19 @@ impl DocumentReader {
                 match OutputStyle::parse(&found) {
                     Ok((style, problems)) => {
                         files.problems.extend(problems.into_iter().chain(found.encoding_problem()));
-                        if files.find(&style.name).is_none() {
-                            files.styles.push(style);
-                        }
+                        files.styles.push(style);
                     }
                     Err(skip) => files.skipped.push(skip),
                 }
             }
         }
         files
+    }
+
+    /// Returns the files and folders that decide which output styles there are.
+    pub fn output_style_paths(&self) -> Vec<PathBuf> {
+        let areas = self.areas().into_iter();
+        areas.flat_map(|area| self.watched_paths(&area.folder.join("output-styles"), area.border.as_deref())).collect()
     }
 }
 
@@ -71,12 +85,13 @@ impl OutputStyle {
         let mut fields = FieldReader::parse(&found.path, &text[parts.front_matter], &FIELDS)
             .map_err(|error| skip(error.line, format!("the front matter cannot be read: {}", error.message)))?;
         let stem = found.path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let gate = if found.project.is_none() { TrustGate::Open } else { TrustGate::Folder };
         let style = Self {
             origin: found.origin(),
             name: fields.text("name").unwrap_or(stem),
             description: fields.text("description"),
             keeps_coding_instructions: fields.flag("keep-coding-instructions").unwrap_or(false),
-            text: super::trim_blank_lines(&text[parts.body]).to_owned(),
+            text: TrustGated::new(super::trim_blank_lines(&text[parts.body]).to_owned(), vec!["text"], gate),
         };
         let plugin_line = fields.line_of("force-for-plugin");
         let mut problems = fields.into_problems();

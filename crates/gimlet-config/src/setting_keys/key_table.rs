@@ -29,7 +29,7 @@ pub const KEYS: &[SettingKey] = &[
     active_key("effortLevel", Any, Start, Grant),
     active_key("alwaysThinkingEnabled", Any, Start, Grant),
     planned_key("showThinkingSummaries", Any, Live, Free),
-    planned_key("outputStyle", Any, Start, Grant),
+    active_key("outputStyle", Any, Start, Grant),
     active_key("language", Any, Start, Grant),
     planned_key("ultracode", Any, Start, Grant),
     hosted_key("fastMode", Any),

@@ -191,10 +191,14 @@ fn the_closest_output_style_of_a_name_is_used() {
     style(&world.home, "bad.md", "---\nname: x\n");
     style(&world.managed, "ruled.md", "managed");
     let styles = reader(&world).output_styles();
-    let found: Vec<(&str, &str)> =
-        styles.styles.iter().map(|style| (style.name.as_str(), style.text.as_str())).collect();
-    assert_eq!(found, [("ruled", "managed"), ("terse", "close"), ("Long", "  Body")]);
-    let long = styles.find("Long").unwrap();
+    let (nobody, everything) = (ProjectTrust::none(), ProjectTrust::all());
+    let found = |name: &str, trust: &ProjectTrust| {
+        styles.find(name, trust).map(|(_, text)| text.to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!((found("ruled", &nobody), found("Long", &nobody)), (vec!["managed".into()], vec!["  Body".into()]));
+    assert_eq!(found("terse", &everything), ["close", "far", "user"]);
+    assert_eq!(found("terse", &nobody), ["user"], "the project's wait for trust");
+    let (long, _) = styles.find("Long", &nobody).next().unwrap();
     assert_eq!((long.keeps_coding_instructions, long.description.as_deref()), (true, Some("Much: text")));
     assert_eq!(styles.skipped.len(), 1);
     assert_eq!(styles.problems.len(), 2, "the description and the field of plugins: {:?}", styles.problems);

@@ -15,6 +15,7 @@ use super::reply_outcome::append_meta_message;
 use super::turn_hooks::{self, PromptAdditions};
 use super::{Turn, context_delivery};
 use crate::commands::FoundCommand;
+use crate::context::style_name;
 use crate::conversation::{Conversation, PromptMark};
 use crate::hooks::spill_to_file;
 use crate::mentions;
@@ -22,6 +23,9 @@ use crate::mentions;
 /// Size limit of hook and server texts before the first prompt, in bytes on disk. Session lists read the first 64
 /// KiB.
 const MAX_OPENING: usize = 32 << 10;
+
+/// Number of prompts after which the model is reminded of the output style.
+const STYLE_REMINDER_PROMPTS: u32 = 10;
 
 /// Submits a prompt and returns the mark of its start. If it does not fit or hooks block it, returns the end of the
 /// turn and its text.
@@ -53,11 +57,21 @@ pub(super) async fn submit_prompt(
     context_delivery::deliver_changes(conversation, turn).await;
     let late =
         if turn.scope.subagent.is_none() { turn.scope.services.hooks().take_late_contexts() } else { Vec::new() };
-    for text in texts_after.into_iter().chain(late).chain(additions.contexts) {
+    let style = style_reminder(conversation, turn);
+    for text in texts_after.into_iter().chain(late).chain(additions.contexts).chain(style) {
         append_meta_message(conversation, &text);
     }
     turn_hooks::rename_session(conversation, additions.title);
     Ok(before)
+}
+
+/// Returns a reminder of the output style, once in a number of prompts.
+fn style_reminder(conversation: &mut Conversation, turn: &Turn) -> Option<String> {
+    let segment = &mut conversation.segment;
+    let style = style_name(&segment.prompt.system).filter(|_| turn.scope.subagent.is_none())?;
+    segment.prompts_in_style += 1;
+    let text = format!("The output style {style} is in effect. Keep to its instructions in the system prompt.");
+    segment.prompts_in_style.is_multiple_of(STYLE_REMINDER_PROMPTS).then(|| enclose_in_tag("system-reminder", &text))
 }
 
 /// Checks that a prompt fits, and runs the hooks for it if it comes from the user.

@@ -137,7 +137,7 @@ pub(super) fn route_request(
     }
 }
 
-/// Answers a reload request: nothing new is found, because none of these kinds is loaded from files.
+/// Answers a reload request. Of these kinds only output styles are read anew here.
 pub(super) fn answer_reload(
     subtype: &str,
     request: &HostLine,
@@ -148,7 +148,7 @@ pub(super) fn answer_reload(
     let wanted = |value: &RawValue| !matches!(value.get(), "null" | "false" | "[]");
     match subtype {
         "reload_skills" => Ok(json!({"skills": []})),
-        "reload_output_styles" => Ok(json!({"available_output_styles": InitializeResponse::OUTPUT_STYLES})),
+        "reload_output_styles" => Ok(json!({"available_output_styles": backstage.settings()?.output_styles})),
         _ if request.raw("add_plugins").is_some_and(wanted) => {
             Err("reload_plugins with add_plugins is not available in this version of gimlet".to_owned())
         }

@@ -265,6 +265,7 @@ fn model_card(offer: &ModelInfo) -> ModelCard {
 pub(super) struct InitializeResponse {
     pub agents: Vec<AgentCard>,
     pub output_style: String,
+    pub output_styles: Vec<String>,
     pub models: Vec<ModelCard>,
 }
 
@@ -273,11 +274,10 @@ impl InitializeResponse {
         Self {
             agents: facts.agents.iter().map(agent_card).collect(),
             output_style: facts.output_style.clone(),
+            output_styles: facts.output_styles.clone(),
             models: facts.models.iter().map(model_card).collect(),
         }
     }
-
-    pub(super) const OUTPUT_STYLES: [&'static str; 1] = ["default"];
 
     /// Renders the answer to `initialize`.
     pub(super) fn to_json(&self, wishes: &InitializeRequest, commands: &[CommandInfo]) -> Value {
@@ -285,7 +285,7 @@ impl InitializeResponse {
             "commands": render_commands(commands),
             "agents": self.agents,
             "output_style": self.output_style,
-            "available_output_styles": Self::OUTPUT_STYLES,
+            "available_output_styles": self.output_styles,
             "models": self.models,
             "account": {},
             "hook_on_failure_supported": true,

@@ -12,11 +12,9 @@ const MOST_NAMED: usize = 5;
 pub(super) fn find_unread_files(locations: &SettingsLocations) -> Vec<SettingsProblem> {
     let folders = [locations.cwd.join(".claude"), locations.config_dir.clone()];
     let mut kinds: Vec<(&str, Vec<PathBuf>)> = Vec::new();
-    for (what, name, is_it) in [
-        ("commands", "commands", is_markdown as fn(&Path) -> bool),
-        ("skills", "skills", is_skill),
-        ("output styles", "output-styles", is_markdown),
-    ] {
+    for (what, name, is_it) in
+        [("commands", "commands", is_markdown as fn(&Path) -> bool), ("skills", "skills", is_skill)]
+    {
         kinds.push((what, folders.iter().flat_map(|folder| matching_entries(&folder.join(name), is_it)).collect()));
     }
     kinds.into_iter().filter_map(|(what, files)| unread_problem(what, &files)).collect()

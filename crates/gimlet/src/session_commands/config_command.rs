@@ -4,6 +4,7 @@ use gimlet_app::{LaunchRequest, ProcessEnv};
 use gimlet_core::commands::{CommandContext, CommandOutput, SlashCommand};
 use gimlet_proto::BoxFuture;
 
+use super::output_style_command;
 use crate::args::WritableScope;
 use crate::config_cmd::{self, ConfigAnswer, SettingEdit};
 
@@ -52,6 +53,7 @@ fn answer(request: &LaunchRequest, around: &ProcessEnv, args: &str) -> Result<St
     match args.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
         Some(("", _)) => Err("the name of the setting is missing: /config key=value".to_owned()),
         Some((key, "")) => Err(format!("the value of {key} is missing: /config {key}=value")),
+        Some((output_style_command::SETTING, name)) => output_style_command::choose_style(request, around, name),
         // The session would not see the change, so it would look lost.
         Some(_) if !sources.user => {
             Err("this session does not read your own settings, so nothing is written there".to_owned())

@@ -22,6 +22,7 @@ mod lost_output;
 mod mcp;
 mod memory;
 mod model_hooks;
+mod output_styles;
 mod permissions;
 mod poisoned_history;
 mod print;

@@ -229,7 +229,7 @@ async fn settings_can_be_laid_over_the_flags_and_looked_at() {
         .serve()
         .await
         .unwrap();
-    let mut host = SdkHost::start(world.run(&model).args(["--settings", r#"{"outputStyle":"terse"}"#]));
+    let mut host = SdkHost::start(world.run(&model).args(["--settings", r#"{"outputStyle":"Concise"}"#]));
     host.say("write");
     assert_eq!(host.result().await["permission_denials"].as_array().unwrap().len(), 1);
     let change = json!({"subtype": "apply_flag_settings", "settings": {"permissions": {"allow": ["Write"]}, "outputStyle": null}});
@@ -240,7 +240,7 @@ async fn settings_can_be_laid_over_the_flags_and_looked_at() {
     host.say("again");
     assert_eq!(host.result().await["permission_denials"], json!([]));
     let lines = host.end().await.clean(0);
-    assert_eq!(lines.iter().find(|line| line["subtype"] == "init").unwrap()["output_style"], "terse");
+    assert_eq!(lines.iter().find(|line| line["subtype"] == "init").unwrap()["output_style"], "Concise");
 }
 
 #[tokio::test]

@@ -94,20 +94,21 @@ async fn invalid_settings_change_nothing() {
 #[tokio::test]
 async fn the_name_of_a_style_needs_no_trust() {
     let world = world();
-    world.file(".claude/settings.json", r#"{"outputStyle": "shared"}"#);
+    world.file(".claude/settings.json", r#"{"outputStyle": "Learning"}"#);
     let init = async |sources: &str| {
         let model = Script::new().say("ok").serve().await.unwrap();
         let mut host = SdkHost::start(world.run(&model).arg(format!("--setting-sources={sources}")));
         host.say("hi");
         let init = host.until(|line| line["subtype"] == "init").await;
         host.result().await;
-        host.end().await.clean(0);
+        let said = host.end().await.output.stderr;
+        assert_eq!(said.contains("setting outputStyle"), sources == "local", "{sources}: {said}");
         init["output_style"].clone()
     };
-    assert_eq!(init("project").await, "shared");
-    world.file(".claude/settings.local.json", r#"{"outputStyle": "mine"}"#);
-    assert_eq!(init("local").await, "mine");
-    assert_eq!(init("project,local").await, "mine");
+    assert_eq!(init("project").await, "Learning");
+    world.file(".claude/settings.local.json", r#"{"outputStyle": "Concise"}"#);
+    assert_eq!(init("local").await, "Concise");
+    assert_eq!(init("project,local").await, "Concise");
     assert_eq!(init("user").await, "default");
 }
 
