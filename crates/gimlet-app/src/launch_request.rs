@@ -87,6 +87,8 @@ pub struct SessionOptions {
     pub is_unsaved: bool,
     /// Preparation of the project that the run is for: `Setup` hooks are called before the session begins.
     pub setup: Option<SetupTrigger>,
+    /// True if the session ends after the hooks that it begins with: no request is sent.
+    pub ends_after_setup: bool,
 }
 
 /// Settings besides those of files, and which files count.

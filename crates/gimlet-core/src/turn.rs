@@ -165,6 +165,9 @@ async fn begin_turn(
         turn.publish_prompt_fate(&prompt, PromptOutcome::Refused);
         return (TurnEnd::HookStopped, reason, None);
     }
+    if prompt.only_start_hooks {
+        return (TurnEnd::Command { error: None }, String::new(), None);
+    }
     open_segment(conversation, turn).await;
     let answered = match accept_prompt::take_deferred_answer(conversation, turn, &mut prompt) {
         Ok(answered) => answered,
@@ -254,7 +257,7 @@ fn build_report(conversation: &Conversation, turn: &Turn, ended: TurnConclusion,
     let num_turns = match end {
         TurnEnd::MaxTurns(_) => requests + 1,
         // No request was sent.
-        TurnEnd::PromptBlocked { .. } | TurnEnd::HookStopped => requests,
+        TurnEnd::PromptBlocked { .. } | TurnEnd::HookStopped | TurnEnd::Command { .. } => requests,
         _ => requests.max(1),
     };
     // Denials of a subagent are reported with the turn that launched it.

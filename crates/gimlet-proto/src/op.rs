@@ -140,6 +140,8 @@ pub struct SubmittedPrompt {
     pub timing: PromptTiming,
     /// Only to be known: no turn begins because of it.
     pub silent: bool,
+    /// No prompt at all: the turn runs the hooks that a session begins with, and ends.
+    pub only_start_hooks: bool,
     pub mentions: MentionScope,
 }
 

@@ -291,6 +291,9 @@ pub(crate) struct RunArgs {
     /// Call the Setup hooks that tend a project (trigger maintenance) before the session begins
     #[arg(long, help_heading = "Sessions", hide_short_help = true)]
     pub(crate) maintenance: bool,
+    /// Call the hooks that prepare a project and begin a session (Setup, SessionStart), and exit without a conversation
+    #[arg(long, conflicts_with_all = ["init", "maintenance", "prompt", "resume", "continue_session"], help_heading = "Sessions", hide_short_help = true)]
+    pub(crate) init_only: bool,
     /// Do not save the session to disk
     #[arg(long, help_heading = "Sessions", hide_short_help = true)]
     pub(crate) no_session_persistence: bool,

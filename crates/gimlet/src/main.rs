@@ -230,7 +230,7 @@ fn run_cli(cli: CliArgs, ignored_flags: Vec<String>) -> Result<ExitCode, EarlyEx
 }
 
 fn run_session(run: &RunArgs, ignored_flags: Vec<String>) -> Result<ExitCode, EarlyExit> {
-    if run.print || run.is_driven() {
+    if run.print || run.init_only || run.is_driven() {
         return Ok(run_headless_session(run, ignored_flags)?);
     }
     if let Some(report) = run.prompt.as_deref().and_then(explain_bare_word) {

@@ -34,7 +34,10 @@ pub(crate) const PIPE_CLOSED: u8 = 141;
 pub(crate) async fn run(run: &RunArgs, request: &LaunchRequest, around: &ProcessEnv) -> Result<ExitCode, Report> {
     check_flags(run)?;
     let notes = LineOutput::new(std::io::stderr()).map_err(thread_error)?;
-    let (prompt, input) = read_prompt(run, interrupted_turn_prompt(run, request, around)?, &notes).await?;
+    let (prompt, input) = match run.init_only {
+        true => (SubmittedPrompt { only_start_hooks: true, ..SubmittedPrompt::default() }, None),
+        false => read_prompt(run, interrupted_turn_prompt(run, request, around)?, &notes).await?,
+    };
     let wire_events = run.include_partial_messages && run.output_format == OutputFormat::StreamJson;
     let commands = application_commands(request, around);
     // A tool that answers stands for a user.

@@ -237,6 +237,10 @@ fn check_flags(run: &RunArgs) -> Result<(), Report> {
         return Err(Report::new("--input-format stream-json needs the same output format")
             .with_hint("Add --output-format stream-json"));
     }
+    if run.init_only {
+        return Err(Report::new("--init-only has no conversation, and --input-format stream-json is for one")
+            .with_hint("Leave one of them out; --init calls the hooks before a conversation"));
+    }
     if run.session_mirror && run.no_session_persistence {
         return Err(Report::new("--session-mirror copies a transcript, and --no-session-persistence keeps none"));
     }

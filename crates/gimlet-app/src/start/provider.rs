@@ -20,10 +20,11 @@ pub(super) fn build_provider(
     let found = match ProviderConfig::from_env_or(&configured.env, helper) {
         // A driving program can let its user log in; it needs the error in the form that it knows: as a result.
         Err(error @ ProviderConfigError::MissingCredential { .. })
-            if request.is_driven() || request.front_end.reads_results =>
+            if request.is_driven() || request.front_end.reads_results || request.session.ends_after_setup =>
         {
             // The driving program reports the error to its user.
-            missing = (!request.is_driven()).then(|| provider_error(error, configured).text());
+            missing = (!request.is_driven() && !request.session.ends_after_setup)
+                .then(|| provider_error(error, configured).text());
             ProviderConfig::not_logged_in(&configured.env)
         }
         found => found,

@@ -92,6 +92,7 @@ pub(super) fn parse_prompt(line: &HostLine, commands: &[CommandInfo]) -> HostPro
             Some("later") => PromptTiming::Later,
             _ => PromptTiming::Next,
         },
+        only_start_hooks: false,
         silent: line.get("shouldQuery") == Some(false),
         mentions: if verbatim { MentionScope::Nowhere } else { MentionScope::Everywhere },
     };

@@ -98,7 +98,8 @@ impl RunArgs {
             title: self.name.clone(),
             default_title: None,
             is_unsaved: self.no_session_persistence,
-            setup: match (self.init, self.maintenance) {
+            ends_after_setup: self.init_only,
+            setup: match (self.init || self.init_only, self.maintenance) {
                 (true, _) => Some(SetupTrigger::Init),
                 (_, true) => Some(SetupTrigger::Maintenance),
                 _ => None,
@@ -109,7 +110,7 @@ impl RunArgs {
     fn front_end_kind(&self) -> FrontEndKind {
         if self.is_driven() {
             FrontEndKind::Driver
-        } else if self.print {
+        } else if self.print || self.init_only {
             FrontEndKind::Print
         } else {
             FrontEndKind::Terminal

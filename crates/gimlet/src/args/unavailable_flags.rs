@@ -29,7 +29,6 @@ const NOT_YET: &[(&str, FlagArity)] = &[
     ("--bg", FlagArity::Nothing),
     ("--background", FlagArity::Nothing),
     ("--exec", FlagArity::One),
-    ("--init-only", FlagArity::Nothing),
     ("--disable-slash-commands", FlagArity::Nothing),
     ("--ide", FlagArity::Nothing),
     ("--ax-screen-reader", FlagArity::Nothing),

@@ -558,3 +558,36 @@ async fn setup_hooks_run_once_before_the_session_begins_and_only_when_asked_for(
         }
     }
 }
+
+#[tokio::test]
+async fn a_project_can_be_prepared_without_a_conversation_or_a_key() {
+    let world = world();
+    let log = json!([{"hooks": [{"type": "command", "command": "cat >> \"$HOME/seen.jsonl\""}]}]);
+    let hooks = json!({"Setup": log, "SessionStart": log, "UserPromptSubmit": log, "SessionEnd": log});
+    write_user_settings(&world, &json!({"hooks": hooks}));
+    for args in [&["--init-only"][..], &["-p", "--init-only"], &["--init-only", "--output-format", "stream-json"]] {
+        let run = world.run_at("http://127.0.0.1:9").without_env("ANTHROPIC_API_KEY").args(args.iter().copied());
+        let run = run.finish().await;
+        assert_eq!(run.expect_code(0).stderr, "", "{args:?}");
+        let seen = std::fs::read_to_string(world.home.join("seen.jsonl")).unwrap();
+        std::fs::remove_file(world.home.join("seen.jsonl")).unwrap();
+        let inputs: Vec<Value> = seen.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let events: Vec<&str> = inputs.iter().map(|input| input["hook_event_name"].as_str().unwrap()).collect();
+        assert_eq!(events, ["Setup", "SessionStart", "SessionEnd"], "{args:?}");
+        assert_eq!((&inputs[0]["trigger"], &inputs[1]["source"]), (&json!("init"), &json!("startup")));
+        if args.len() < 3 {
+            assert_eq!(run.stdout, "");
+            continue;
+        }
+        let kinds: Vec<Value> = run.lines().iter().map(|line| line["subtype"].clone()).collect();
+        assert!(kinds.contains(&json!("hook_response")), "{kinds:?}");
+        assert_eq!((&run.result()["subtype"], &run.result()["num_turns"]), (&json!("success"), &json!(0)));
+    }
+    assert!(world.transcripts().is_empty(), "there was no conversation");
+    let stop = json!([{"hooks": [{"type": "command", "command": "echo '{\"continue\": false, \"stopReason\": \"no compiler\"}'"}]}]);
+    write_user_settings(&world, &json!({"hooks": {"SessionStart": stop}}));
+    let run = world.run_at("http://127.0.0.1:9").args(["--init-only"]).finish().await;
+    assert_eq!(run.expect_code(0).stdout, "no compiler\n");
+    let run = world.run_at("http://127.0.0.1:9").args(["--init-only", "go"]).finish().await;
+    assert!(run.expect_code(1).stderr.contains("cannot be used with"), "{}", run.stderr);
+}
