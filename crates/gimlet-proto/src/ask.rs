@@ -123,6 +123,22 @@ pub enum ElicitationAction {
     Cancel,
 }
 
+impl ElicitationAction {
+    /// Returns the public word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ElicitationAction::Accept => "accept",
+            ElicitationAction::Decline => "decline",
+            ElicitationAction::Cancel => "cancel",
+        }
+    }
+
+    /// Returns the action with this public word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Accept, Self::Decline, Self::Cancel].into_iter().find(|action| action.as_str() == word)
+    }
+}
+
 /// A permission change that the user can choose, shown before it is made.
 #[derive(Clone, Debug)]
 pub struct SuggestedChange {

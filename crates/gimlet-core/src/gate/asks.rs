@@ -1,31 +1,56 @@
 //! Questions that wait for the user: opened by the gate, answered through the session.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 
 use gimlet_proto::{AgentPath, AskAnswer, AskBody, AskId, AskView, ElicitationAction, ElicitationAsk, EventBody};
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::call::CallScope;
+use crate::hooks::HookPayload;
 use crate::services::SessionServices;
 
-/// Way for servers to ask the user of a session.
+/// Way for servers to ask the user of a session. Hooks are asked first.
 #[derive(Clone)]
 pub struct UserAsker {
-    asks: mpsc::UnboundedSender<AskRequest>,
+    /// `None` where no front end answers.
+    asks: Option<mpsc::UnboundedSender<AskRequest>>,
+    /// Weak: the servers that ask belong to the session.
+    scope: Weak<CallScope>,
 }
 
 impl UserAsker {
-    pub(crate) fn new(asks: mpsc::UnboundedSender<AskRequest>) -> Self {
-        Self { asks }
+    pub(crate) fn new(asks: Option<mpsc::UnboundedSender<AskRequest>>, scope: &Arc<CallScope>) -> Self {
+        Self { asks, scope: Arc::downgrade(scope) }
     }
 
     /// Asks the user a server's question. Returns the user's reaction and the values for an accepted form; `None` if
     /// the question was not answered. Dropping the future withdraws the question.
     pub async fn elicit(&self, question: ElicitationAsk) -> Option<(ElicitationAction, Option<Map<String, Value>>)> {
+        let scope = self.scope.upgrade()?;
+        let hooks = scope.services.hooks();
+        let fired = hooks.fire(&scope, &HookPayload::Elicitation { question: &question }).await;
+        if fired.blocked.or(fired.stop).is_some() {
+            return Some((ElicitationAction::Decline, None));
+        }
+        let (action, content) = match fired.elicitation {
+            Some(answer) => answer,
+            None => self.ask(question.clone()).await?,
+        };
+        let answered = HookPayload::ElicitationResult { question: &question, action, content: content.as_ref() };
+        let fired = hooks.fire(&scope, &answered).await;
+        if fired.blocked.or(fired.stop).is_some() {
+            return Some((ElicitationAction::Decline, None));
+        }
+        Some(fired.elicitation.unwrap_or((action, content)))
+    }
+
+    async fn ask(&self, question: ElicitationAsk) -> Option<(ElicitationAction, Option<Map<String, Value>>)> {
         let (reply, answer) = oneshot::channel();
         let body = AskBody::Elicitation(Box::new(question));
-        self.asks.send(AskRequest { agent: AgentPath::default(), body, reply }).ok()?;
+        self.asks.as_ref()?.send(AskRequest { agent: AgentPath::default(), body, reply }).ok()?;
         match answer.await.ok()? {
             AskAnswer::Elicited { action, content } => Some((action, content)),
             _ => None,

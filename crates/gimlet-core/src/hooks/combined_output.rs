@@ -1,9 +1,10 @@
 //! Combined output of all hooks of one event. The strictest decision wins; additions are kept in the order in which
 //! the hooks were registered.
 
+use gimlet_proto::ElicitationAction;
 use serde_json::value::RawValue;
 
-use super::hook_output::{HookOutput, HookPermission, PermissionRequestAnswer};
+use super::hook_output::{ElicitationAnswer, HookOutput, HookPermission, PermissionRequestAnswer};
 
 /// Combined output. Empty if no hook listened, none had an opinion, or the hooks were cancelled.
 #[derive(Debug, Default)]
@@ -26,6 +27,8 @@ pub(crate) struct CombinedHookOutput {
     pub(crate) review_contexts: Vec<String>,
     /// Answer in place of the user.
     pub(crate) answer: Option<PermissionRequestAnswer>,
+    /// Answer to a server's question.
+    pub(crate) elicitation: Option<ElicitationAnswer>,
     /// True if the model may retry a refused call.
     pub(crate) retry: bool,
     /// Name for the session.
@@ -64,6 +67,13 @@ impl CombinedHookOutput {
             PermissionRequestAnswer::Deny { .. } => !denied,
         }) {
             self.answer = Some(answer);
+        }
+        // The first answer that is no approval counts.
+        if self.elicitation.as_ref().is_none_or(|(action, _)| *action == ElicitationAction::Accept)
+            && let Some(answer) = output.elicitation
+            && (self.elicitation.is_none() || answer.0 != ElicitationAction::Accept)
+        {
+            self.elicitation = Some(answer);
         }
         self.retry |= output.retry;
         self.title = output.title.or(self.title.take());

@@ -4,8 +4,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use gimlet_proto::ElicitationAction;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::hook_event::takes_plain_text;
 use super::{HandlerAnswer, HookEvent};
@@ -28,6 +30,9 @@ pub(crate) enum PermissionRequestAnswer {
     Deny { message: Option<String>, interrupt: bool },
 }
 
+/// Answer of a hook to a server's question: the reaction, and the values for an accepted form.
+pub(crate) type ElicitationAnswer = (ElicitationAction, Option<Map<String, Value>>);
+
 /// Answer of one hook of any kind.
 #[derive(Debug, Default)]
 pub(super) struct HookOutput {
@@ -45,6 +50,7 @@ pub(super) struct HookOutput {
     /// Context for the reviewer of auto mode.
     pub(super) review_context: Option<String>,
     pub(super) answer: Option<PermissionRequestAnswer>,
+    pub(super) elicitation: Option<ElicitationAnswer>,
     pub(super) retry: bool,
     pub(super) title: Option<String>,
     pub(super) first_prompt: Option<String>,
@@ -93,6 +99,8 @@ struct EventSpecificOutput {
     initial_user_message: Option<String>,
     suppress_original_prompt: Option<bool>,
     watch_paths: Option<Vec<PathBuf>>,
+    action: Option<String>,
+    content: Option<Map<String, Value>>,
 }
 
 #[derive(Deserialize)]
@@ -183,9 +191,18 @@ impl HookOutput {
         if matches!(event, HookEvent::SessionStart | HookEvent::CwdChanged | HookEvent::FileChanged) {
             output.watch_paths = specific.watch_paths;
         }
+        if let Some(action) = specific.action.filter(|_| is_about_elicitation(event)) {
+            let action = ElicitationAction::from_word(&action)
+                .ok_or_else(|| format!("the action '{action}' is unknown; there are accept, decline and cancel"))?;
+            output.elicitation = Some((action, specific.content));
+        }
         output.hides_prompt = form.suppress_original_prompt.or(specific.suppress_original_prompt) == Some(true);
         Ok(output)
     }
+}
+
+fn is_about_elicitation(event: HookEvent) -> bool {
+    matches!(event, HookEvent::Elicitation | HookEvent::ElicitationResult)
 }
 
 impl PermissionRequestForm {

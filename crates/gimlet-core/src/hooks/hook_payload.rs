@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use gimlet_proto::{AccessNeed, CacheTtl, CompactionTrigger, ServerIdentity, TaskState, ToolUseId};
+use gimlet_proto::{
+    AccessNeed, CacheTtl, CompactionTrigger, ElicitationAction, ElicitationAsk, ServerIdentity, TaskState, ToolUseId,
+};
 use gimlet_store::{ContextPartSource, preview_text};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -69,30 +71,99 @@ pub(crate) struct BatchCall {
 
 /// Payload of an event.
 pub(crate) enum HookPayload<'a> {
-    SessionStart { source: StartSource, model: &'a str, title: Option<&'a str> },
-    Setup { trigger: SetupTrigger },
-    InstructionsLoaded { source: &'a ContextPartSource },
-    UserPromptSubmit { prompt: &'a str, title: Option<&'a str> },
+    SessionStart {
+        source: StartSource,
+        model: &'a str,
+        title: Option<&'a str>,
+    },
+    Setup {
+        trigger: SetupTrigger,
+    },
+    InstructionsLoaded {
+        source: &'a ContextPartSource,
+    },
+    UserPromptSubmit {
+        prompt: &'a str,
+        title: Option<&'a str>,
+    },
     PreToolUse(CallFacts<'a>),
-    PermissionRequest { call: CallFacts<'a>, suggestions: &'a [Value] },
-    PermissionDenied { call: CallFacts<'a>, reason: &'a str },
-    PostToolUse { call: CallFacts<'a>, response: &'a RawValue, elapsed_ms: u64 },
-    PostToolUseFailure { call: CallFacts<'a>, error: &'a str, elapsed_ms: u64 },
-    PostToolBatch { calls: &'a [BatchCall] },
-    Notification { kind: &'static str, message: &'a str },
+    PermissionRequest {
+        call: CallFacts<'a>,
+        suggestions: &'a [Value],
+    },
+    PermissionDenied {
+        call: CallFacts<'a>,
+        reason: &'a str,
+    },
+    PostToolUse {
+        call: CallFacts<'a>,
+        response: &'a RawValue,
+        elapsed_ms: u64,
+    },
+    PostToolUseFailure {
+        call: CallFacts<'a>,
+        error: &'a str,
+        elapsed_ms: u64,
+    },
+    PostToolBatch {
+        calls: &'a [BatchCall],
+    },
+    Notification {
+        kind: &'static str,
+        message: &'a str,
+    },
     SubagentStart,
-    SubagentStop { last_text: &'a str, again: bool, transcript: Option<&'a Path> },
-    Stop { last_text: &'a str, again: bool },
-    StopFailure { error: &'static str, details: &'a str, last_text: &'a str },
-    ConfigChange { source: &'static str, file: &'a Path },
-    CwdChanged { old: &'a Path, new: &'a Path },
-    DirectoryAdded { directory: &'a Path, source: &'static str },
-    FileChanged { file: &'a Path, change: &'static str },
-    PreCompact { trigger: CompactionTrigger, focus: Option<&'a str> },
-    PostCompact { trigger: CompactionTrigger, summary: &'a str },
+    SubagentStop {
+        last_text: &'a str,
+        again: bool,
+        transcript: Option<&'a Path>,
+    },
+    Stop {
+        last_text: &'a str,
+        again: bool,
+    },
+    StopFailure {
+        error: &'static str,
+        details: &'a str,
+        last_text: &'a str,
+    },
+    ConfigChange {
+        source: &'static str,
+        file: &'a Path,
+    },
+    CwdChanged {
+        old: &'a Path,
+        new: &'a Path,
+    },
+    DirectoryAdded {
+        directory: &'a Path,
+        source: &'static str,
+    },
+    FileChanged {
+        file: &'a Path,
+        change: &'static str,
+    },
+    PreCompact {
+        trigger: CompactionTrigger,
+        focus: Option<&'a str>,
+    },
+    PostCompact {
+        trigger: CompactionTrigger,
+        summary: &'a str,
+    },
+    Elicitation {
+        question: &'a ElicitationAsk,
+    },
+    ElicitationResult {
+        question: &'a ElicitationAsk,
+        action: ElicitationAction,
+        content: Option<&'a Map<String, Value>>,
+    },
     PreModelSwitch(&'a ModelSwitch),
     PostModelSwitch(&'a ModelSwitch),
-    SessionEnd { reason: &'static str },
+    SessionEnd {
+        reason: &'static str,
+    },
 }
 
 /// A requested change of the model.
@@ -135,6 +206,8 @@ impl<'a> HookPayload<'a> {
             HookPayload::FileChanged { .. } => HookEvent::FileChanged,
             HookPayload::PreCompact { .. } => HookEvent::PreCompact,
             HookPayload::PostCompact { .. } => HookEvent::PostCompact,
+            HookPayload::Elicitation { .. } => HookEvent::Elicitation,
+            HookPayload::ElicitationResult { .. } => HookEvent::ElicitationResult,
             HookPayload::PreModelSwitch(_) => HookEvent::PreModelSwitch,
             HookPayload::PostModelSwitch(_) => HookEvent::PostModelSwitch,
             HookPayload::SessionEnd { .. } => HookEvent::SessionEnd,
@@ -170,6 +243,7 @@ impl<'a> HookPayload<'a> {
             HookPayload::Setup { trigger } => trigger.as_str(),
             HookPayload::InstructionsLoaded { source } => &source.reason,
             HookPayload::PreCompact { trigger, .. } | HookPayload::PostCompact { trigger, .. } => trigger.as_str(),
+            HookPayload::Elicitation { question } | HookPayload::ElicitationResult { question, .. } => &question.server,
             // A matcher names files, not the folders that they are in.
             HookPayload::FileChanged { file, .. } => file.file_name()?.to_str()?,
             HookPayload::SubagentStart | HookPayload::SubagentStop { .. } => agent_type?,
@@ -296,6 +370,16 @@ impl<'a> HookPayload<'a> {
             HookPayload::PostCompact { trigger, summary } => {
                 set("trigger", json!(trigger.as_str()));
                 set("compact_summary", json!(summary));
+            }
+            HookPayload::Elicitation { question } => {
+                question.raw.iter().for_each(|(name, value)| set(name, value.clone()));
+            }
+            HookPayload::ElicitationResult { question, action, content } => {
+                for name in ["mcp_server_name", "mode", "elicitation_id"] {
+                    question.raw.get(name).iter().for_each(|value| set(name, (*value).clone()));
+                }
+                set("action", json!(action.as_str()));
+                content.iter().for_each(|content| set("content", json!(content)));
             }
             HookPayload::PreModelSwitch(switch) | HookPayload::PostModelSwitch(switch) => {
                 set("from_model", json!(switch.from));

@@ -32,11 +32,8 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     let (ask_sender, ask_inbox) = mpsc::unbounded_channel();
     let hub = EventHub::default();
     // A program that drives the session can pass on servers' questions although it answers none about calls.
-    if let Some(source) = &config.tools.source
-        && (config.turns.attended || config.driver.driver.is_some())
-    {
-        source.set_user_asker(UserAsker::new(ask_sender.clone()));
-    }
+    let passes_questions = config.turns.attended || config.driver.driver.is_some();
+    let server_asks = if passes_questions { Some(ask_sender.clone()) } else { None };
     let history_source = HistorySource {
         transcript: config.history.record.transcript().path().map(ToOwned::to_owned),
         tools: config.tools.tools.clone(),
@@ -91,9 +88,13 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     }
     let steering = services.mailboxes().main_queue().clone();
     steering.log_to(conversation.record.transcript().beside());
+    let scope = Arc::new(CallScope::for_session(&services, &gate, &model_selection, &agent_runtime));
+    if let Some(source) = &config.tools.source {
+        source.set_user_asker(UserAsker::new(server_asks, &scope));
+    }
     let actor = SessionActor {
         op_handler: OpHandler {
-            scope: Arc::new(CallScope::for_session(&services, &gate, &model_selection, &agent_runtime)),
+            scope,
             asks: AskRegistry::default(),
             steering,
             gauge: conversation.history().gauge.clone(),

@@ -36,11 +36,8 @@ pub(super) fn parse_answer(outcome: Result<Box<RawValue>, String>) -> AskAnswer 
     let Some(ElicitationReply { action, content }) = reply else {
         return AskAnswer::Failed("its answer could not be understood".to_owned());
     };
-    let action = match action.as_str() {
-        "accept" => ElicitationAction::Accept,
-        "decline" => ElicitationAction::Decline,
-        "cancel" => ElicitationAction::Cancel,
-        other => return AskAnswer::Failed(format!("its answer could not be understood: {other}")),
-    };
-    AskAnswer::Elicited { action, content }
+    match ElicitationAction::from_word(&action) {
+        Some(action) => AskAnswer::Elicited { action, content },
+        None => AskAnswer::Failed(format!("its answer could not be understood: {action}")),
+    }
 }

@@ -6,6 +6,7 @@ mod failing_servers;
 mod mcp_commands;
 mod remote_servers;
 mod resources_and_prompts;
+mod server_questions;
 
 use gimlet_testkit::TestWorld;
 use serde_json::{Value, json};

@@ -104,9 +104,10 @@ for line in sys.stdin:
             answer(request, {"content": content, "structuredContent": {"count": 2}})
         elif name == "ask":
             send({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create",
-                  "params": {"message": "Which?", "requestedSchema": {"type": "object", "properties": {}}}})
+                  "params": {"message": "Which?", "requestedSchema": {"type": "object", "properties": {
+                      "day": {"type": "string"}, "guests": {"type": "integer", "default": 2}}}}})
             reply = json.loads(sys.stdin.readline())
-            answer(request, text(f"the user chose {reply['result']['action']}"))
+            answer(request, text(f"the user chose {reply['result']['action']} {reply['result'].get('content')}"))
         elif name == "huge":
             for _ in range(1024):
                 sys.stdout.write("x" * (1 << 20))
