@@ -6,6 +6,7 @@ mod document_settings;
 mod file_stamps;
 mod folder_trust;
 mod hook_catalogue;
+mod image_decoder;
 mod initial_mode;
 mod key_helper;
 mod launch_stages;
@@ -341,6 +342,7 @@ fn assemble(
             own_paths: session_folders(around).into_iter().chain(own_plan).collect(),
             checkpoints,
             preferences: file_habits,
+            image_fitter: Some(Arc::new(image_decoder::ImageDecoder)),
         },
         plan: plans,
         driver: DriverConfig {

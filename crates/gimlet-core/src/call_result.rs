@@ -184,8 +184,8 @@ impl CallResult {
         self.content = match std::mem::replace(&mut self.content, ResultContent::Text(String::new())) {
             ResultContent::Text(_) => ResultContent::Text(shown),
             ResultContent::Parts(parts) => {
-                let images = parts.into_iter().filter(|part| matches!(part, ContentPart::Image { .. }));
-                ResultContent::Parts(std::iter::once(ContentPart::Text { text: shown }).chain(images).collect())
+                let others = parts.into_iter().filter(|part| !matches!(part, ContentPart::Text { .. }));
+                ResultContent::Parts(std::iter::once(ContentPart::Text { text: shown }).chain(others).collect())
             }
         };
     }

@@ -18,6 +18,7 @@ pub mod files;
 mod gate;
 mod history;
 mod hooks;
+mod image_fitting;
 mod mentions;
 mod model_selection;
 mod panics;
@@ -65,6 +66,7 @@ pub use hooks::{
     HookMatcher, HookMatcherError, HookOwner, HookRegistry, HookSession, HookTrial, HookTrialRun, ModelHook,
     ServerToolHook, SetupTrigger, StartSource, check_driver_hooks, try_hooks,
 };
+pub use image_fitting::{FittedImagePart, ImageFitter};
 pub use panics::note_panic;
 pub use past_calls::PastCalls;
 pub use plan_mode::PlanConfig;

@@ -62,11 +62,6 @@ impl ConversationRecord {
         })
     }
 
-    /// Appends a message from gimlet to the model.
-    pub(crate) fn append_meta(&mut self, text: &str) {
-        self.append_meta_blocks(&[Block::text(text)]);
-    }
-
     /// Appends content from gimlet to the model.
     pub(crate) fn append_meta_blocks(&mut self, blocks: &[Block]) {
         self.transcript.user(UserEntry { blocks, plain: false, kind: UserEntryKind::Meta, uuid: None, origin: None });

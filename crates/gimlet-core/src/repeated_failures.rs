@@ -89,7 +89,7 @@ pub(crate) fn result_digest(call: &ToolUseId, settled: &CallResult) -> u64 {
 fn part_text(part: &ContentPart) -> String {
     match part {
         ContentPart::Text { text } => text.clone(),
-        ContentPart::Image { source } => source.data().to_owned(),
+        ContentPart::Image { source } | ContentPart::Document { source } => source.data().to_owned(),
     }
 }
 

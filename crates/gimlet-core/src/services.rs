@@ -23,6 +23,7 @@ use crate::checkpoints::FileCheckpoints;
 use crate::confinement::ConfinedReach;
 use crate::files::FilePreferences;
 use crate::hooks::HookRegistry;
+use crate::image_fitting::ImageFitter;
 use crate::past_calls::PastCalls;
 use crate::plan_mode::PlanConfig;
 use crate::redact::Redactor;
@@ -196,6 +197,11 @@ impl SessionServices {
     /// Returns the user's preferences for reading and changing files.
     pub fn file_preferences(&self) -> FilePreferences {
         self.shared.files.preferences
+    }
+
+    /// Returns the fitter of images that are too large for a request.
+    pub(crate) fn image_fitter(&self) -> Option<&Arc<dyn ImageFitter>> {
+        self.shared.files.image_fitter.as_ref()
     }
 
     /// Returns the files and directories that the session may always write.

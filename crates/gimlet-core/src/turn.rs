@@ -20,6 +20,7 @@ use crate::commands::CommandResolver;
 use crate::compaction::CompactionPolicy;
 use crate::context::LiveOutputStyle;
 use crate::conversation::Conversation;
+use crate::image_fitting;
 use crate::panics::catch_panic_async;
 use crate::record::ConversationRecord;
 use crate::schedule::CallSchedule;
@@ -29,7 +30,7 @@ use crate::tool::ToolSource;
 pub(crate) use accept_prompt::accept_note;
 pub(crate) use call_batch::apply_changes;
 pub(crate) use context_delivery::{open_segment, read_compacted_context};
-pub(crate) use reply_outcome::append_meta_message;
+pub(crate) use reply_outcome::{append_meta_blocks, append_meta_message};
 use turn_loop::TurnLoop;
 
 /// Parameters of a turn, fixed when it starts (mode, rules and model are read at each use).
@@ -206,12 +207,13 @@ async fn begin_turn(
         let here = conversation.mark_prompt();
         return TurnLoop::new(conversation, turn, here).run().await.0;
     }
+    let image_notes = image_fitting::fit_prompt_images(turn, &mut prompt.blocks).await;
     let is_heavy = reply_outcome::may_be_too_large(&prompt.blocks);
     if let Err(ended) = turn_loop::make_room_for_prompt(conversation, turn, &prompt).await {
         turn.publish_prompt_fate(&prompt, PromptOutcome::Refused);
         return (ended, String::new(), None);
     }
-    match accept_prompt::submit_prompt(conversation, turn, prompt).await {
+    match accept_prompt::submit_prompt(conversation, turn, prompt, image_notes).await {
         Err((end, words)) => (end, words, None),
         Ok(before) => {
             let (ended, before) = TurnLoop::new(conversation, turn, before).run().await;

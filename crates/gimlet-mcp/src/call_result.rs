@@ -79,7 +79,7 @@ fn content_part(block: &ContentBlock, files: &BinaryFiles) -> ContentPart {
     match block {
         ContentBlock::Text(content) => text(content.text.clone()),
         // The image type is detected from the bytes; the server's claim is ignored.
-        ContentBlock::Image(image) => ContentPart::image_from_base64(&image.data).unwrap_or_else(|why| {
+        ContentBlock::Image(image) => ContentPart::unfitted_image(&image.data).unwrap_or_else(|why| {
             let what = format!("an image of type {}, which cannot be shown: {why}", image.mime_type);
             text(describe_stored(&what, &image.data, Some(&image.mime_type), files))
         }),
@@ -103,7 +103,7 @@ pub(crate) fn resource_part(resource: &ResourceContents, files: &BinaryFiles) ->
     let member = |name: &str| value[name].as_str();
     match (member("text"), member("blob")) {
         (Some(content), _) => text(content.to_owned()),
-        (None, Some(blob)) => ContentPart::image_from_base64(blob).unwrap_or_else(|_| {
+        (None, Some(blob)) => ContentPart::unfitted_image(blob).unwrap_or_else(|_| {
             let what = format!("a resource that is no text: {}", member("uri").unwrap_or("without address"));
             text(describe_stored(&what, blob, member("mimeType"), files))
         }),

@@ -210,6 +210,8 @@ impl ModelCatalogue {
             max_output_tokens: profile.max_output_tokens,
             price: profile.price,
             edits_unread: profile.edits_unread,
+            // Models with the newer tokenizer also see more of an image; no larger one may stand among many.
+            image_side: if profile.finer_tokens { gimlet_text::SendableImage::SMALL_SIDE } else { 1_568 },
             bytes_per_token: if profile.finer_tokens { 3.5 } else { 4.0 },
             min_cache_tokens: profile.min_cache_tokens,
             known,

@@ -130,11 +130,26 @@ impl Block {
         Self::from_serializable(&TextBlockJson { r#type: "text", text }, BlockKind::Text, None)
     }
 
+    /// Creates a block for one part of a result.
+    pub fn from_part(part: &crate::ContentPart) -> Self {
+        let kind = match part {
+            crate::ContentPart::Text { .. } => BlockKind::Text,
+            crate::ContentPart::Image { .. } => BlockKind::Image,
+            crate::ContentPart::Document { .. } => BlockKind::Document,
+        };
+        Self::from_serializable(part, kind, None)
+    }
+
     /// Creates a block for a base64 image, with the type detected from its bytes. The error is the reason why it
     /// cannot be sent.
     pub fn image(base64: &str) -> Result<Self, &'static str> {
-        let part = crate::ContentPart::image_from_base64(base64)?;
-        Ok(Self::from_serializable(&part, BlockKind::Image, None))
+        crate::ContentPart::image_from_base64(base64).map(|part| Self::from_part(&part))
+    }
+
+    /// Creates a block for a base64 image that may be too large to be sent as it is. The error is the reason why it is
+    /// no image.
+    pub fn unfitted_image(base64: &str) -> Result<Self, &'static str> {
+        crate::ContentPart::unfitted_image(base64).map(|part| Self::from_part(&part))
     }
 
     /// Creates a tool call whose input is already known to be a JSON object.

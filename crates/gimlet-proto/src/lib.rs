@@ -74,7 +74,7 @@ pub use op::{InterruptOutcome, MentionScope, Op, OpReply, PromptOrigin, PromptTi
 pub use permission_mode::PermissionMode;
 pub use prompt_history::PromptHistoryEntry;
 pub use protected_names::{PROTECTED_NAMES, ProtectedName};
-pub use result_content::{ContentPart, ImageSource, ResultContent};
+pub use result_content::{ContentPart, MediaSource, ResultContent};
 pub use sandbox::{NetworkAccess, SandboxSpec, SandboxViolation};
 pub use secret::Secret;
 pub use servers::{

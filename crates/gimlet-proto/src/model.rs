@@ -92,6 +92,8 @@ pub struct ModelFacts {
     pub price: Option<ModelPrice>,
     /// True if the model may change a file that it has not read, where the user leaves that to the model.
     pub edits_unread: bool,
+    /// Longest side of an image in pixels that the model makes use of.
+    pub image_side: u32,
     /// Approximate number of bytes of text per token.
     pub bytes_per_token: f64,
     /// A prompt of fewer tokens is not cached.

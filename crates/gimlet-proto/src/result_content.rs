@@ -14,19 +14,24 @@ pub enum ResultContent {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ContentPart {
     Text { text: String },
-    Image { source: ImageSource },
+    Image { source: MediaSource },
+    Document { source: MediaSource },
 }
 
-/// Image bytes as the wire carries them.
+/// Bytes of an image or a document as the wire carries them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ImageSource {
+pub struct MediaSource {
     #[serde(rename = "type")]
     kind: &'static str,
     media_type: String,
     data: String,
 }
 
-impl ImageSource {
+impl MediaSource {
+    fn new(media_type: impl Into<String>, base64: impl Into<String>) -> Self {
+        Self { kind: "base64", media_type: media_type.into(), data: base64.into() }
+    }
+
     pub fn media_type(&self) -> &str {
         &self.media_type
     }
@@ -46,11 +51,21 @@ impl ContentPart {
         Ok(Self::image(picture.media_type, base64))
     }
 
+    /// Creates an image from base64 text that may be too large to be sent as it is. The error is the reason why it is
+    /// no image.
+    pub fn unfitted_image(base64: &str) -> Result<Self, &'static str> {
+        let base64 = gimlet_text::strip_base64_whitespace(base64);
+        Ok(Self::image(gimlet_text::detect_image_type(&base64)?, base64))
+    }
+
     /// Creates an image from base64 text that is known to be of this type.
     pub fn image(media_type: impl Into<String>, base64: impl Into<String>) -> Self {
-        ContentPart::Image {
-            source: ImageSource { kind: "base64", media_type: media_type.into(), data: base64.into() },
-        }
+        ContentPart::Image { source: MediaSource::new(media_type, base64) }
+    }
+
+    /// Creates a PDF from base64 text.
+    pub fn pdf(base64: impl Into<String>) -> Self {
+        ContentPart::Document { source: MediaSource::new("application/pdf", base64) }
     }
 }
 
@@ -63,7 +78,7 @@ impl ResultContent {
                 .iter()
                 .map(|part| match part {
                     ContentPart::Text { text } => text.len(),
-                    ContentPart::Image { .. } => 0,
+                    ContentPart::Image { .. } | ContentPart::Document { .. } => 0,
                 })
                 .sum(),
         }
@@ -75,7 +90,7 @@ impl ResultContent {
             ResultContent::Text(text) => text.trim().is_empty(),
             ResultContent::Parts(parts) => parts.iter().all(|part| match part {
                 ContentPart::Text { text } => text.trim().is_empty(),
-                ContentPart::Image { .. } => false,
+                ContentPart::Image { .. } | ContentPart::Document { .. } => false,
             }),
         }
     }
@@ -88,7 +103,7 @@ impl ResultContent {
                 .iter()
                 .filter_map(|part| match part {
                     ContentPart::Text { text } => Some(text.as_str()),
-                    ContentPart::Image { .. } => None,
+                    ContentPart::Image { .. } | ContentPart::Document { .. } => None,
                 })
                 .collect::<Vec<_>>()
                 .join("\n"),

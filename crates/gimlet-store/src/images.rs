@@ -47,6 +47,17 @@ pub(crate) fn check_image(json: &str) -> ImageCheck {
     }
 }
 
+/// Returns the reason why an image block cannot be sent, if there is one.
+pub fn unusable_image_reason(block: &Block) -> Option<&'static str> {
+    if block.kind() != BlockKind::Image {
+        return None;
+    }
+    match check_image(block.json()) {
+        ImageCheck::Unusable(why) => Some(why),
+        ImageCheck::Fine | ImageCheck::Mislabelled(_) => None,
+    }
+}
+
 /// Returns the images in this block or in its result, as far as their data is inline.
 pub fn images_in_block(block: &Block) -> Vec<SendableImage> {
     let look = |json: &str| {

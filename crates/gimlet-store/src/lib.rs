@@ -72,7 +72,9 @@ pub use fork::{ForkSummary, fork, rename_without_replacing};
 pub use gimlet_git::other_worktrees;
 pub use history_repair::{INTERRUPTED_CALL, MISSING_START, is_sendable, repair_messages};
 pub use history_validation::{InvalidHistory, find_invalid};
-pub use images::{images_in_block, keep_newest_images, replace_attachments, replace_oldest_images};
+pub use images::{
+    images_in_block, keep_newest_images, replace_attachments, replace_oldest_images, unusable_image_reason,
+};
 pub use layout::{ProjectDir, SessionFiles, StoreLocations, is_session_id, new_session_id, project_key};
 pub use load::{FrozenPrefix, LoadOptions, LoadedSession, MAX_HISTORY, ToolOutputs, load_conversation};
 pub use past_calls::{PastCall, SessionCalls, read_calls};

@@ -55,6 +55,19 @@ fn decode_base64(base64: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Detects the type of a base64 image of any size. The error is the reason why it is no image.
+pub fn detect_image_type(base64: &str) -> Result<&'static str, &'static str> {
+    if base64.is_empty() {
+        return Err("it is empty");
+    }
+    if !is_base64(base64) {
+        return Err("its data is not base64");
+    }
+    let head = base64.len().min(64);
+    let found = detect_format(&decode_base64(&base64.as_bytes()[..head]));
+    found.map(|(media_type, _)| media_type).ok_or("it is neither JPEG, PNG, GIF nor WebP")
+}
+
 impl SendableImage {
     /// No model takes more images in a request.
     pub const MOST: usize = 600;

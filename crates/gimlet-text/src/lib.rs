@@ -15,7 +15,7 @@ mod truncate;
 
 pub use compact_json::{MAX_JSON_DEPTH, compact_json, is_json_object, is_too_deep};
 pub use edit_distance::edit_distance;
-pub use image::{SendableImage, is_base64, strip_base64_whitespace};
+pub use image::{SendableImage, detect_image_type, is_base64, strip_base64_whitespace};
 pub use invisible_chars::InvisibleChar;
 pub use prompt_tags::{enclose_in_tag, escape_tags};
 pub use sanitise::sanitise;

@@ -10,10 +10,12 @@
 #[path = "../src"]
 #[allow(dead_code, unused_imports, reason = "the modules' own tests come along and are not run from here")]
 mod tools {
+    pub(crate) mod bounded_work;
     pub(crate) mod diff;
     pub(crate) mod edit;
     pub(crate) mod harness;
     pub(crate) mod read;
+    pub(crate) mod sample_images;
     pub(crate) mod special_files;
     pub(crate) mod text_file;
 }
@@ -22,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tools::harness::ToolBench;
-use tools::{diff, edit, harness, read, special_files, text_file};
+use tools::{bounded_work, diff, edit, harness, read, sample_images, special_files, text_file};
 
 const ROUNDS: usize = 200;
 

@@ -9,6 +9,7 @@
 #[path = "../src"]
 #[allow(dead_code, unused_imports, reason = "the modules' own tests come along and are not run from here")]
 mod tools {
+    pub(crate) mod bounded_work;
     pub(crate) mod glob;
     pub(crate) mod grep;
     pub(crate) mod search_harness;
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tools::search_harness::SearchTree;
-use tools::{glob, grep, search_harness, special_files, walk};
+use tools::{bounded_work, glob, grep, search_harness, special_files, walk};
 
 const FILES: usize = 50_000;
 const ROUNDS: usize = 9;

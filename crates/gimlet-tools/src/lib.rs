@@ -3,6 +3,7 @@
 mod agent;
 mod ask_user_question;
 mod bash;
+mod bounded_work;
 mod builtin;
 mod diff;
 mod edit;
@@ -16,6 +17,8 @@ mod harness;
 mod multi_edit;
 mod read;
 mod recall;
+#[cfg(test)]
+mod sample_images;
 #[cfg(test)]
 mod search_harness;
 mod send_message;

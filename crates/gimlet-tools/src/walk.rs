@@ -2,10 +2,9 @@
 //!
 //! Nothing here knows what is searched for. A walk never follows symlinks below its root, so it always ends.
 
-mod bounded_work;
 mod sorted_page;
 
-pub(crate) use bounded_work::{BoundedOutcome, StopFlag, run_bounded};
+pub(crate) use crate::bounded_work::{BoundedOutcome, StopFlag, run_bounded};
 pub(crate) use sorted_page::SortedPage;
 
 use std::path::{Path, PathBuf};

@@ -75,6 +75,7 @@ mod tests {
             max_output_tokens: 1,
             price: None,
             edits_unread: false,
+            image_side: 1568,
             bytes_per_token: 4.0,
             min_cache_tokens: 1_024,
             known: true,

@@ -118,6 +118,10 @@ impl MessageHistory {
     /// Returns the end of a turn whose prompt does not fit, for a prompt without misplaced content; `None` if it
     /// fits.
     pub(crate) fn prompt_overflow(&self, prompt: &[Block], facts: &ModelFacts) -> Option<TurnEnd> {
+        if let Some(why) = prompt.iter().find_map(gimlet_store::unusable_image_reason) {
+            let reason = format!("The prompt was not taken up: an image in it cannot be sent: {why}.");
+            return Some(TurnEnd::PromptUnusable { reason, because: PromptDefect::Images });
+        }
         if let Err(full) = self.payload_budget(facts.context_window).check_fits(prompt) {
             let reason = format!("The prompt was not taken up: {}.", full.explanation());
             let because = if full == PayloadOverflow::Bytes { PromptDefect::Length } else { PromptDefect::Images };

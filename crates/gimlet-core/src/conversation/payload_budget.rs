@@ -103,26 +103,46 @@ impl PayloadBudget {
         }
     }
 
-    /// Removes images of a result that do not fit or are invalid, with a note for each reason, and counts the others.
-    pub(crate) fn fit_images(&mut self, content: &mut ResultContent) {
+    /// Removes images and documents of a result that do not fit or are invalid, with a note for each reason, and counts
+    /// the others.
+    pub(crate) fn fit_content(&mut self, content: &mut ResultContent) {
         let ResultContent::Parts(parts) = content else { return };
         let mut left_out: Vec<(Cow<'static, str>, usize)> = Vec::new();
+        let mut refused_documents: Vec<ContentPart> = Vec::new();
         parts.retain(|part| {
-            let ContentPart::Image { source } = part else { return true };
-            let why = match self.admit_image(source.media_type(), source.data()) {
-                Ok(()) => return true,
-                Err(why) => why,
+            let admitted = match part {
+                ContentPart::Text { .. } => return true,
+                ContentPart::Image { source } => self.admit_image(source.media_type(), source.data()),
+                ContentPart::Document { source } => match self.admit_bytes(source.data().len()) {
+                    Ok(()) => return true,
+                    Err(full) => {
+                        let why = full.explanation();
+                        let text = format!("(The document was left out: {why}. Ask for single pages.)");
+                        refused_documents.push(ContentPart::Text { text });
+                        return false;
+                    }
+                },
             };
+            let Err(why) = admitted else { return true };
             match left_out.iter_mut().find(|(known, _)| *known == why) {
                 Some((_, count)) => *count += 1,
                 None => left_out.push((why, 1)),
             }
             false
         });
+        parts.append(&mut refused_documents);
         for (why, count) in left_out {
             let what = if count == 1 { "An image was".to_owned() } else { format!("{count} images were") };
             parts.push(ContentPart::Text { text: format!("({what} left out: {why}.)") });
         }
+    }
+
+    fn admit_bytes(&mut self, bytes: usize) -> Result<(), PayloadOverflow> {
+        if self.bytes + bytes > MAX_BYTES {
+            return Err(PayloadOverflow::Bytes);
+        }
+        self.bytes += bytes;
+        Ok(())
     }
 
     fn admit_image(&mut self, declared: &str, base64: &str) -> Result<(), Cow<'static, str>> {
@@ -132,10 +152,7 @@ impl PayloadBudget {
         }
         let mut then = *self;
         then.add_image(picture);
-        then.bytes += base64.len();
-        if then.bytes > MAX_BYTES {
-            return Err(PayloadOverflow::Bytes.explanation());
-        }
+        then.admit_bytes(base64.len()).map_err(|full| full.explanation())?;
         then.check_images().map_err(|full| full.explanation())?;
         *self = then;
         Ok(())
@@ -181,7 +198,7 @@ mod tests {
         let mut parts = vec![ContentPart::image("image/png", png(10)); 150];
         parts.push(ContentPart::image("image/png", "AAAA"));
         let mut content = ResultContent::Parts(parts);
-        PayloadBudget::default().fit_images(&mut content);
+        PayloadBudget::default().fit_content(&mut content);
         let ResultContent::Parts(parts) = &content else { panic!() };
         assert_eq!(parts.iter().filter(|part| matches!(part, ContentPart::Image { .. })).count(), 100);
         let said = content.to_text();

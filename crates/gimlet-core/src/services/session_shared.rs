@@ -15,6 +15,7 @@ use crate::backgrounding::BackgroundableCalls;
 use crate::checkpoints::FileCheckpoints;
 use crate::files::FilePreferences;
 use crate::hooks::HookRegistry;
+use crate::image_fitting::SharedImageFitter;
 use crate::redact::Redactor;
 use crate::segment_context::SegmentContextSource;
 use crate::tasks::TaskRegistry;
@@ -49,6 +50,7 @@ pub(super) struct FileServices {
     pub(super) checkpoints: Option<FileCheckpoints>,
     /// Paths that belong to the session, such as its plan file; always writable.
     pub(super) own_paths: Vec<PathBuf>,
+    pub(super) image_fitter: SharedImageFitter,
     path_locks: Mutex<HashMap<PathBuf, Weak<tokio::sync::Mutex<()>>>>,
 }
 
@@ -125,6 +127,12 @@ impl SessionShared {
     /// Sets the files and directories that belong to the session.
     pub fn with_own_paths(mut self, own_paths: Vec<PathBuf>) -> Self {
         self.files.own_paths = own_paths;
+        self
+    }
+
+    /// Sets the fitter of images that are too large for a request.
+    pub(crate) fn with_image_fitter(mut self, fitter: SharedImageFitter) -> Self {
+        self.files.image_fitter = fitter;
         self
     }
 

@@ -177,7 +177,8 @@ fn build_services(
         .with_context_sources(std::mem::take(&mut config.turns.context_sources))
         .with_own_paths(std::mem::take(&mut config.files.own_paths))
         .with_checkpoints(checkpoints.map(|kept| kept.with_side_writer(side_writer)))
-        .with_file_preferences(config.files.preferences);
+        .with_file_preferences(config.files.preferences)
+        .with_image_fitter(config.files.image_fitter.take());
     SessionServices::new(shared, config.state.clone(), config.history.result_files.dir().to_owned())
         .with_plan_config(config.plan.clone())
         .with_session_namer(namer)

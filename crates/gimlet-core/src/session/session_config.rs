@@ -13,6 +13,7 @@ use crate::conversation::PromptSegment;
 use crate::files::FilePreferences;
 use crate::gate::PermissionConfig;
 use crate::hooks::{HookEntry, SetupTrigger, StartSource};
+use crate::image_fitting::ImageFitter;
 use crate::model_selection::ModelSelection;
 use crate::plan_mode::PlanConfig;
 use crate::record::ConversationRecord;
@@ -136,6 +137,8 @@ pub struct FileConfig {
     /// Store of files as they were before they changed; `None` if nothing can be restored.
     pub checkpoints: Option<SessionCheckpoints>,
     pub preferences: FilePreferences,
+    /// Fitter of images that are too large for a request; `None` to leave them out.
+    pub image_fitter: Option<Arc<dyn ImageFitter>>,
 }
 
 /// Program that drives the session, if there is one, and the hooks that are registered first.

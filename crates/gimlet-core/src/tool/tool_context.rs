@@ -16,6 +16,9 @@ use crate::services::SessionServices;
 use crate::session::SessionState;
 use crate::write_barrier::DurableBarrier;
 
+/// Longest side in pixels of an image that every model makes use of.
+const DEFAULT_IMAGE_SIDE: u32 = 1_568;
+
 /// Data that a tool's description may depend on. Fixed for a conversation segment.
 #[derive(Clone, Debug, Default)]
 pub struct PromptContext {
@@ -131,6 +134,11 @@ impl ToolContext {
         scope.model_facts().edits_unread
             && self.has_tool(reader)
             && scope.gate.resolve_readable(&self.services, path).is_ok()
+    }
+
+    /// Returns the longest side in pixels of images for the model of this conversation.
+    pub fn image_side(&self) -> u32 {
+        self.scope.as_ref().map_or(DEFAULT_IMAGE_SIDE, |scope| scope.model_facts().image_side)
     }
 
     /// Returns true if the conversation may read a file without a permission question. Outside a session this applies

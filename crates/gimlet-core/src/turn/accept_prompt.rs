@@ -27,12 +27,13 @@ const MAX_OPENING: usize = 32 << 10;
 /// Number of prompts after which the model is reminded of the output style.
 const STYLE_REMINDER_PROMPTS: u32 = 10;
 
-/// Submits a prompt and returns the mark of its start. If it does not fit or hooks block it, returns the end of the
-/// turn and its text.
+/// Submits a prompt and returns the mark of its start; the notes are for the model and come after it. If the prompt does
+/// not fit or hooks block it, returns the end of the turn and its text.
 pub(super) async fn submit_prompt(
     conversation: &mut Conversation,
     turn: &Turn,
     said: SubmittedPrompt,
+    notes: Vec<String>,
 ) -> Result<PromptMark, (TurnEnd, String)> {
     let is_from_user = !said.synthetic && turn.scope.subagent.is_none();
     let additions = match check_prompt(conversation, turn, &said, is_from_user).await {
@@ -58,7 +59,7 @@ pub(super) async fn submit_prompt(
     let late =
         if turn.scope.subagent.is_none() { turn.scope.services.hooks().take_late_contexts() } else { Vec::new() };
     let style = style_reminder(conversation, turn);
-    for text in texts_after.into_iter().chain(late).chain(additions.contexts).chain(style) {
+    for text in texts_after.into_iter().chain(notes).chain(late).chain(additions.contexts).chain(style) {
         append_meta_message(conversation, &text);
     }
     turn_hooks::rename_session(conversation, additions.title);

@@ -10,6 +10,7 @@ use crate::call::ToolCall;
 use crate::call_result::{BatchBudget, CallResult};
 use crate::conversation::{Conversation, PayloadBudget};
 use crate::hooks::{HookEvent, HookPayload};
+use crate::image_fitting;
 use crate::repeated_failures::{RepeatableCall, result_digest};
 use crate::schedule::{CallGroup, CallSchedule, FinishedCall};
 use crate::tool::{NewMessage, StateChange};
@@ -118,7 +119,8 @@ impl ResultBatch<'_> {
         let mut waiting: Vec<(ToolUseId, CallResult)> = Vec::new();
         while let Some(FinishedCall { position, call, made, cap, mut settled }) = calls.next_result(group).await {
             let result = result_digest(&call.id, &settled);
-            self.room.fit_images(&mut settled.content);
+            image_fitting::fit_result_images(self.turn, &mut settled.content).await;
+            self.room.fit_content(&mut settled.content);
             settled.apply_cap(&call.id, cap, files);
             let others = group.calls.len() - taken - 1;
             if self.budget.fits_share(&settled, others) {

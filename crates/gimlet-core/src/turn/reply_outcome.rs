@@ -182,8 +182,13 @@ fn handle_cut_call(
 
 /// Appends a message from gimlet to the model, on disk first.
 pub(crate) fn append_meta_message(conversation: &mut Conversation, text: &str) {
-    conversation.record.append_meta(text);
-    conversation.history_mut().push_user(vec![Block::text(text)]);
+    append_meta_blocks(conversation, vec![Block::text(text)]);
+}
+
+/// Appends content from gimlet to the model, on disk first.
+pub(crate) fn append_meta_blocks(conversation: &mut Conversation, blocks: Vec<Block>) {
+    conversation.record.append_meta_blocks(&blocks);
+    conversation.history_mut().push_user(blocks);
 }
 
 /// Repairs a history that the server rejects as invalid. By construction this never happens, so it is tried once and

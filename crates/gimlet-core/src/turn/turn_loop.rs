@@ -17,6 +17,7 @@ use super::{Turn, append_meta_message};
 use crate::agents::announce_agent_changes;
 use crate::compaction::{self, CompactionCause, CompactionEnd};
 use crate::conversation::{Conversation, PromptMark};
+use crate::image_fitting;
 use crate::plan_mode;
 use crate::reply::{self, ModelReply, ReplyEnding};
 use crate::schedule::CallSchedule;
@@ -305,7 +306,8 @@ impl<'a> TurnLoop<'a> {
     async fn absorb_steering(&mut self) {
         let turn = self.turn;
         let mut joining = turn.steering.take_joining().into_iter();
-        while let Some(said) = joining.next() {
+        while let Some(mut said) = joining.next() {
+            let image_notes = image_fitting::fit_prompt_images(turn, &mut said.blocks).await;
             if self.conversation.history().prompt_rejection(&said.blocks, &turn.model_facts()).is_some() {
                 // It gets a turn of its own, which ends with the error.
                 turn.steering
@@ -314,7 +316,7 @@ impl<'a> TurnLoop<'a> {
             }
             self.conversation.segment.repeats.clear();
             // A prompt that hooks block is dropped; the turn continues without it.
-            drop(accept_prompt::submit_prompt(self.conversation, turn, said).await);
+            drop(accept_prompt::submit_prompt(self.conversation, turn, said, image_notes).await);
         }
     }
 

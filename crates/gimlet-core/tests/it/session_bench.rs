@@ -62,6 +62,7 @@ impl Model for ScriptedModel {
             max_output_tokens: 64_000,
             price: None,
             edits_unread: false,
+            image_side: 1568,
             bytes_per_token: 4.0,
             min_cache_tokens: 1_024,
             known: false,

@@ -141,7 +141,8 @@ fn parse_image(item: &RawValue) -> Result<Block, String> {
         source: MediaSource,
     }
     match MediaSource::from_block(item)? {
-        MediaSource::Base64 { data, .. } => Block::image(&data).map_err(str::to_owned),
+        // The session scales what is too large.
+        MediaSource::Base64 { data, .. } => Block::unfitted_image(&data).map_err(str::to_owned),
         source => render_block(&ImageBlock { r#type: "image", source: source.check_reference()? }),
     }
 }

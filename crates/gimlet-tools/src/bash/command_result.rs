@@ -98,7 +98,7 @@ async fn report_exit(
         let error = report_failure(call, ErrorClass::ExecFailed, head, captured, landing, Some((exit, seen))).await;
         return Err(error.with_confinement_denial(held_back));
     }
-    let image = image::printed_image_uri(captured).await;
+    let image = image::printed_image_uri(captured, call.cx.image_side()).await;
     let mut output = BashOutput {
         is_image: image.is_some(),
         return_code_interpretation: meaning.map(Cow::Borrowed),

@@ -1,22 +1,29 @@
-//! Output that is one image: a `data:` URI becomes an image for the model, if models accept it.
+//! Output that is one image: a `data:` URI becomes an image for the model, scaled if it is too large.
 //!
 //! An image that a provider refuses would break every later request of the conversation, so anything doubtful stays
-//! text. Images are never resized.
+//! text.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use gimlet_exec::CapturedOutput;
+use gimlet_media::{FittedImage, ImageLimits};
 use gimlet_proto::ContentPart;
 
-/// Maximum length of a URI; providers refuse larger images.
-const LARGEST_URI: u64 = 5_000_000;
+/// Maximum length of a URI that is looked at.
+const LARGEST_URI: u64 = 20_000_000;
 
 /// Parses a text that is one image; the bytes determine its type.
 pub(super) fn parse_image_uri(text: &str) -> Option<ContentPart> {
-    let (_, base64) = text.trim().strip_prefix("data:image/")?.split_once(";base64,")?;
-    ContentPart::image_from_base64(base64).ok()
+    ContentPart::image_from_base64(uri_data(text)?).ok()
 }
 
-/// Returns the URI of the image that a command printed, if that is its whole output.
-pub(super) async fn printed_image_uri(captured: &CapturedOutput) -> Option<String> {
+fn uri_data(text: &str) -> Option<&str> {
+    text.trim().strip_prefix("data:image/")?.split_once(";base64,").map(|(_, base64)| base64)
+}
+
+/// Returns the URI of the image that a command printed, if that is its whole output, fitted for a model that uses images
+/// with this longest side.
+pub(super) async fn printed_image_uri(captured: &CapturedOutput, max_side: u32) -> Option<String> {
     if !captured.head.trim_ascii_start().starts_with(b"data:image/") || captured.total_bytes > LARGEST_URI {
         return None;
     }
@@ -24,44 +31,42 @@ pub(super) async fn printed_image_uri(captured: &CapturedOutput) -> Option<Strin
         Some(file) if !captured.is_complete() => tokio::fs::read(file).await.ok()?,
         Some(_) | None => captured.head.clone(),
     };
-    let text = String::from_utf8(bytes).ok()?.trim().to_owned();
-    parse_image_uri(&text).map(|_| text)
+    let fitting = tokio::task::spawn_blocking(move || fit_uri(&String::from_utf8(bytes).ok()?, max_side));
+    fitting.await.ok().flatten()
+}
+
+fn fit_uri(text: &str, max_side: u32) -> Option<String> {
+    let base64: String = uri_data(text)?.split_ascii_whitespace().collect();
+    let fitted = FittedImage::fit(STANDARD.decode(base64).ok()?, ImageLimits::for_side(max_side)).ok()?;
+    Some(format!("data:{};base64,{}", fitted.format.media_type(), STANDARD.encode(&fitted.bytes)))
 }
 
 #[cfg(test)]
 mod tests {
-    use base64::Engine;
-    use base64::engine::general_purpose::STANDARD;
-
     use super::*;
+    use crate::sample_images::{png_image, sample_images};
 
     fn uri(kind: &str, bytes: &[u8]) -> String {
         format!("data:image/{kind};base64,{}", STANDARD.encode(bytes))
     }
 
-    fn png(width: u32) -> Vec<u8> {
-        [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], &width.to_be_bytes(), &1u32.to_be_bytes()].concat()
+    #[test]
+    fn every_kind_that_a_provider_takes_is_an_image_and_nothing_else() {
+        for (name, bytes) in sample_images(16, 9) {
+            // The bytes decide, not the declared type.
+            let fitted = fit_uri(&format!("{}\n", uri("png", &bytes)), 1_568).unwrap();
+            let Some(ContentPart::Image { source }) = parse_image_uri(&fitted) else { panic!("{name}") };
+            assert_eq!((source.media_type(), source.data()), (name, STANDARD.encode(&bytes).as_str()));
+        }
+        let cut = png_image(16, 9)[..40].to_vec();
+        for text in [uri("png", &cut), uri("png", b"hello"), "data:image/png;base64,***".to_owned(), "hi".to_owned()] {
+            assert_eq!(fit_uri(&text, 1_568), None, "{text}");
+        }
     }
 
     #[test]
-    fn every_kind_that_a_provider_takes_is_a_picture_and_nothing_else() {
-        let jpeg = b"\xff\xd8\xff\xe0\0\x04ab\xff\xc0\0\x0b\x08\0\x02\0\x03\x01\0\0\0";
-        let webp = b"RIFF\0\0\0\0WEBPVP8X\0\0\0\0\0\0\0\0\x0f\0\0\x0f\0\0";
-        for (text, is) in [
-            (uri("png", &png(10)), "image/png"),
-            (format!("{}\n", uri("png", &png(8_000))), "image/png"),
-            (uri("jpg", jpeg), "image/jpeg"),
-            (uri("gif", b"GIF89a\x10\0\x20\0"), "image/gif"),
-            (uri("webp", webp), "image/webp"),
-            // The bytes decide, not the declared type.
-            (uri("jpeg", &png(10)), "image/png"),
-        ] {
-            let Some(ContentPart::Image { source }) = parse_image_uri(&text) else { panic!("{text}") };
-            assert_eq!(source.media_type(), is, "{text}");
-        }
-        let (large, text) = (uri("png", &png(8_001)), uri("png", b"hello"));
-        for text in [large.as_str(), &text, "data:image/png;base64,***", "data:image/svg+xml;base64,AA==", "hi"] {
-            assert_eq!(parse_image_uri(text), None, "{text}");
-        }
+    fn a_large_image_is_scaled() {
+        let fitted = fit_uri(&uri("png", &png_image(9_000, 20)), 1_568).unwrap();
+        assert!(parse_image_uri(&fitted).is_some());
     }
 }

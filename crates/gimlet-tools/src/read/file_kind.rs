@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use gimlet_media::ImageFormat;
+
 use crate::text_file::TextEncoding;
 use crate::text_file::file_path::is_notebook;
 
@@ -12,7 +14,7 @@ pub(super) const HEAD: usize = 8 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileKind {
     Text(TextEncoding),
-    Image(&'static str),
+    Image(ImageFormat),
     Pdf,
     Notebook,
     /// Something else, with the name of its format where known.
@@ -20,10 +22,6 @@ pub(super) enum FileKind {
 }
 
 const MAGIC: &[(&[u8], FileKind)] = &[
-    (b"\x89PNG\r\n\x1a\n", FileKind::Image("PNG")),
-    (b"\xFF\xD8\xFF", FileKind::Image("JPEG")),
-    (b"GIF87a", FileKind::Image("GIF")),
-    (b"GIF89a", FileKind::Image("GIF")),
     (b"%PDF-", FileKind::Pdf),
     (b"\x7FELF", FileKind::Binary(Some("ELF program"))),
     (b"PK\x03\x04", FileKind::Binary(Some("ZIP archive"))),
@@ -54,6 +52,11 @@ pub(super) fn has_json_name(path: &Path) -> bool {
     extension(path).is_some_and(|extension| matches!(extension.as_str(), "json" | "jsonl" | "ndjson" | "geojson"))
 }
 
+/// Returns true if the file extension is that of an image that can be shown.
+pub(super) fn has_image_name(path: &Path) -> bool {
+    extension(path).is_some_and(|extension| matches!(extension.as_str(), "png" | "jpg" | "jpeg" | "gif" | "webp"))
+}
+
 fn extension(path: &Path) -> Option<String> {
     path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase)
 }
@@ -63,8 +66,8 @@ pub(super) fn detect_kind(head: &[u8], path: &Path) -> FileKind {
     if let Some((_, kind)) = MAGIC.iter().find(|(magic, _)| head.starts_with(magic)) {
         return *kind;
     }
-    if head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP") {
-        return FileKind::Image("WebP");
+    if let Some(format) = ImageFormat::detect(head) {
+        return FileKind::Image(format);
     }
     let encoding = TextEncoding::from_head(head);
     if encoding.is_utf16() {
@@ -92,8 +95,8 @@ mod tests {
     fn bytes_decide_and_names_only_help() {
         let of = |head: &[u8], name| detect_kind(head, Path::new(name));
         assert_eq!(of(b"<html>", "a.png"), FileKind::Text(TextEncoding::Utf8));
-        assert_eq!(of(b"\x89PNG\r\n\x1a\n....", "notes.txt"), FileKind::Image("PNG"));
-        assert_eq!(of(b"RIFF....WEBPVP8 ", "x"), FileKind::Image("WebP"));
+        assert_eq!(of(b"\x89PNG\r\n\x1a\n....", "notes.txt"), FileKind::Image(ImageFormat::Png));
+        assert_eq!(of(b"RIFF....WEBPVP8 ", "x"), FileKind::Image(ImageFormat::WebP));
         assert_eq!(of(b"%PDF-1.7", "x"), FileKind::Pdf);
         assert_eq!(of(b" {\"cells\":[]}", "x.ipynb"), FileKind::Notebook);
         assert_eq!(of(b"not json", "x.ipynb"), FileKind::Text(TextEncoding::Utf8));

@@ -1,7 +1,11 @@
 //! Tests of reading real files, whole and in part, and special files.
 
+use std::fs::File;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use gimlet_core::files::{FileStates, hash_content};
 use gimlet_core::tool::AnyTool;
 use gimlet_proto::Env;
@@ -9,7 +13,8 @@ use serde_json::json;
 
 use super::*;
 use crate::harness::{ToolBench, ToolCallResult, backdate};
-use crate::text_file::read_state::{FileKnowledge, ReadState};
+use crate::sample_images::{png_image, sample_images};
+use crate::text_file::read_state::{self, FileKnowledge, ReadState};
 
 async fn read(bench: &mut ToolBench, name: &str) -> ToolCallResult {
     let path = bench.path(name);
@@ -243,11 +248,13 @@ async fn a_missing_file_names_the_working_directory_and_close_names() {
 async fn kinds_are_recognised_by_content() {
     let mut bench = ToolBench::new();
     bench.file("photo.txt", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
+    bench.file("blank.jpg", "");
     bench.file("paper", b"%PDF-1.7 ...");
     bench.file("book.ipynb", "{\"cells\": [], \"nbformat\": 4}");
     bench.file("data", b"abc\0def");
     for (name, parts) in [
-        ("photo.txt", ["PNG image", "cannot be shown yet"]),
+        ("photo.txt", ["cannot be shown", "PNG image is damaged or cut off"]),
+        ("blank.jpg", ["is empty", "no image"]),
         ("paper", ["PDF", "pdftotext"]),
         ("book.ipynb", ["notebook", "jq"]),
         ("data", ["not text (7 bytes)", "xxd"]),
@@ -422,4 +429,38 @@ async fn a_default_page_that_does_not_fit_is_cut_by_the_budget_and_stored_in_par
 fn context(bench: &ToolBench) -> ToolContext {
     let (call, agent) = (gimlet_proto::ToolUseId::new("toolu_1"), gimlet_proto::AgentPath::default());
     bench.services().tool_context(Read::NAME, call, agent, bench.cancel.clone(), String::new(), Vec::new())
+}
+
+#[tokio::test]
+async fn an_image_comes_as_one_with_its_sizes() {
+    let mut bench = ToolBench::new();
+    let small = png_image(40, 30);
+    let path = bench.file("small.dat", &small);
+    let given = read(&mut bench, "small.dat").await;
+    assert_eq!(given.text, format!("{}: image, 40 × 30 pixels", path.display()));
+    let file = json!({"base64": STANDARD.encode(&small), "type": "image/png", "originalSize": small.len(),
+        "dimensions": {"originalWidth": 40, "originalHeight": 30, "displayWidth": 40, "displayHeight": 30}});
+    assert_eq!(given.output, json!({"type": "image", "file": file}));
+    let note = Some("image, 40 × 30 pixels".to_owned());
+    assert_eq!(given.view, View::Files { paths: vec![path.display().to_string()], note });
+
+    for (media_type, bytes) in sample_images(1_960, 20) {
+        bench.file("large", &bytes);
+        let given = read(&mut bench, "large").await;
+        let said = "image, 1960 × 20 pixels, shown at 1568 × 16: multiply coordinates by 1.250";
+        assert!(given.text.contains(said), "{media_type}: {}", given.text);
+        assert_eq!(given.output["file"]["dimensions"]["displayWidth"], 1_568);
+    }
+    let path = bench.path("large");
+    let pages = bench.call(&Read, json!({"file_path": path, "pages": "1"})).await.unwrap_err();
+    assert!(pages.model_text.contains("`pages` is for PDFs"), "{pages}");
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_the_decoding_of_an_image() {
+    let mut bench = ToolBench::new();
+    bench.file("large.png", png_image(3_000, 2_000));
+    bench.cancel.cancel();
+    let path = bench.path("large.png");
+    assert!(refusal(&mut bench, &path).await.contains("interrupted"));
 }

@@ -180,7 +180,8 @@ fn image_block(bytes: &[u8]) -> Option<Block> {
     if bytes.is_empty() {
         return None;
     }
-    Block::image(&base64::engine::general_purpose::STANDARD.encode(bytes)).ok()
+    // The session scales what is too large.
+    Block::unfitted_image(&base64::engine::general_purpose::STANDARD.encode(bytes)).ok()
 }
 
 async fn read_program(exec: &Exec, around: &ProcessEnv, program: &str, args: &[&str]) -> Vec<u8> {

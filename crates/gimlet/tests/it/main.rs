@@ -20,6 +20,7 @@ mod invalid_settings;
 mod loops;
 mod lost_output;
 mod mcp;
+mod media;
 mod memory;
 mod model_hooks;
 mod output_styles;

@@ -77,7 +77,7 @@ impl SdkHost {
         Self::start(world.run(model).args(["--permission-prompt-tool", "stdio"]))
     }
 
-    fn send_line(&mut self, line: Value) {
+    pub(crate) fn send_line(&mut self, line: Value) {
         self.write_text(&format!("{line}\n"));
     }
 

@@ -1,11 +1,14 @@
 //! One thing that cannot be sent never spoils a session: it is refused or mended before it is part of the conversation,
 //! and the next ordinary prompt is answered by a model that checks every rule.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use gimlet_script::{BlockSpec, Script, ScriptServer, ScriptedReply, ToolInput};
 use gimlet_testkit::TestWorld;
 use serde_json::{Value, json};
 
 use super::SdkHost;
+use crate::media::sample_image;
 use crate::world;
 
 /// The smallest thing that looks like a GIF.
@@ -304,6 +307,7 @@ pub(super) fn answer_with(host: &mut SdkHost, line: &Value, tools: &Value, answe
 #[tokio::test]
 async fn what_servers_answer_is_made_fit_or_told_in_words() {
     let mcp_image = |media_type: &str, data: &str| json!({"type": "image", "data": data, "mimeType": media_type});
+    let huge = STANDARD.encode(sample_image(9_000, 90, image::ImageFormat::Png));
     let words = json!({"type": "text", "text": "words"});
     let blob = json!({"type": "resource", "resource": {"uri": "file:///a.bin", "blob": "AAAA"}});
     let content = |parts: Value| json!({"content": parts}).to_string();
@@ -312,6 +316,7 @@ async fn what_servers_answer_is_made_fit_or_told_in_words() {
         ("no image", content(json!([mcp_image("image/png", "aGVsbG8=")])), "neither JPEG"),
         ("an empty image", content(json!([words, mcp_image("image/png", "")])), "it is empty"),
         ("a mislabelled image", content(json!([mcp_image("image/png", GIF)])), "image/gif"),
+        ("a huge image", content(json!([mcp_image("image/png", &huge)])), "scaled from 9000 × 90 to 2000 × 20"),
         ("650 images", content(json!(vec![mcp_image("image/gif", GIF); 650])), "50 images were left out"),
         ("a sound", content(json!([{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}])), "audio/wav"),
         ("a blob", content(json!([blob])), "file:///a.bin"),
