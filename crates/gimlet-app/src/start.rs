@@ -178,12 +178,13 @@ pub async fn start(
         SandboxOptions { can_ask_about_hosts: start.can_answer_host_asks(manner), max_memory: memory.per_process };
     let BuiltSandbox { walls, confining } =
         launch_stages::build_sandbox(&configured, &now, wishes, &toolbox, &mut warnings).await?;
-    let facts = launch_stages::session_facts(&role, &configured, &now, &provider, &toolbox, &walls);
+    let mut facts = launch_stages::session_facts(&role, &configured, &now, &provider, &toolbox, &walls);
     let ChosenPrompt { segment, style } =
         launch_stages::prompt_segment(&role, &configured, &now, &toolbox, &walls, &mut warnings)?;
     let compacted_tools = gimlet_core::compacted_tool_defs(&toolbox.tools);
     let opening = SessionOpening { source, segment, agent: role.name(), fsync: configured.fsync(), compacted_tools };
     let past = launch_stages::open_transcript(&role.request, around, manner, opening, &mut warnings)?;
+    facts.earlier_usage = past.record.prior_usage();
     let upkeep = SessionExpiry::from_settings(&configured, &past.id);
     let chosen = launch_stages::choose_models(&role, &configured, &provider, &past, &mut warnings)?;
     let processes =

@@ -28,6 +28,7 @@ pub(crate) use hook_agent::{HOOK_AGENT, run_hook_agent};
 pub(crate) use identity::AgentIdentity;
 pub use launch::{AgentLaunch, AgentReport, LaunchOutcome};
 pub(crate) use mailbox::AgentMailboxes;
+pub(crate) use messages::deliver_user_message;
 pub use messages::{AgentMessage, MessageDelivery};
 pub(crate) use resume::LAUNCHER;
 pub use roster::{AgentKind, AgentRoster, AgentSource, LiveAgentRoster, MainAgent};

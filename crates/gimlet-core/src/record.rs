@@ -36,7 +36,7 @@ impl ConversationRecord {
     }
 
     /// Returns the usage of the session before this run.
-    pub(crate) fn prior_usage(&self) -> Vec<ModelUsage> {
+    pub fn prior_usage(&self) -> Vec<ModelUsage> {
         self.used_before.clone()
     }
 

@@ -156,6 +156,7 @@ impl Task {
             kind: self.kind,
             description: self.description.clone(),
             call: self.call.clone(),
+            parent: self.owner.parent_tool_use().cloned(),
             state,
             output_file: self.output_file.clone(),
             exit_code,

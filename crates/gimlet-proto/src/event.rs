@@ -264,6 +264,8 @@ pub struct TaskView {
     pub kind: &'static str,
     pub description: String,
     pub call: Option<ToolUseId>,
+    /// Call of the subagent that started it; `None` for the main conversation.
+    pub parent: Option<ToolUseId>,
     pub state: TaskState,
     pub output_file: PathBuf,
     pub exit_code: Option<i32>,

@@ -11,8 +11,8 @@ use std::time::SystemTime;
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentSummary, BoxFuture, DriverHook, EntryId, PermissionMode, PromptHistoryEntry, ServerRegistry, SessionHandle,
-    SessionId, TrustItem,
+    AgentSummary, BoxFuture, DriverHook, EntryId, ModelUsage, PermissionMode, PromptHistoryEntry, ServerRegistry,
+    SessionHandle, SessionId, TrustItem,
 };
 
 /// Services that a front end needs besides its session. Errors are texts for the user.
@@ -131,6 +131,8 @@ pub struct SessionFacts {
     pub plugin_flags: Vec<String>,
     /// True if the conversation goes on from an earlier one.
     pub is_resumed: bool,
+    /// What earlier runs of the session used, by model.
+    pub earlier_usage: Vec<ModelUsage>,
 }
 
 /// Model that can be chosen by a short name.

@@ -77,6 +77,13 @@ pub enum Op {
         task: String,
         reply: OpReply<()>,
     },
+    /// Sends words of the user's to a subagent that runs, which reads them between two rounds of tool calls.
+    MessageAgent {
+        /// Its task.
+        agent: String,
+        text: String,
+        reply: OpReply<()>,
+    },
     /// Moves a foreground call to the background; returns true if there was one.
     MoveToBackground {
         /// `None`: everything that the main conversation waits for.

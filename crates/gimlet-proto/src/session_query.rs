@@ -29,8 +29,12 @@ pub enum SessionQuery {
     /// Sends a request to a server, unless rules forbid it; a direct request needs no further permission. Returns the
     /// server's own result, an object.
     ServerRequest { wish: ServerRequest, reply: OpReply<Value> },
-    /// The main conversation so far, from its transcript.
-    History { reply: OpReply<Vec<HistoryItem>> },
+    /// A conversation so far, from its transcript: the main one, or that of a subagent of this run.
+    History {
+        /// The subagent's task.
+        agent: Option<String>,
+        reply: OpReply<Vec<HistoryItem>>,
+    },
     /// Returns the overrides set while the session ran, for a session that replaces it.
     Overrides { reply: OpReply<SessionOverrides> },
     /// Applies the overrides of another session to this one.

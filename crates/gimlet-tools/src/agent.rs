@@ -266,9 +266,9 @@ impl Tool for Agent {
         match output {
             AgentOutput::Completed(done) => {
                 let report: String = done.content.iter().map(|part| part.text.as_str()).collect();
-                let seconds = done.total_duration_ms / 1000;
+                let noun = if done.total_tool_use_count == 1 { "tool call" } else { "tool calls" };
                 let (calls, tokens) = (done.total_tool_use_count, done.total_tokens);
-                View::Text(format!("{report}\n({calls} tool calls, {tokens} tokens, {seconds} s)"))
+                View::Text(format!("{report}\n({calls} {noun}, {tokens} tokens)"))
             }
             AgentOutput::AsyncLaunched(begun) => View::Text(format!("works in the background as {}", begun.agent_id)),
         }

@@ -5,23 +5,26 @@ mod app_view;
 mod effects;
 mod header;
 mod help_view;
+mod pager_control;
+mod pager_view;
 mod prompt_queue;
 mod repeated_keys;
 mod status_facts;
 mod text_page;
-mod transcript_view;
 
 use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gimlet_proto::{
     AskBody, AskId, EntryId, Event, EventBody, NoticeLevel, Op, PermissionMode, PromptOutcome, PromptTiming,
-    SessionSnapshot, SubmittedPrompt, TaskState, ThinkingMode,
+    SessionSnapshot, SubmittedPrompt, ThinkingMode,
 };
 
 pub use app_view::AppView;
 pub use effects::{AppEffect, AppReply, HistoryUse, RewindTarget, ShellOutput, TerminalSignal};
+pub use pager_view::TaskLabel;
 pub use status_facts::StatusFacts;
+pub(crate) use text_page::PageContent;
 
 use crate::commands;
 use crate::composer::{
@@ -35,13 +38,16 @@ use crate::pickers::{AppPicker, ChoicePicker, PickerOutcome};
 use crate::screen::key_reader::TerminalInput;
 use crate::styled_line::StyledLine;
 use crate::theme::ColorTheme;
+use pager_control::PagerRefresh;
+use pager_view::PagerView;
 use prompt_queue::PromptQueue;
 use repeated_keys::RepeatedKey;
 use text_page::TextPage;
-use transcript_view::{TranscriptOutcome, TranscriptView};
 
 /// A draft counts as being typed until so long after its last key.
 const TYPING_PAUSE_MS: u64 = 700;
+/// Time after which the output of a command that is shown is read again.
+const OUTPUT_REFRESH_MS: u64 = 1_000;
 /// Time for which a question that opens meanwhile takes no key.
 const ASK_GUARD_MS: u64 = 500;
 
@@ -71,6 +77,8 @@ pub struct AppOptions {
     pub new_entry_id: fn() -> EntryId,
     /// Reads the clock: milliseconds since 1970.
     pub now_ms_since_1970: fn() -> i64,
+    /// Returns the zone in which times are shown.
+    pub time_zone: fn() -> jiff::tz::TimeZone,
     /// Warnings about the user's own files, shown above the first prompt.
     pub remarks: Vec<String>,
     /// The program's version.
@@ -93,6 +101,7 @@ pub struct TerminalApp {
     /// The question whether the folder is trusted, while it is open.
     trust_ask: Option<AskId>,
     overlay: Option<AppOverlay>,
+    pager_refresh: PagerRefresh,
     /// Lines that are to be printed before what the feed has.
     printed: Vec<StyledLine>,
     /// A remark in the footer until the next key.
@@ -118,7 +127,8 @@ pub struct TerminalApp {
 enum AppOverlay {
     AppPicker(AppPicker),
     Page(TextPage),
-    Transcript(TranscriptView),
+    /// A long text that takes the whole screen.
+    Pager(PagerView),
 }
 
 /// How far the front end is from its end.
@@ -142,6 +152,7 @@ impl TerminalApp {
             asks: AskQueue::default(),
             trust_ask: None,
             overlay: None,
+            pager_refresh: PagerRefresh::default(),
             printed: Vec::new(),
             hint: None,
             escape_twice: RepeatedKey::new(800),
@@ -159,9 +170,12 @@ impl TerminalApp {
         }
     }
 
-    /// Returns true if what is shown changes with time alone.
-    pub fn is_moving(&self) -> bool {
-        self.feed.is_moving() || self.leaving == LeavingState::Closing
+    /// Returns the time after which what is shown has changed without an event; `None` if it stays as it is.
+    pub fn tick_ms(&self) -> Option<u64> {
+        match &self.overlay {
+            Some(AppOverlay::Pager(view)) => view.command().map(|_| OUTPUT_REFRESH_MS),
+            _ => self.feed.tick_ms(),
+        }
     }
 
     pub fn is_busy(&self) -> bool {
@@ -188,7 +202,7 @@ impl TerminalApp {
                 Vec::new()
             }
             AppInput::Terminal(TerminalInput::Wheel(lines)) => {
-                if let Some(AppOverlay::Transcript(view)) = &mut self.overlay {
+                if let Some(AppOverlay::Pager(view)) = &mut self.overlay {
                     view.scroll(i64::from(lines));
                 }
                 Vec::new()
@@ -200,7 +214,7 @@ impl TerminalApp {
                 Vec::new()
             }
             AppInput::Reply(reply) => self.handle_reply(reply),
-            AppInput::Tick => Vec::new(),
+            AppInput::Tick => self.follow_output().into_iter().collect(),
         };
         self.composer.set_surroundings(ComposerSurroundings {
             queued: self.queue.len(),
@@ -225,9 +239,19 @@ impl TerminalApp {
         self.overlay = Some(AppOverlay::Page(TextPage::new(title, lines)));
     }
 
+    /// Shows a page that is laid out for the screen's width.
+    pub(crate) fn open_page_of(&mut self, title: &str, content: PageContent) {
+        self.overlay = Some(AppOverlay::Page(TextPage::with_content(title, content)));
+    }
+
     /// Shows a list of choices in place of the input.
     pub(crate) fn open_choices(&mut self, picker: ChoicePicker) {
-        self.overlay = Some(AppOverlay::AppPicker(AppPicker::Choices(picker)));
+        self.open_app_picker(AppPicker::Choices(picker));
+    }
+
+    /// Shows a picker in place of the input.
+    pub(crate) fn open_app_picker(&mut self, picker: AppPicker) {
+        self.overlay = Some(AppOverlay::AppPicker(picker));
     }
 
     /// Prints a line about what was done.
@@ -252,6 +276,9 @@ impl TerminalApp {
     pub fn begin_session(&mut self, snapshot: &SessionSnapshot, is_first: bool, now_ms: u64) -> Vec<AppEffect> {
         self.now_ms = now_ms;
         self.feed.set_clock(now_ms);
+        if !is_first {
+            self.facts.forget_session();
+        }
         self.take_snapshot(snapshot);
         self.asks.clear();
         self.trust_ask = None;
@@ -266,7 +293,6 @@ impl TerminalApp {
             self.printed.extend(self.feed.take_finished(&cx));
             self.feed = FeedModel::new(self.options.motion);
             self.feed.set_clock(self.now_ms);
-            self.facts.cost_usd = Some(0.0);
         }
         let mut effects = vec![AppEffect::QueryContext, self.title_effect()];
         if let Some(prompt) = self.options.first_prompt.take() {
@@ -295,7 +321,7 @@ impl TerminalApp {
 
     fn handle_event(&mut self, event: &Event) -> Vec<AppEffect> {
         self.feed.apply(event);
-        let mut effects = Vec::new();
+        let mut effects: Vec<AppEffect> = self.follow_conversation(event).into_iter().collect();
         match &event.body {
             EventBody::TurnStarting(setup) if event.agent.parent_tool_use().is_none() => {
                 self.facts.model.clone_from(&setup.model);
@@ -322,6 +348,7 @@ impl TerminalApp {
             }
             EventBody::AskClosed(id) => self.close_ask(*id),
             EventBody::ModeChanged(mode) => self.facts.mode = *mode,
+            EventBody::Tool(call) => self.facts.take_call(call),
             EventBody::TurnEnded(report) if event.agent.parent_tool_use().is_none() => {
                 self.facts.take_report(report);
                 effects.push(AppEffect::QueryContext);
@@ -329,7 +356,7 @@ impl TerminalApp {
                 effects.push(self.title_effect());
                 effects.extend(self.attention("gimlet is done"));
             }
-            EventBody::Task(task) if task.state != TaskState::Running => {}
+            EventBody::Task(task) => self.facts.take_task(task),
             EventBody::Closed if self.leaving == LeavingState::Closing => effects.push(AppEffect::Exit),
             _ => {}
         }
@@ -361,6 +388,9 @@ impl TerminalApp {
                 self.facts.context_tokens = usage.total_tokens;
                 self.facts.context_window = usage.max_tokens;
             }
+            AppReply::ContextPicture(usage) => {
+                self.open_page_of("Context", PageContent::Context(Box::new(usage)));
+            }
             AppReply::Withdrawn { prompt, was_waiting } => {
                 if let Some(text) = self.queue.take(&prompt)
                     && was_waiting
@@ -368,10 +398,14 @@ impl TerminalApp {
                     self.composer.recall_text(&text);
                 }
             }
-            AppReply::History { items, used_for: HistoryUse::Transcript } => {
-                self.overlay = Some(AppOverlay::Transcript(TranscriptView::new(items)));
+            AppReply::History { items, used_for: HistoryUse::Transcript(agent) } => {
+                self.open_conversation(agent, items);
             }
-            AppReply::History { items, used_for: HistoryUse::Resumed } => self.print_history(&items),
+            AppReply::History { items, used_for: HistoryUse::Refresh(agent) } => {
+                return self.refresh_conversation(agent, items);
+            }
+            AppReply::Output { task, tail } => self.show_output(task, tail),
+            AppReply::History { items, used_for: HistoryUse::Resumed } => self.feed.push_history(&items),
             AppReply::History { items, used_for: HistoryUse::Rewind } => {
                 return self.open_picker(crate::pickers::rewind_picker(&items));
             }
@@ -414,12 +448,6 @@ impl TerminalApp {
         Vec::new()
     }
 
-    fn print_history(&mut self, items: &[gimlet_proto::HistoryItem]) {
-        for block in items.iter().flat_map(crate::feed::FeedBlock::from_history) {
-            self.feed.push_block(block);
-        }
-    }
-
     fn open_picker(&mut self, picker: Result<AppPicker, String>) -> Vec<AppEffect> {
         match picker {
             Ok(picker) => {
@@ -451,8 +479,8 @@ impl TerminalApp {
 
     fn handle_key(&mut self, key: KeyEvent) -> Vec<AppEffect> {
         self.hint = None;
-        if matches!(self.overlay, Some(AppOverlay::Transcript(_))) {
-            return self.handle_transcript_key(key);
+        if matches!(self.overlay, Some(AppOverlay::Pager(_))) {
+            return self.handle_pager_key(key);
         }
         if self.asks.is_open() {
             return self.handle_ask_key(key);
@@ -468,7 +496,7 @@ impl TerminalApp {
                 }
                 Vec::new()
             }
-            Some(AppOverlay::Transcript(_)) | None => {
+            Some(AppOverlay::Pager(_)) | None => {
                 self.typed_at_ms = Some(self.now_ms);
                 let outcome = self.composer.handle_key(key);
                 let must_keep_escape = key.code == KeyCode::Esc;
@@ -480,23 +508,11 @@ impl TerminalApp {
         }
     }
 
-    fn handle_transcript_key(&mut self, key: KeyEvent) -> Vec<AppEffect> {
-        let Some(AppOverlay::Transcript(view)) = &mut self.overlay else { return Vec::new() };
-        match view.handle_key(key) {
-            TranscriptOutcome::Stays => Vec::new(),
-            TranscriptOutcome::Leaves => {
-                self.overlay = None;
-                Vec::new()
-            }
-            TranscriptOutcome::Edits(text) => vec![AppEffect::ViewInEditor(text)],
-        }
-    }
-
     fn handle_ask_key(&mut self, key: KeyEvent) -> Vec<AppEffect> {
         let is_interrupt = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
         let is_transcript = key.code == KeyCode::Char('o') && key.modifiers.contains(KeyModifiers::CONTROL);
         if is_transcript {
-            return vec![AppEffect::QueryHistory(HistoryUse::Transcript)];
+            return vec![AppEffect::QueryHistory(HistoryUse::Transcript(None))];
         }
         let is_typed_ahead = self.now_ms < self.ask_opens_at_ms && key.code != KeyCode::Esc;
         let Some(dialog) = self.asks.open() else { return Vec::new() };
@@ -552,6 +568,10 @@ impl TerminalApp {
             PickerOutcome::Chooses(effects) => {
                 self.overlay = None;
                 self.prepare_effects(effects)
+            }
+            PickerOutcome::Opens(picker) => {
+                self.overlay = Some(AppOverlay::AppPicker(*picker));
+                Vec::new()
             }
             PickerOutcome::Restores { text, effects } => {
                 self.overlay = None;
@@ -612,7 +632,7 @@ impl TerminalApp {
                 self.feed.toggle_todos();
                 Vec::new()
             }
-            KeyAction::AppToggleTranscript => vec![AppEffect::QueryHistory(HistoryUse::Transcript)],
+            KeyAction::AppToggleTranscript => vec![AppEffect::QueryHistory(HistoryUse::Transcript(None))],
             KeyAction::AppSuspend => vec![AppEffect::Suspend],
             KeyAction::ChatCancel => self.press_escape(),
             KeyAction::ChatCycleMode => vec![AppEffect::SetMode(next_mode(self.facts.mode))],

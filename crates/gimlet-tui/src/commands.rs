@@ -4,7 +4,9 @@
 mod add_dir_command;
 mod clear_command;
 mod config_command;
+mod context_command;
 mod copy_command;
+mod cost_command;
 mod effort_command;
 mod exit_command;
 mod export_command;
@@ -44,7 +46,9 @@ const COMMANDS: &[TerminalCommand] = &[
     add_dir_command::ROW,
     clear_command::ROW,
     config_command::ROW,
+    context_command::ROW,
     copy_command::ROW,
+    cost_command::ROW,
     effort_command::ROW,
     exit_command::ROW,
     export_command::ROW,

@@ -11,7 +11,7 @@ mod permission_dialog;
 mod plan_dialog;
 mod question_dialog;
 mod settings_form;
-mod text_field;
+pub(crate) mod text_field;
 mod trust_dialog;
 
 use std::sync::Arc;

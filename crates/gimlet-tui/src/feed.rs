@@ -5,6 +5,8 @@
 
 mod activity;
 mod call_block;
+mod context_picture;
+mod cost_picture;
 pub mod diff;
 mod feed_block;
 mod feed_model;
@@ -16,6 +18,8 @@ mod view_lines;
 
 pub use activity::{MotionMode, SPINNER_FRAME_MS};
 pub use call_block::{CallBlock, CallOutcome};
+pub use context_picture::render_context;
+pub use cost_picture::{SessionSpending, render_cost};
 pub use feed_block::{FeedBlock, render_history};
 pub use feed_model::FeedModel;
 pub use row_layout::{

@@ -43,6 +43,10 @@ pub struct GlyphSet {
     /// Cells of a bar: full, empty.
     pub cell_full: &'static str,
     pub cell_empty: &'static str,
+    /// Cells of a square: of what is used, one mark after the other, of what is free, and of what is kept free.
+    pub grid_used: &'static [&'static str],
+    pub grid_free: &'static str,
+    pub grid_buffer: &'static str,
     /// Heights of a small chart, rising.
     pub chart: &'static [&'static str],
     /// Frames of the activity mark.
@@ -84,6 +88,9 @@ impl GlyphSet {
         minus: "−",
         cell_full: "█",
         cell_empty: "░",
+        grid_used: &["■", "◆", "●", "▲", "▼", "★", "◼"],
+        grid_free: "·",
+        grid_buffer: "×",
         chart: &["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"],
         spinner: &["·", "✢", "✶", "✻", "✽", "✻", "✶", "✢"],
         table_rule: "─",
@@ -120,6 +127,9 @@ impl GlyphSet {
         minus: "-",
         cell_full: "#",
         cell_empty: ".",
+        grid_used: &["#", "o", "+", "%", "@", "&", "*"],
+        grid_free: ".",
+        grid_buffer: "x",
         chart: &[".", "_", "-", "=", "+", "*", "%", "#"],
         spinner: &["|", "/", "-", "\\"],
         table_rule: "-",

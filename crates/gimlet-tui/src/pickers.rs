@@ -1,15 +1,19 @@
 //! Pickers that take the place of the input: sessions to resume, prompts to go back to, and other choices of one row.
 
 mod list_picker;
+mod message_form;
 mod rewind_picker;
 mod session_picker;
+mod task_picker;
 
 use crossterm::event::KeyEvent;
 use gimlet_proto::{EntryId, RewindOutcome};
 
 pub use list_picker::{ListPicker, PickerRow};
+pub use message_form::MessageForm;
 pub use rewind_picker::rewind_picker;
 pub use session_picker::session_picker;
+pub use task_picker::TaskPicker;
 
 use crate::app::AppEffect;
 use crate::dialogs::{SettingChange, SettingsForm, SettingsFormOutcome};
@@ -28,6 +32,8 @@ pub enum AppPicker {
     Choices(ChoicePicker),
     /// The settings that are changed most.
     Settings(SettingsForm),
+    Tasks(TaskPicker),
+    Message(MessageForm),
 }
 
 /// A list of choices, each with what it does.
@@ -44,6 +50,8 @@ pub enum PickerOutcome {
     StaysAnd(Vec<AppEffect>),
     Closes,
     Chooses(Vec<AppEffect>),
+    /// Another picker takes its place.
+    Opens(Box<AppPicker>),
     /// A choice that gives a text back to the input.
     Restores {
         text: String,
@@ -81,6 +89,8 @@ impl AppPicker {
         match self {
             AppPicker::Sessions(picker) => picker.handle_key(key),
             AppPicker::Rewind(picker) => picker.handle_key(key),
+            AppPicker::Tasks(picker) => picker.handle_key(key),
+            AppPicker::Message(form) => form.handle_key(key),
             AppPicker::Choices(picker) => match picker.list.handle_key(key) {
                 ListStep::Stays | ListStep::Moved => PickerOutcome::Stays,
                 ListStep::Closes => PickerOutcome::Closes,
@@ -104,7 +114,8 @@ impl AppPicker {
             AppPicker::Sessions(picker) => picker.list.type_text(text),
             AppPicker::Rewind(picker) => picker.list.type_text(text),
             AppPicker::Choices(picker) => picker.list.type_text(text),
-            AppPicker::Settings(_) => {}
+            AppPicker::Message(form) => form.paste(text),
+            AppPicker::Settings(_) | AppPicker::Tasks(_) => {}
         }
     }
 
@@ -112,7 +123,11 @@ impl AppPicker {
     pub fn preview_effects(&self) -> Vec<AppEffect> {
         match self {
             AppPicker::Rewind(picker) => picker.preview_effects(),
-            AppPicker::Sessions(_) | AppPicker::Choices(_) | AppPicker::Settings(_) => Vec::new(),
+            AppPicker::Sessions(_)
+            | AppPicker::Choices(_)
+            | AppPicker::Settings(_)
+            | AppPicker::Tasks(_)
+            | AppPicker::Message(_) => Vec::new(),
         }
     }
 
@@ -128,6 +143,8 @@ impl AppPicker {
             AppPicker::Sessions(picker) => picker.list.render(max_rows, cx),
             AppPicker::Rewind(picker) => picker.render(max_rows, cx),
             AppPicker::Choices(picker) => picker.list.render(max_rows, cx),
+            AppPicker::Tasks(picker) => picker.render(max_rows, cx),
+            AppPicker::Message(form) => form.render(cx),
             AppPicker::Settings(form) => {
                 let view = form.render(max_rows, cx);
                 (view.lines, view.cursor)

@@ -18,7 +18,6 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::app::{AppEffect, AppInput, AppOptions, AppReply, TerminalApp};
-use crate::feed::SPINNER_FRAME_MS;
 use crate::screen::key_reader::{KeyReader, TerminalInput};
 use crate::services::TerminalServices;
 use session_link::SessionLink;
@@ -181,7 +180,7 @@ impl FrontEnd {
 
     /// Returns when something is to be done although nothing happens.
     fn wake_time(&self) -> Option<Instant> {
-        let tick = self.app.is_moving().then(|| self.last_frame + Duration::from_millis(SPINNER_FRAME_MS));
+        let tick = self.app.tick_ms().map(|ms| self.last_frame + Duration::from_millis(ms));
         match (self.due, tick) {
             (Some(due), _) => Some(due),
             (None, tick) => tick,
@@ -263,6 +262,7 @@ impl FrontEnd {
             self.app.notice(NoticeLevel::Warning, warning);
         }
         self.app.facts_mut().models.clone_from(&link.facts.models);
+        self.app.facts_mut().earlier_usage.clone_from(&link.facts.earlier_usage);
         self.app.composer_mut().set_agents(link.facts.agents.clone());
         let is_first = purpose == OpenedFor::Start;
         let has_history = link.has_history || matches!(purpose, OpenedFor::Resume | OpenedFor::Rewind);

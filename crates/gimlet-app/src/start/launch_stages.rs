@@ -163,6 +163,8 @@ pub(super) fn session_facts(
         sandbox_missing: walls.missing.clone(),
         plugin_flags: mcp_servers::plugin_flags(&role.request).map(str::to_owned).collect(),
         is_resumed: role.request.session.resume.is_some() || role.request.session.continue_latest,
+        // Known once its transcript was read.
+        earlier_usage: Vec::new(),
     }
 }
 

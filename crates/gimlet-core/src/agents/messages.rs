@@ -13,6 +13,7 @@ use super::launch::AgentReport;
 use super::resume;
 use crate::call::CallScope;
 use crate::prompt_tags::neutralize_tags;
+use crate::services::SessionServices;
 use crate::steering::{MOST_LETTERS, QueueAdmission};
 use crate::tasks::Task;
 use crate::tool::{ToolContext, ToolError};
@@ -91,6 +92,17 @@ pub(super) fn post_message(
     } else {
         Err(queue_full_error(&format!("agent {id}")))
     })
+}
+
+/// Delivers words of the user's to a running agent.
+pub(crate) fn deliver_user_message(services: &SessionServices, agent: &str, text: &str) -> Result<(), String> {
+    let task = services.tasks().find(agent);
+    let path = task.as_ref().and_then(agent_address).map(|(_, path)| path);
+    let path = path.ok_or_else(|| format!("there is no agent {agent}"))?;
+    match services.mailboxes().deliver(path, SubmittedPrompt::from_text(text)) {
+        None => Ok(()),
+        Some(_) => Err(format!("agent {agent} has ended: ask for what you want here, and it can be sent again")),
+    }
 }
 
 fn queue_full_error(to: &str) -> ToolError {

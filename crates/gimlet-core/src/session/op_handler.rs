@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::queries::{self, HistorySource};
+use crate::agents::deliver_user_message;
 use crate::call::CallScope;
 use crate::checkpoints;
 use crate::commands::CommandResolver;
@@ -252,6 +253,9 @@ impl OpHandler {
                     self.publish_withdrawn(&prompt);
                 }
                 reply.send(Ok(waited));
+            }
+            Some(Op::MessageAgent { agent, text, reply }) => {
+                reply.send(deliver_user_message(self.services(), &agent, &text));
             }
             Some(Op::MoveToBackground { reply, .. })
                 if self.services().env().flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS") =>

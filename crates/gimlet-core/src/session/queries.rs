@@ -74,11 +74,16 @@ pub(super) fn answer_query(
                 reply.send(read.map_err(|error| error.to_string()));
             });
         }
-        SessionQuery::History { reply } => {
+        SessionQuery::History { agent, reply } => {
             let (asked, HistorySource { transcript, tools }) = (services.clone(), history.clone());
+            let transcript = match agent {
+                None => transcript.ok_or("this session keeps no transcript to read a history from".to_owned()),
+                Some(agent) => agent_transcript(scope, &agent),
+            };
             services.spawn(async move {
-                let Some(transcript) = transcript else {
-                    return reply.send(Err("this session keeps no transcript to read a history from".to_owned()));
+                let transcript = match transcript {
+                    Ok(transcript) => transcript,
+                    Err(problem) => return reply.send(Err(problem)),
                 };
                 let paths = asked.paths();
                 let read = tokio::task::spawn_blocking(move || read_history(&transcript, &tools, &paths)).await;
@@ -126,6 +131,14 @@ pub(super) fn answer_query(
             });
         }
     }
+}
+
+/// Returns the transcript of a subagent of this run.
+fn agent_transcript(scope: &CallScope, agent: &str) -> Result<PathBuf, String> {
+    let task = scope.services.tasks().find(agent).filter(|task| task.agent.is_some());
+    let task = task.ok_or_else(|| format!("there is no agent {agent}"))?;
+    let path = scope.agent_runtime.transcripts.path(&task.id);
+    path.ok_or_else(|| "this session keeps no transcripts of its agents".to_owned())
 }
 
 /// Sends a request to a server, if the gate permits it.

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use gimlet_core::tool::{AgentAvailability, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
 use gimlet_core::{AgentMessage, MainAgent, MessageDelivery};
 use gimlet_proto::{
-    AccessNeed, AgentSpec, Block, Env, Event, EventBody, ModelEvent, Op, OpReply, PermissionMode, ResultContent,
-    TaskState,
+    AccessNeed, AgentSpec, Block, Env, Event, EventBody, HistoryBody, ModelEvent, Op, OpReply, PermissionMode,
+    ResultContent, SessionQuery, TaskState,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -131,6 +131,46 @@ async fn a_working_agent_reads_a_message_between_its_calls() {
     assert!(second.contains("agent-message from=") && second.contains("Look at b too."), "{second}");
     assert!(second.contains("not the user"), "{second}");
     bench.close().await;
+}
+
+#[tokio::test]
+async fn the_user_looks_into_an_agent_and_writes_to_it() {
+    let tasks = vec![("scout it", vec![gated_reply(), text_reply("Both are fine.")])];
+    let script = vec![spawn_reply("t1", json!({"background": true})), done_reply(), text_reply("Thanks.")];
+    let mut bench = SessionBench::new(saved_setup(tasks), script);
+    let events = run_collecting_events(&mut bench, "go").await;
+    let agent = agent_id(&events);
+    send_to_agent(&bench, &agent, "Look at b too.").await.unwrap();
+    assert_eq!(send_to_agent(&bench, "a9", "x").await.unwrap_err(), "there is no agent a9");
+    bench.log.go.notify_one();
+    assert_eq!(bench.turn(|_, _| {}).await.text, "Thanks.");
+    let second = &agent_requests(&bench, "scout it")[1];
+    assert!(second.contains("Look at b too.") && !second.contains("agent-message"), "{second}");
+    let late = send_to_agent(&bench, &agent, "x").await.unwrap_err();
+    assert!(late.contains("has ended"), "{late}");
+
+    let (reply, items) = OpReply::channel();
+    bench.handle.send(Op::Query(SessionQuery::History { agent: Some(agent), reply }));
+    let items = items.await.unwrap().unwrap();
+    let texts = |blocks: &[Block]| blocks.iter().filter_map(Block::as_text).collect::<Vec<_>>().join("|");
+    let said: Vec<String> = items
+        .iter()
+        .filter_map(|item| match &item.body {
+            HistoryBody::Prompt(blocks) | HistoryBody::Reply(blocks) => Some(texts(blocks)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(said, ["scout it", "Look at b too.", "Both are fine."]);
+    let (reply, none) = OpReply::channel();
+    bench.handle.send(Op::Query(SessionQuery::History { agent: Some("../x".into()), reply }));
+    assert_eq!(none.await.unwrap().unwrap_err(), "there is no agent ../x");
+    bench.close().await;
+}
+
+async fn send_to_agent(bench: &SessionBench, agent: &str, text: &str) -> Result<(), String> {
+    let (reply, sent) = OpReply::channel();
+    bench.handle.send(Op::MessageAgent { agent: agent.to_owned(), text: text.to_owned(), reply });
+    sent.await.unwrap()
 }
 
 #[tokio::test]

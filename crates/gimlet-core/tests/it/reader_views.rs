@@ -93,7 +93,7 @@ async fn a_call_adds_texts_content_and_notices_and_knows_the_reply_that_made_it(
 
 async fn history(handle: &SessionHandle) -> Result<Vec<HistoryItem>, String> {
     let (reply, answer) = OpReply::channel();
-    handle.send(Op::Query(SessionQuery::History { reply }));
+    handle.send(Op::Query(SessionQuery::History { agent: None, reply }));
     answer.await.unwrap()
 }
 

@@ -36,8 +36,15 @@ impl TerminalApp {
         self.columns = size.columns;
         let options = self.options.clone();
         let cx = RenderContext { theme: &options.theme, glyphs: options.glyphs, width: size.columns };
-        if let Some(AppOverlay::Transcript(view)) = &mut self.overlay {
-            return AppView { full: Some(view.render(size.rows, &cx)), ..AppView::default() };
+        if let Some(AppOverlay::Pager(view)) = &mut self.overlay {
+            let open_asks = usize::from(self.asks.is_open()) + self.asks.waiting();
+            return AppView { full: Some(view.render(size.rows, open_asks, &cx)), ..AppView::default() };
+        }
+        if let Some(AppOverlay::Page(page)) = &mut self.overlay
+            && !self.asks.is_open()
+            && page.needs_whole_screen(size.rows, &cx)
+        {
+            return AppView { full: Some(page.render(size.rows, &cx)), ..AppView::default() };
         }
         let mut finished = std::mem::take(&mut self.printed);
         finished.extend(self.feed.take_finished(&cx));
@@ -97,7 +104,7 @@ impl TerminalApp {
             Some(AppOverlay::Page(page)) => {
                 return LowerPart { lines: page.render(rows.saturating_sub(1).max(1), cx), cursor: None };
             }
-            Some(AppOverlay::Transcript(_)) | None => {}
+            Some(AppOverlay::Pager(_)) | None => {}
         }
         self.render_input(rows, cx)
     }

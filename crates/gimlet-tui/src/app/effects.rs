@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use gimlet_proto::{
     Block, ContextUsage, EntryId, HistoryItem, MentionScope, Op, PermissionMode, PromptHistoryEntry, RewindOutcome,
-    SessionInfo, SessionReplacement, SessionScope, SettingsView, SubmittedPrompt, ThinkingMode, View,
+    SessionInfo, SessionReplacement, SessionScope, SettingsView, SubmittedPrompt, TaskOutputTail, ThinkingMode, View,
 };
 use gimlet_text::enclose_in_tag;
 
+use super::TaskLabel;
 use crate::feed::{CallBlock, CallOutcome, FeedBlock};
 use crate::styled_line::StyledLine;
 use crate::theme::ScreenBackground;
@@ -28,10 +29,19 @@ pub enum AppEffect {
     /// Stops the agents in the background.
     StopAgents,
     StopTask(String),
+    /// Sends a message of the user's to a subagent that runs.
+    MessageAgent {
+        agent: TaskLabel,
+        text: String,
+    },
     /// Takes back a prompt that waits.
     Withdraw(EntryId),
     QueryContext,
+    /// Shows the context window as a picture.
+    ShowContext,
     QueryHistory(HistoryUse),
+    /// Reads what a command in the background printed.
+    QueryOutput(TaskLabel),
     QueryPermissions,
     QuerySettings,
     AddDirectory(PathBuf),
@@ -85,11 +95,14 @@ pub enum RewindTarget {
 }
 
 /// What a conversation was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HistoryUse {
     /// To be shown above the prompt of a resumed session.
     Resumed,
-    Transcript,
+    /// To be opened whole: the main conversation, or that of a subagent.
+    Transcript(Option<TaskLabel>),
+    /// For the one that is open already.
+    Refresh(Option<TaskLabel>),
     Rewind,
     /// The answer this many before the last is to be copied.
     Copy(usize),
@@ -114,6 +127,8 @@ pub enum AppReply {
     /// Something was done; one line for the user.
     Done(String),
     Context(ContextUsage),
+    /// The same to be shown.
+    ContextPicture(ContextUsage),
     Withdrawn {
         prompt: EntryId,
         was_waiting: bool,
@@ -121,6 +136,10 @@ pub enum AppReply {
     History {
         items: Vec<HistoryItem>,
         used_for: HistoryUse,
+    },
+    Output {
+        task: TaskLabel,
+        tail: TaskOutputTail,
     },
     Sessions(Result<Vec<SessionInfo>, String>),
     Settings(Result<SettingsView, String>),

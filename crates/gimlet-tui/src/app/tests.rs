@@ -24,6 +24,7 @@ fn options() -> AppOptions {
         word_flavor: WordFlavor::Classic,
         new_entry_id: || EntryId::new("p1"),
         now_ms_since_1970: || 0,
+        time_zone: || jiff::tz::TimeZone::UTC,
         remarks: Vec::new(),
         version: "1.0".to_owned(),
         branch: Some("main".to_owned()),
@@ -131,7 +132,7 @@ impl TestApp {
     /// Returns the live region as text.
     fn screen(&mut self) -> String {
         let view = self.app.render(SIZE);
-        view.live.iter().map(|line| line.text().trim_end().to_owned() + "\n").collect()
+        view.full.as_ref().unwrap_or(&view.live).iter().map(|line| line.text().trim_end().to_owned() + "\n").collect()
     }
 }
 
@@ -227,7 +228,7 @@ fn modes_go_round_and_thinking_is_switched() {
     let alt = |test: &mut TestApp| test.press(KeyCode::Char('t'), KeyModifiers::ALT);
     assert!(matches!(alt(&mut test).as_slice(), [AppEffect::SetThinking(Some(ThinkingMode::Off))]));
     assert!(matches!(alt(&mut test).as_slice(), [AppEffect::SetThinking(None)]));
-    assert!(matches!(test.control('o').as_slice(), [AppEffect::QueryHistory(HistoryUse::Transcript)]));
+    assert!(matches!(test.control('o').as_slice(), [AppEffect::QueryHistory(HistoryUse::Transcript(None))]));
     assert!(matches!(test.control('z').as_slice(), [AppEffect::Suspend]));
 }
 
@@ -367,4 +368,40 @@ fn notifications_come_only_while_the_terminal_is_not_watched() {
     assert!(!notifies(&test.event(call)));
     test.ask(1);
     assert!(test.app.attention("x").is_some());
+}
+
+fn prompt_event() -> EventBody {
+    EventBody::Prompt(gimlet_proto::AcceptedPrompt {
+        uuid: EntryId::new("e"),
+        blocks: Vec::new(),
+        plain: true,
+        synthetic: true,
+        origin: None,
+    })
+}
+
+#[test]
+fn an_open_transcript_follows_the_conversation() {
+    let mut test = TestApp::new();
+    let item = |text: &str| gimlet_proto::HistoryItem {
+        entry: EntryId::new("e"),
+        role: gimlet_proto::Role::User,
+        at: None,
+        body: gimlet_proto::HistoryBody::Prompt(vec![gimlet_proto::Block::text(text)]),
+    };
+    let reply = |used_for| AppInput::Reply(AppReply::History { items: vec![item("first"), item("second")], used_for });
+    assert!(test.event(prompt_event()).iter().all(|effect| !matches!(effect, AppEffect::QueryHistory(_))));
+    test.app.update(reply(HistoryUse::Transcript(None)), 10);
+    assert!(test.screen().contains("❯ second"));
+    assert!(test.app.tick_ms().is_none(), "nothing moves");
+    let is_query = |effects: &[AppEffect]| {
+        effects.iter().any(|effect| matches!(effect, AppEffect::QueryHistory(HistoryUse::Refresh(None))))
+    };
+    assert!(is_query(&test.event(prompt_event())));
+    assert!(!is_query(&test.event(prompt_event())), "one at a time");
+    assert!(is_query(&test.app.update(reply(HistoryUse::Refresh(None)), 20)), "and once more for what came meanwhile");
+    assert!(!is_query(&test.app.update(reply(HistoryUse::Refresh(None)), 30)));
+    test.key(KeyCode::Esc);
+    test.app.update(reply(HistoryUse::Refresh(None)), 40);
+    assert!(test.screen().contains("Ask, or type"), "a late answer opens nothing");
 }

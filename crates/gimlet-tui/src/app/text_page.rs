@@ -1,23 +1,44 @@
 //! A page of text below the conversation: what a command shows and a key closes.
 
-use crossterm::event::{KeyCode, KeyEvent};
+use std::borrow::Cow;
 
+use crossterm::event::{KeyCode, KeyEvent};
+use gimlet_proto::ContextUsage;
+
+use crate::feed::{SessionSpending, render_context, render_cost};
 use crate::glyphs::RenderContext;
 use crate::styled_line::{StyledLine, TextStyle, TextTone};
 use crate::text_width::{BreakRule, wrap_line};
 
-/// A title and lines, which can be scrolled if they do not fit.
+/// Rows of a page besides its content.
+const FRAME_ROWS: usize = 4;
+
+/// A title and what stands below it, which can be scrolled if it does not fit.
 #[derive(Clone, Debug)]
 pub(crate) struct TextPage {
     title: String,
-    lines: Vec<StyledLine>,
+    content: PageContent,
     first_row: usize,
     last_height: usize,
 }
 
+/// What a page shows.
+#[derive(Clone, Debug)]
+pub(crate) enum PageContent {
+    Lines(Vec<StyledLine>),
+    /// The context window as a picture.
+    Context(Box<ContextUsage>),
+    /// What the session used.
+    Spending(Box<SessionSpending>),
+}
+
 impl TextPage {
     pub(crate) fn new(title: &str, lines: Vec<StyledLine>) -> Self {
-        Self { title: title.to_owned(), lines, first_row: 0, last_height: 1 }
+        Self::with_content(title, PageContent::Lines(lines))
+    }
+
+    pub(crate) fn with_content(title: &str, content: PageContent) -> Self {
+        Self { title: title.to_owned(), content, first_row: 0, last_height: 1 }
     }
 
     /// Handles one key; returns false if the page is to close.
@@ -34,11 +55,25 @@ impl TextPage {
         true
     }
 
+    fn rows(&self, cx: &RenderContext<'_>) -> Vec<StyledLine> {
+        let lines = match &self.content {
+            PageContent::Lines(lines) => Cow::Borrowed(lines),
+            PageContent::Context(usage) => Cow::Owned(render_context(usage, cx)),
+            PageContent::Spending(spending) => Cow::Owned(render_cost(spending, cx)),
+        };
+        lines.iter().flat_map(|line| wrap_line(line, cx.width, BreakRule::Words)).collect()
+    }
+
+    /// Returns true if the page would push most of the conversation off a screen of this height. It is shown in place
+    /// of everything then, so that the conversation stands where it was afterwards.
+    pub(crate) fn needs_whole_screen(&self, screen_rows: usize, cx: &RenderContext<'_>) -> bool {
+        self.rows(cx).len() + FRAME_ROWS > screen_rows / 2
+    }
+
     /// Renders the page in at most `max_rows` rows.
     pub(crate) fn render(&mut self, max_rows: usize, cx: &RenderContext<'_>) -> Vec<StyledLine> {
-        let rows: Vec<StyledLine> =
-            self.lines.iter().flat_map(|line| wrap_line(line, cx.width, BreakRule::Words)).collect();
-        let room = max_rows.saturating_sub(4).max(1);
+        let rows = self.rows(cx);
+        let room = max_rows.saturating_sub(FRAME_ROWS).max(1);
         self.last_height = room;
         self.first_row = self.first_row.min(rows.len().saturating_sub(room));
         let hidden = rows.len().saturating_sub(self.first_row + room);

@@ -77,14 +77,14 @@ impl TurnActivity {
         }
     }
 
-    /// Renders the line. `running` names the calls that run.
+    /// Renders the line; `None` while the user is asked. `running` names the calls that run.
     pub(crate) fn render(
         &self,
         running: Option<String>,
         now_ms: u64,
         motion: MotionMode,
         cx: &RenderContext<'_>,
-    ) -> StyledLine {
+    ) -> Option<StyledLine> {
         let frames = cx.glyphs.spinner;
         let frame = match motion {
             MotionMode::Animated => (now_ms / SPINNER_FRAME_MS) as usize % frames.len().max(1),
@@ -96,7 +96,8 @@ impl TurnActivity {
                 let when = if left > 0 { format!(" in {left} s") } else { String::new() };
                 (format!("{notice}{when}"), TextTone::Warn)
             }
-            (TurnStep::Asking, _) => ("Waiting for your answer".to_owned(), TextTone::Accent),
+            // The question says all that is to be said.
+            (TurnStep::Asking, _) => return None,
             (_, Some(running)) => (format!("Running {running}"), TextTone::Accent),
             (TurnStep::Starting | TurnStep::Waiting, None) => ("Waiting for the model".to_owned(), TextTone::Accent),
             (TurnStep::Thinking, None) => ("Thinking".to_owned(), TextTone::Accent),
@@ -121,6 +122,6 @@ impl TurnActivity {
             line.push(span.text, span.style);
         }
         line.push(format!(" {facts}"), TextTone::Dim);
-        truncate_line(&line, cx.width)
+        Some(truncate_line(&line, cx.width))
     }
 }

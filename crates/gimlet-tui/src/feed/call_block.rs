@@ -65,8 +65,12 @@ impl CallBlock {
         Self { name: call.name.clone(), summary: call.summary.clone(), outcome }
     }
 
-    /// Renders the call.
+    /// Renders the call. No rows at all if what it changed is shown elsewhere.
     pub fn render(&self, detail: ViewDetail, cx: &RenderContext<'_>) -> Vec<StyledLine> {
+        if let (CallOutcome::Done { view: View::Todos(_), .. }, ViewDetail::Compact) = (&self.outcome, detail) {
+            // The list stands below, where it changes in place.
+            return Vec::new();
+        }
         let mut rows = vec![self.render_head(cx)];
         if detail == ViewDetail::Whole {
             rows.extend(self.render_whole_summary(cx));
@@ -159,10 +163,6 @@ fn render_result(view: &View, detail: ViewDetail, cx: &RenderContext<'_>) -> Vec
     if let View::Diff { .. } = view {
         let inner = RenderContext { width: cx.width.saturating_sub(DIFF_INDENT).max(1), ..*cx };
         return indent_lines(render_view(view, detail, &inner), DIFF_INDENT);
-    }
-    if let (View::Todos(_), ViewDetail::Compact) = (view, detail) {
-        // The list stands below, where it changes in place.
-        return Vec::new();
     }
     in_gutter(cx, |cx| render_view(view, detail, cx))
 }

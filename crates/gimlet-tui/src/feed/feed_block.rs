@@ -13,6 +13,8 @@ use crate::text_width::{BreakRule, clean_line, clean_text, wrap_line};
 
 /// Columns in front of text.
 pub(crate) const TEXT_INDENT: usize = 2;
+/// Thinking that took less is not worth a figure.
+const MIN_SHOWN_THINKING_MS: u64 = 1_000;
 /// Lines of a prompt that are shown at first.
 const COMPACT_PROMPT: usize = 40;
 
@@ -202,7 +204,7 @@ fn render_prompt(blocks: &[Block], detail: ViewDetail, cx: &RenderContext<'_>) -
 }
 
 fn render_thinking(text: &str, elapsed_ms: Option<u64>, detail: ViewDetail, cx: &RenderContext<'_>) -> Vec<StyledLine> {
-    let title = match elapsed_ms {
+    let title = match elapsed_ms.filter(|elapsed| *elapsed >= MIN_SHOWN_THINKING_MS) {
         Some(elapsed) => format!("Thought for {}", format_elapsed(elapsed)),
         None => "Thought".to_owned(),
     };

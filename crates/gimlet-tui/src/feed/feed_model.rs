@@ -6,7 +6,7 @@ use gimlet_proto::{
     TodoStatus, ToolCallPhase, ToolCallView, ToolUseId, TurnReport, View,
 };
 
-use super::activity::{MotionMode, TurnActivity, TurnStep};
+use super::activity::{MotionMode, SPINNER_FRAME_MS, TurnActivity, TurnStep};
 use super::call_block::{CallBlock, CallOutcome};
 use super::feed_block::{BlockSpacing, FeedBlock, TEXT_INDENT, from_reply_block};
 use super::row_layout::{ViewDetail, fit_rows, format_elapsed, indent_lines, join_facts};
@@ -21,6 +21,8 @@ use crate::text_width::clean_line;
 const MAX_RUNNING: usize = 4;
 /// Messages and calls of a resumed conversation that are shown again.
 const MAX_HISTORY: usize = 400;
+/// Time after which figures in whole seconds have changed.
+const FIGURES_MS: u64 = 1_000;
 /// Rows of the to-do list.
 const MAX_TODOS: usize = 8;
 
@@ -101,9 +103,15 @@ impl FeedModel {
         self.turn.is_some()
     }
 
-    /// Returns true if the live lines change with time alone.
-    pub fn is_moving(&self) -> bool {
-        self.turn.is_some() || !self.tasks.is_empty()
+    /// Returns the time after which the live lines have changed without an event; `None` if they stay as they are.
+    pub fn tick_ms(&self) -> Option<u64> {
+        let is_asking = self.turn.as_ref().is_some_and(|turn| turn.step == TurnStep::Asking);
+        match (&self.turn, self.motion) {
+            (Some(_), MotionMode::Animated) if !is_asking => Some(SPINNER_FRAME_MS),
+            (Some(_), _) if !is_asking => Some(FIGURES_MS),
+            _ if !self.tasks.is_empty() => Some(FIGURES_MS),
+            _ => None,
+        }
     }
 
     /// Shows or hides the to-do list. Returns true if it is shown now.
@@ -138,6 +146,7 @@ impl FeedModel {
         for block in shown.iter().skip(first).flat_map(FeedBlock::from_history) {
             self.push_block(block);
         }
+        self.todos = last_todos(items);
     }
 
     /// Adds a line of the program's own.
@@ -480,7 +489,7 @@ impl FeedModel {
         if let Some(block) = FeedBlock::from_turn_end(&report.end) {
             self.push_block(block);
         }
-        if self.todos.iter().all(|item| item.status == TodoStatus::Completed) {
+        if is_all_done(&self.todos) {
             self.todos.clear();
         }
     }
@@ -540,10 +549,10 @@ impl FeedModel {
     fn status_lines(&self, cx: &RenderContext<'_>) -> Vec<StyledLine> {
         let mut out = Vec::new();
         if let Some(turn) = &self.turn {
-            out.push(turn.render(self.describe_running(), self.now_ms, self.motion, cx));
-            if !self.todos_hidden {
-                out.extend(self.todo_rows(cx));
-            }
+            out.extend(turn.render(self.describe_running(), self.now_ms, self.motion, cx));
+        }
+        if !self.todos_hidden {
+            out.extend(self.todo_rows(cx));
         }
         out.extend(self.tasks.render(self.now_ms, cx));
         out
@@ -574,8 +583,8 @@ impl FeedModel {
         let mut running = self.calls.iter().filter(|call| call.state == OpenCallState::Running);
         let first = running.next()?;
         match running.count() {
-            0 if first.summary.trim().is_empty() => Some(clean_line(&first.name).into_owned()),
-            0 => Some(clean_line(first.summary.trim().lines().next().unwrap_or_default()).into_owned()),
+            // What it runs stands in its own row above.
+            0 => Some(clean_line(&first.name).into_owned()),
             others => Some(format!("{} tools", others + 1)),
         }
     }
@@ -610,6 +619,23 @@ impl OpenCall {
         let outcome = CallOutcome::Running { tail: self.tail.clone(), elapsed_ms };
         CallBlock { name: self.name.clone(), summary: self.summary.clone(), outcome }
     }
+}
+
+/// Returns the to-do list that a conversation left, unless all of it is done.
+fn last_todos(items: &[HistoryItem]) -> Vec<TodoItem> {
+    let todos = items.iter().rev().find_map(|item| match &item.body {
+        HistoryBody::Call(call) => match &call.result.as_ref()?.view {
+            View::Todos(todos) => Some(todos),
+            _ => None,
+        },
+        _ => None,
+    });
+    let todos = todos.map(Vec::as_slice).unwrap_or_default();
+    if is_all_done(todos) { Vec::new() } else { todos.to_vec() }
+}
+
+fn is_all_done(todos: &[TodoItem]) -> bool {
+    todos.iter().all(|item| item.status == TodoStatus::Completed)
 }
 
 /// Returns the text of a result.

@@ -59,30 +59,61 @@ impl TaskTree {
         self.running.len()
     }
 
-    /// Renders a row for each task, indented by two columns.
+    /// Renders a row for each task, indented by two columns, those that a subagent started below it.
     pub fn render(&self, now_ms: u64, cx: &RenderContext<'_>) -> Vec<StyledLine> {
         let shown = if self.running.len() > MAX_ROWS { MAX_ROWS - 1 } else { self.running.len() };
         let mut rows = Vec::new();
-        for (index, entry) in self.running.iter().take(shown).enumerate() {
-            let is_last = index + 1 == self.running.len();
-            rows.push(entry.render(is_last, now_ms, cx));
-            rows.extend(entry.render_activity(is_last, cx));
-        }
+        let mut left = shown;
+        let roots: Vec<&TaskEntry> = self.running.iter().filter(|entry| self.parent_of(entry).is_none()).collect();
+        self.render_siblings(&roots, "  ", &mut left, now_ms, cx, &mut rows);
         if shown < self.running.len() {
             let text = format!("  {} {} more", cx.glyphs.branch_end, self.running.len() - shown);
             rows.push(StyledLine::of(text, TextTone::Dim));
         }
         rows
     }
+
+    fn parent_of(&self, entry: &TaskEntry) -> Option<&TaskEntry> {
+        let parent = entry.view.parent.as_ref()?;
+        // An entry can never be above itself.
+        self.running
+            .iter()
+            .find(|other| other.view.call.as_ref() == Some(parent) && other.view.depth < entry.view.depth)
+    }
+
+    /// Renders entries of one level and what is below them. `left` is the number of tasks that may still be shown.
+    fn render_siblings(
+        &self,
+        siblings: &[&TaskEntry],
+        indent: &str,
+        left: &mut usize,
+        now_ms: u64,
+        cx: &RenderContext<'_>,
+        rows: &mut Vec<StyledLine>,
+    ) {
+        for (index, entry) in siblings.iter().enumerate() {
+            if *left == 0 {
+                return;
+            }
+            *left -= 1;
+            let is_last = index + 1 == siblings.len();
+            let mark = if is_last { cx.glyphs.branch_end } else { cx.glyphs.branch };
+            rows.push(entry.render(&format!("{indent}{mark} "), now_ms, cx));
+            let indent = format!("{indent}{} ", if is_last { " " } else { cx.glyphs.gutter });
+            rows.extend(entry.render_activity(&indent, cx));
+            let is_child =
+                |other: &&TaskEntry| self.parent_of(other).is_some_and(|parent| parent.view.id == entry.view.id);
+            let children: Vec<&TaskEntry> = self.running.iter().filter(is_child).collect();
+            self.render_siblings(&children, &indent, left, now_ms, cx, rows);
+        }
+    }
 }
 
 impl TaskEntry {
-    fn render(&self, is_last: bool, now_ms: u64, cx: &RenderContext<'_>) -> StyledLine {
+    fn render(&self, indent: &str, now_ms: u64, cx: &RenderContext<'_>) -> StyledLine {
         let view = &self.view;
-        let mark = if is_last { cx.glyphs.branch_end } else { cx.glyphs.branch };
-        let depth = "  ".repeat(view.depth.saturating_sub(1).min(4) as usize);
         let title = view.subagent_type.as_deref().unwrap_or("Command");
-        let mut left = StyledLine::of(format!("  {depth}{mark} "), TextTone::Dim)
+        let mut left = StyledLine::of(indent, TextTone::Dim)
             .with(clean_line(title), TextStyle::of(TextTone::Text).bold())
             .with("  ", TextTone::Text)
             .with(clean_line(&view.description), TextTone::Text);
@@ -105,14 +136,12 @@ impl TaskEntry {
     }
 
     /// Returns the row about what a subagent does at the moment.
-    fn render_activity(&self, is_last: bool, cx: &RenderContext<'_>) -> Option<StyledLine> {
+    fn render_activity(&self, indent: &str, cx: &RenderContext<'_>) -> Option<StyledLine> {
         let progress = self.view.progress.as_ref()?;
         if self.view.subagent_type.is_none() || progress.description.is_empty() {
             return None;
         }
-        let bar = if is_last { " " } else { cx.glyphs.gutter };
-        let depth = "  ".repeat(self.view.depth.saturating_sub(1).min(4) as usize);
-        let line = StyledLine::of(format!("  {depth}{bar}   {}", clean_line(&progress.description)), TextTone::Dim);
+        let line = StyledLine::of(format!("{indent}  {}", clean_line(&progress.description)), TextTone::Dim);
         Some(crate::text_width::truncate_line(&line, cx.width))
     }
 }

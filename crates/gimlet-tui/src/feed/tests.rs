@@ -208,6 +208,7 @@ fn task(id: &str, kind: &'static str, description: &str) -> TaskView {
         kind,
         description: description.into(),
         call: None,
+        parent: None,
         state: TaskState::Running,
         output_file: PathBuf::new(),
         exit_code: None,
@@ -226,7 +227,8 @@ fn a_turn_is_shown_step_by_step() {
     sample_turn(&mut bench);
     insta::assert_snapshot!("turn_80", bench.screen());
     bench.end(TurnEnd::Aborted { in_tools: true });
-    let (_, end) = bench.screen().rsplit_once("TodoWrite").map(|(start, end)| (start.len(), end.to_owned())).unwrap();
+    let (_, end) =
+        bench.screen().rsplit_once("src/parser.rs").map(|(start, end)| (start.len(), end.to_owned())).unwrap();
     insta::assert_snapshot!("turn_interrupted", end);
 }
 
@@ -364,14 +366,37 @@ fn the_live_region_names_the_step() {
     assert_eq!(show(&bench.printed, 80), "❯ go\n\n  Thought for 12 s · ctrl+o\n");
     bench.end(TurnEnd::Completed);
     assert_eq!(step(&bench), "");
-    assert!(!bench.model.is_moving());
+    assert_eq!(bench.model.tick_ms(), None);
+}
+
+#[test]
+fn agents_of_agents_stand_below_them() {
+    let mut bench = FeedBench::new(80);
+    let agent = |id: &str, parent: Option<&str>, depth| TaskView {
+        call: Some(ToolUseId::new(format!("call-{id}"))),
+        parent: parent.map(|parent| ToolUseId::new(format!("call-{parent}"))),
+        depth,
+        subagent_type: Some("Explore".into()),
+        progress: Some(TaskProgress { description: format!("Read {id}.rs"), ..TaskProgress::default() }),
+        ..task(id, "local_agent", id)
+    };
+    for task in [agent("one", None, 1), agent("two", None, 1), agent("below", Some("one"), 2)] {
+        bench.apply(EventBody::Task(Box::new(task)));
+    }
+    assert_eq!(
+        show(&bench.model.live_lines(&context(40)), 40),
+        "  ├ Explore  one\n  │   Read one.rs\n  │ ╰ Explore  below\n  │     Read below.rs\n  ╰ Explore  two\n      Read two.rs\n"
+    );
+    (0..20).for_each(|index| bench.apply(EventBody::Task(Box::new(agent(&format!("a{index}"), Some("two"), 2)))));
+    let screen = bench.screen();
+    assert!(screen.contains("18 more") && screen.contains("    ├ Explore  a0"), "{screen}");
 }
 
 #[test]
 fn tasks_in_the_background_report_their_end() {
     let mut bench = FeedBench::new(80);
     bench.apply(EventBody::Task(Box::new(task("b1", "local_bash", "npm run dev"))));
-    assert!(bench.model.is_moving());
+    assert!(bench.model.tick_ms().is_some());
     bench.now_ms += 61_000;
     let ended = TaskView { state: TaskState::Failed, exit_code: Some(2), ..task("b1", "local_bash", "npm run dev") };
     bench.apply(EventBody::Task(Box::new(ended)));

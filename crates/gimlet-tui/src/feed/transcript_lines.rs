@@ -48,11 +48,14 @@ impl TranscriptLines {
             let Some(first) = transcript.lines.iter().skip(start).position(|line| !line.spans.is_empty()) else {
                 continue;
             };
-            if matches!(item.body, HistoryBody::Prompt(_)) {
+            let is_prompt = matches!(item.body, HistoryBody::Prompt(_));
+            let is_injected = matches!(item.body, HistoryBody::Injected(_));
+            if is_prompt {
                 transcript.prompt_rows.push(start + first);
             }
             if has_times
-                && time.clock != last.clock
+                && !is_injected
+                && (is_prompt || time.clock != last.clock)
                 && let Some(line) = transcript.lines.get_mut(start + first)
             {
                 line.push(" ".repeat(cx.width - 8 - line_width(line).min(width)), TextTone::Dim);

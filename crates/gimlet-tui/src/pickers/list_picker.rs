@@ -73,6 +73,13 @@ impl ListPicker {
         self
     }
 
+    /// Keeps letters for other uses than searching.
+    #[must_use]
+    pub fn not_searchable(mut self) -> Self {
+        self.is_searchable = false;
+        self
+    }
+
     /// Returns the index of the row under the pointer.
     pub fn selected(&self) -> Option<usize> {
         self.shown.get(self.selected).copied()

@@ -71,6 +71,13 @@ impl FrontEnd {
                 let text = format!("Stopped {task}");
                 self.request(|reply| Op::StopTask { task, reply }, |()| Some(AppReply::Done(text)));
             }
+            AppEffect::MessageAgent { agent, text } => {
+                let done = format!("Sent to {}", agent.title);
+                self.request(
+                    |reply| Op::MessageAgent { agent: agent.id, text, reply },
+                    |()| Some(AppReply::Done(done)),
+                );
+            }
             AppEffect::Withdraw(prompt) => {
                 let id = prompt.clone();
                 self.request(
@@ -81,7 +88,17 @@ impl FrontEnd {
             AppEffect::QueryContext => {
                 self.request(|reply| Op::ContextUsage { reply }, |usage| Some(AppReply::Context(usage)));
             }
+            AppEffect::ShowContext => {
+                self.request(|reply| Op::ContextUsage { reply }, |usage| Some(AppReply::ContextPicture(usage)));
+            }
             AppEffect::QueryHistory(used_for) => self.query_history(used_for),
+            AppEffect::QueryOutput(task) => {
+                let id = task.id.clone();
+                self.request(
+                    |reply| Op::Query(SessionQuery::TaskOutput { task: id, reply }),
+                    |tail| Some(AppReply::Output { task, tail }),
+                );
+            }
             AppEffect::QueryPermissions => self.request(
                 |reply| Op::Query(SessionQuery::Permissions { reply }),
                 |view| Some(AppReply::Page { title: "Permissions".to_owned(), lines: permission_lines(&view) }),
@@ -219,8 +236,12 @@ impl FrontEnd {
     }
 
     fn query_history(&mut self, used_for: HistoryUse) {
+        let agent = match &used_for {
+            HistoryUse::Transcript(agent) | HistoryUse::Refresh(agent) => agent.as_ref().map(|agent| agent.id.clone()),
+            HistoryUse::Resumed | HistoryUse::Rewind | HistoryUse::Copy(_) => None,
+        };
         self.request(
-            |reply| Op::Query(SessionQuery::History { reply }),
+            |reply| Op::Query(SessionQuery::History { agent, reply }),
             move |items| Some(AppReply::History { items, used_for }),
         );
     }
@@ -295,7 +316,7 @@ impl FrontEnd {
 
     fn export(&mut self, path: Option<PathBuf>) {
         let (reply, items) = OpReply::channel();
-        self.send(Op::Query(SessionQuery::History { reply }));
+        self.send(Op::Query(SessionQuery::History { agent: None, reply }));
         let services = self.services.clone();
         self.work.spawn(async move {
             let Ok(Ok(items)) = items.await else { return FinishedWork::Nothing };

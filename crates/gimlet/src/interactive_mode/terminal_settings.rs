@@ -36,6 +36,7 @@ pub(super) fn app_options(around: &ProcessEnv, settings: &Settings) -> AppOption
         remarks,
         new_entry_id: || EntryId::new(""),
         now_ms_since_1970: super::terminal_services::now_ms,
+        time_zone: jiff::tz::TimeZone::system,
         version: String::new(),
         branch: None,
         first_prompt: None,

@@ -5,6 +5,7 @@ mod going_back;
 mod interruptions;
 mod questions;
 mod terminal_modes;
+mod views;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
