@@ -1,5 +1,8 @@
 //! One connection to a server, and its tools as external tools of the session.
 
+// The protocol's next version has another way to follow resources and leaves roots out; today's servers use these.
+#![allow(deprecated)]
+
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,10 +10,10 @@ use std::time::Duration;
 use gimlet_core::tool::{ExternalTool, ExternalToolSpec, ResultCap, ToolRef};
 use gimlet_proto::{BoxFuture, ServerIdentity, ServerTool};
 use rmcp::model::{
-    CallToolRequestParams, GetPromptRequestParams, PaginatedRequestParams, Prompt, ReadResourceRequestParams, Resource,
-    ResourceTemplate, Tool,
+    CallToolRequestParams, ClientRequest, GetPromptRequestParams, PaginatedRequestParams, Prompt,
+    ReadResourceRequestParams, Resource, ResourceTemplate, SubscribeRequest, SubscribeRequestParams, Tool,
 };
-use rmcp::service::{ClientInitializeError, RunningService, ServiceError};
+use rmcp::service::{ClientInitializeError, PeerRequestOptions, RunningService, ServiceError};
 use rmcp::transport::Transport;
 use rmcp::{RoleClient, serve_client};
 use serde_json::{Map, Value};
@@ -197,10 +200,34 @@ impl ServerConnection {
         uri: String,
     ) -> BoxFuture<'static, Result<Vec<rmcp::model::ResourceContents>, String>> {
         let peer = self.client.peer().clone();
+        let subscribing = self.subscribe(&uri);
         Box::pin(async move {
+            subscribing.await;
             let read = peer.read_resource(ReadResourceRequestParams::new(uri)).await;
             read.map(|result| result.contents).map_err(clean_error)
         })
+    }
+
+    /// Asks the server to report changes of a resource that is read now. Its answer is not awaited.
+    pub(crate) fn subscribe(&self, uri: &str) -> BoxFuture<'static, ()> {
+        self.signals.clear_resource_update(uri);
+        let reports_changes = self.client.peer().peer_info().is_some_and(|info| {
+            info.capabilities.resources.as_ref().and_then(|resources| resources.subscribe) == Some(true)
+        });
+        if self.source == ServerSource::Driver || !reports_changes || !self.signals.add_subscription(uri) {
+            return Box::pin(std::future::ready(()));
+        }
+        let (peer, params) = (self.client.peer().clone(), SubscribeRequestParams::new(uri));
+        Box::pin(async move {
+            let request = ClientRequest::SubscribeRequest(SubscribeRequest::new(params));
+            drop(peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await);
+        })
+    }
+
+    /// Tells the server that the session works in other folders now.
+    pub(crate) fn notify_roots(&self) -> BoxFuture<'static, ()> {
+        let peer = self.client.peer().clone();
+        Box::pin(async move { drop(peer.notify_roots_list_changed().await) })
     }
 
     /// Ends the connection.
@@ -329,7 +356,11 @@ impl ServerConnection {
 
     pub(crate) fn read_resource(&self, uri: String) -> BoxFuture<'static, Result<Value, String>> {
         let peer = self.client.peer().clone();
-        Box::pin(async move { to_raw_answer(peer.read_resource(ReadResourceRequestParams::new(uri)).await) })
+        let subscribing = self.subscribe(&uri);
+        Box::pin(async move {
+            subscribing.await;
+            to_raw_answer(peer.read_resource(ReadResourceRequestParams::new(uri)).await)
+        })
     }
 
     pub(crate) fn tool_views(&self) -> Vec<ServerTool> {

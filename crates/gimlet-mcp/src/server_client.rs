@@ -12,7 +12,8 @@ use gimlet_proto::{ElicitationAsk, ElicitationRequest};
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
     FormElicitationCapability, Implementation, ListRootsResult, LoggingMessageNotificationParam,
-    ProgressNotificationParam, ProtocolVersion, Root, RootsCapabilities, UrlElicitationCapability,
+    ProgressNotificationParam, ProtocolVersion, ResourceUpdatedNotificationParam, Root, RootsCapabilities,
+    UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
@@ -36,13 +37,33 @@ impl SharedAsker {
     }
 }
 
+/// Folders that the session works in, shared by the connections of a session.
+#[derive(Clone, Default)]
+pub(crate) struct SharedRoots(Arc<Mutex<Arc<[PathBuf]>>>);
+
+impl SharedRoots {
+    /// Sets the folders. Returns false if they are the same as before.
+    pub(crate) fn set(&self, folders: &[PathBuf]) -> bool {
+        let mut roots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = **roots != *folders;
+        if is_new {
+            *roots = folders.into();
+        }
+        is_new
+    }
+
+    fn get(&self) -> Arc<[PathBuf]> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// The client side of gimlet as seen by one server.
 pub(crate) struct ServerClient {
     asker: SharedAsker,
     server: String,
     signals: Arc<ServerSignals>,
     /// Folders that the session works in; `None` for a server that need not know, inside the driving program.
-    roots: Option<Vec<PathBuf>>,
+    roots: Option<SharedRoots>,
     /// Called once the server is initialised.
     greeted: Option<Box<dyn Fn() + Send + Sync>>,
 }
@@ -52,7 +73,7 @@ impl ServerClient {
         asker: SharedAsker,
         server: &str,
         signals: Arc<ServerSignals>,
-        roots: Option<Vec<PathBuf>>,
+        roots: Option<SharedRoots>,
     ) -> Self {
         Self { asker, server: server.to_owned(), signals, roots, greeted: None }
     }
@@ -78,7 +99,9 @@ impl ClientHandler for ServerClient {
             elicitation = elicitation
                 .with_form(FormElicitationCapability::default())
                 .with_url(UrlElicitationCapability::default());
-            abilities.roots = Some(RootsCapabilities::default());
+            let mut roots = RootsCapabilities::default();
+            roots.list_changed = Some(true);
+            abilities.roots = Some(roots);
         }
         abilities.elicitation = Some(elicitation);
         let mut info = ClientConfig::new(abilities, Implementation::new("gimlet", gimlet_proto::VERSION));
@@ -87,13 +110,22 @@ impl ClientHandler for ServerClient {
     }
 
     async fn list_roots(&self, _context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
-        let roots = self.roots.iter().flatten().map(|folder| Root::new(file_url(folder))).collect();
+        let folders = self.roots.as_ref().map(SharedRoots::get).unwrap_or_default();
+        let roots = folders.iter().map(|folder| Root::new(file_url(folder))).collect();
         Ok(ListRootsResult::new(roots))
     }
 
     async fn on_progress(&self, told: ProgressNotificationParam, _context: NotificationContext<RoleClient>) {
         let line = progress_line(told.progress, told.total, told.message.as_deref());
         self.signals.report_progress(&told.progress_token, line);
+    }
+
+    async fn on_resource_updated(
+        &self,
+        told: ResourceUpdatedNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        self.signals.mark_resource_updated(&told.uri);
     }
 
     async fn on_logging_message(

@@ -47,8 +47,8 @@ impl ServerLauncher {
         Self { exec, env, session_id, cwd, roots, transport: Arc::new(transport) }
     }
 
-    pub(crate) fn roots(&self) -> Vec<PathBuf> {
-        self.roots.clone()
+    pub(crate) fn roots(&self) -> &[PathBuf] {
+        &self.roots
     }
 
     /// Starts the program of a server.

@@ -3,18 +3,20 @@
 //! Shared between a connection's transport, its protocol handler and the session's list of servers. Everything from
 //! the server is untrusted and bounded here.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::ProgressToken;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::tool_listing::InvalidTool;
 
 /// Maximum number of log lines kept of one server.
 const MOST_LOG_LINES: usize = 50;
+/// Maximum number of resources of a server whose changes are noted.
+const MOST_SUBSCRIPTIONS: usize = 200;
 
 /// Signals of one connection.
 #[derive(Default)]
@@ -23,6 +25,11 @@ pub(crate) struct ServerSignals {
     tools_changed: AtomicBool,
     /// True if it reported that its resources or prompts have changed.
     catalogue_changed: AtomicBool,
+    /// Notified of such a report.
+    catalogue_notice: Notify,
+    /// Resources whose changes the server is to report, and those of them that it reported as changed.
+    subscriptions: Mutex<BTreeSet<String>>,
+    updated_resources: Mutex<BTreeSet<String>>,
     /// Listed items that are not valid tools.
     invalid_tools: Mutex<Vec<InvalidTool>>,
     /// Receivers of progress, by request.
@@ -66,6 +73,35 @@ impl ServerSignals {
 
     pub(crate) fn mark_catalogue_changed(&self) {
         self.catalogue_changed.store(true, Ordering::SeqCst);
+        self.catalogue_notice.notify_one();
+    }
+
+    /// Waits until the server reports changed resources or prompts.
+    pub(crate) async fn wait_for_catalogue_change(&self) {
+        self.catalogue_notice.notified().await;
+    }
+
+    /// Records that changes of a resource are of interest. Returns false if they were already, or are too many.
+    pub(crate) fn add_subscription(&self, uri: &str) -> bool {
+        let mut subscriptions = lock(&self.subscriptions);
+        subscriptions.len() < MOST_SUBSCRIPTIONS && subscriptions.insert(uri.to_owned())
+    }
+
+    /// Records that a resource was reported as changed, if that is of interest.
+    pub(crate) fn mark_resource_updated(&self, uri: &str) {
+        if lock(&self.subscriptions).contains(uri) {
+            lock(&self.updated_resources).insert(uri.to_owned());
+        }
+    }
+
+    /// Forgets earlier changes of a resource, because it is read now.
+    pub(crate) fn clear_resource_update(&self, uri: &str) {
+        lock(&self.updated_resources).remove(uri);
+    }
+
+    /// Returns the resources that were reported as changed since the last call.
+    pub(crate) fn take_updated_resources(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *lock(&self.updated_resources))
     }
 
     /// Returns true if the server reported changed resources or prompts since the last call.

@@ -8,6 +8,7 @@ mod supervise;
 mod tool_identity;
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -27,11 +28,12 @@ use tokio::time::Instant;
 use crate::CHARS_PER_TOKEN;
 use crate::admission::ServerAdmission;
 use crate::connection::{CallLimits, ConnectError};
-use crate::server_client::SharedAsker;
+use crate::server_client::{SharedAsker, SharedRoots};
 use crate::server_config::{
     EntryContext, ParsedServers, ServerConfig, ServerConfigError, ServerKind, parse_server_map,
 };
 use crate::server_launcher::ServerLauncher;
+use crate::server_text::sanitize_label;
 use crate::tool_policies::{ToolPolicies, ToolPolicy};
 use connect::ConnectTarget;
 use server_entry::{
@@ -52,6 +54,8 @@ const IDLE_REMOTE: Duration = Duration::from_secs(5 * 60);
 const IDLE_PROGRAM: Duration = Duration::from_secs(30 * 60);
 /// Time limit for lists that servers reported as changed.
 const LIST_AGAIN: Duration = Duration::from_secs(5);
+/// Maximum number of changed resources of a server that the model is told at once.
+const MOST_UPDATES_TOLD: usize = 20;
 /// Default number of tokens of a result kept in the conversation.
 const RESULT_TOKENS: usize = 25_000;
 /// Maximum total size of the tools of all servers in a request, in bytes. No model has room for as much.
@@ -135,6 +139,7 @@ pub struct McpServers {
     /// Variables for configurations that arrive later.
     entry_context: EntryContext,
     launcher: Mutex<Option<ServerLauncher>>,
+    roots: SharedRoots,
     startup_wait: StartupWait,
     opened_at: OnceLock<Instant>,
     self_ref: OnceLock<Weak<McpServers>>,
@@ -176,6 +181,7 @@ impl McpServers {
             identities: Mutex::default(),
             entry_context: EntryContext::default(),
             launcher: Mutex::default(),
+            roots: SharedRoots::default(),
             startup_wait: StartupWait::default(),
             opened_at: OnceLock::new(),
             self_ref: OnceLock::new(),
@@ -206,6 +212,7 @@ impl McpServers {
 
     /// Sets the means to start servers, in place of those of a session before: what that one started ends with it.
     pub fn set_launcher(&self, launcher: ServerLauncher) {
+        self.roots.set(launcher.roots());
         let before = lock_ignoring_poison(&self.launcher).replace(launcher);
         if before.is_none() {
             return;
@@ -337,6 +344,32 @@ impl ToolSource for McpServers {
     fn instructions(&self) -> Vec<(String, String)> {
         let said = |entry: &ServerEntry| Some((entry.name.clone(), entry.connection()?.instructions()?));
         self.lock_entries().iter().filter_map(said).collect()
+    }
+
+    fn take_reminders(&self) -> Vec<String> {
+        let changed = |entry: &ServerEntry| {
+            let updated = entry.connection()?.signals().take_updated_resources();
+            let uris: Vec<String> = updated.iter().take(MOST_UPDATES_TOLD).map(|uri| sanitize_label(uri)).collect();
+            let name = &entry.name;
+            (!uris.is_empty()).then(|| {
+                format!(
+                    "Resources of the MCP server '{name}' have changed since they were read: {}. Read them again if \
+                     their content matters.",
+                    uris.join(", ")
+                )
+            })
+        };
+        self.lock_entries().iter().filter_map(changed).collect()
+    }
+
+    fn set_directories(&self, directories: &[PathBuf]) {
+        if self.roots.set(directories) {
+            let entries = self.lock_entries();
+            let connected = entries.iter().filter(|entry| !entry.is_in_driver()).filter_map(ServerEntry::connection);
+            for connection in connected {
+                lock_ignoring_poison(&self.tasks).spawn(connection.notify_roots());
+            }
+        }
     }
 
     fn set_user_asker(&self, asker: UserAsker) {

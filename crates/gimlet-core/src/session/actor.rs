@@ -219,6 +219,7 @@ impl SessionActor {
     /// either.
     async fn refresh_external_tools(&mut self, cancel: &CancellationToken) {
         let Some(source) = self.op_handler.tool_source.clone() else { return };
+        source.set_directories(&self.op_handler.services().paths().roots);
         let mut looking = source.tools();
         let Self { op_handler, op_inbox, ask_inbox, closing, .. } = self;
         let offered = loop {
@@ -245,6 +246,8 @@ impl SessionActor {
             let text = format!("The server '{server}' says this about using its tools:\n{instructions}");
             self.conversation.add_opening_once(enclose_in_tag(SERVER_INSTRUCTIONS, &text));
         }
+        let reminders = source.take_reminders().into_iter();
+        self.conversation.opening.texts.extend(reminders.map(|text| enclose_in_tag("system-reminder", &text)));
     }
 
     /// Publishes notices about external tools and servers, and revokes session rules for tools that changed.

@@ -98,6 +98,7 @@ pub(super) fn answer_query(
         SessionQuery::AddDirectory { directory, reply } => {
             let added = gate.add_directory(services, &directory);
             if let Ok(directory) = &added {
+                tool_source.iter().for_each(|source| source.set_directories(&services.paths().roots));
                 let occasion = HookPayload::DirectoryAdded { directory, source: "register_repo_root" };
                 services.hooks().fire_detached(scope, &occasion);
             }

@@ -1,5 +1,7 @@
 //! Sources of external tools.
 
+use std::path::PathBuf;
+
 use gimlet_proto::{BoxFuture, Notice, ServerRequest, ServerView};
 use serde_json::Value;
 
@@ -26,6 +28,14 @@ pub trait ToolSource: Send + Sync {
     fn instructions(&self) -> Vec<(String, String)> {
         Vec::new()
     }
+
+    /// Takes the texts that tell the model, before the next prompt, what has changed behind the tools. They are sanitized.
+    fn take_reminders(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Sets the folders that the session works in.
+    fn set_directories(&self, _directories: &[PathBuf]) {}
 
     /// Sets the way for servers to ask the session's user. Without it, their questions count as declined.
     fn set_user_asker(&self, _asker: UserAsker) {}

@@ -119,7 +119,7 @@ impl McpServers {
             let why = "servers of their own cannot be started in this session".to_owned();
             return Err(ConnectError::Failed(why));
         };
-        let client = ServerClient::new(self.asker.clone(), name, signals.clone(), Some(launcher.roots()));
+        let client = ServerClient::new(self.asker.clone(), name, signals.clone(), Some(self.roots.clone()));
         let source = config.source;
         match &config.kind {
             ServerKind::Driver => Err(ConnectError::Failed("no program drives this session".to_owned())),

@@ -15,6 +15,7 @@ use super::server_entry::{ConnectSlot, ServerEntry, ServerState};
 use super::{McpServers, lock_ignoring_poison};
 use crate::connection::ConnectError;
 use crate::server_config::{ServerConfig, ServerKind, ServerSource};
+use crate::server_signals::ServerSignals;
 use crate::tool_names::tool_name_prefix;
 
 /// Tries of a remote server that cannot be connected at first, and of one that was lost.
@@ -146,7 +147,7 @@ impl McpServers {
 
 /// Result of a try, as far as the next one depends on it.
 enum TryOutcome {
-    Connected(CancellationToken),
+    Connected(Arc<ServerSignals>),
     /// It may work later.
     Transient,
     /// Nobody wants it, or only the user can help.
@@ -165,10 +166,17 @@ async fn supervise(servers: Weak<McpServers>, slot: Arc<ConnectSlot>) {
             None => return,
         };
         match outcome {
-            TryOutcome::Connected(closed) => {
-                tokio::select! {
-                    () = closed.cancelled() => {}
-                    () = slot.removed.cancelled() => return,
+            TryOutcome::Connected(signals) => {
+                let closed = signals.closed();
+                loop {
+                    tokio::select! {
+                        () = closed.cancelled() => break,
+                        () = slot.removed.cancelled() => return,
+                        () = signals.wait_for_catalogue_change() => {
+                            let Some(servers) = servers.upgrade() else { return };
+                            servers.refresh_changed_prompts().await;
+                        }
+                    }
                 }
                 (tries, limit) = (0, AGAIN_TRIES);
                 let Some(servers) = servers.upgrade() else { return };
@@ -202,7 +210,7 @@ impl McpServers {
         };
         match &entry.state {
             _ if !entry.enabled => TryOutcome::Over,
-            ServerState::Connected(connection) => TryOutcome::Connected(connection.signals().closed()),
+            ServerState::Connected(connection) => TryOutcome::Connected(connection.signals().clone()),
             ServerState::Failed(ConnectError::NeedsAuthentication(_)) => TryOutcome::Over,
             ServerState::Failed(_) if matches!(entry.config.kind, ServerKind::Remote(_)) => TryOutcome::Transient,
             ServerState::Failed(_) | ServerState::Waiting => TryOutcome::Over,

@@ -7,6 +7,7 @@ mod mcp_commands;
 mod remote_servers;
 mod resources_and_prompts;
 mod server_questions;
+mod session_changes;
 
 use gimlet_testkit::TestWorld;
 use serde_json::{Value, json};

@@ -37,6 +37,7 @@ TOOLS = [tool("echo", "Says it again.", {"words": {"type": "string"}}, annotatio
          tool("die", "Ends the server."), tool("slow", "Takes its time, with progress."),
          tool("big", "Answers at length."), tool("picture", "Shows a picture and a file."),
          tool("ask", "Asks the user."), tool("huge", "Sends a line without end."),
+         tool("update", "Changes resources."), tool("roots", "Says where the client works."),
          tool("decide", "Decides about permissions.", {"tool_name": {"type": "string"}})]
 
 if HOW == "exits":
@@ -52,14 +53,16 @@ if HOW == "noisy":
     sys.stderr.write("x" * 3_000_000)
     send({"jsonrpc": "2.0", "id": 4711, "result": {}})
 
-listed = 0
+listed, moves, updated = 0, 0, False
 for line in sys.stdin:
     request = json.loads(line)
     method, params = request.get("method"), request.get("params") or {}
     if method == "initialize":
         answer(request, {"protocolVersion": params["protocolVersion"], "serverInfo": {"name": "stub", "version": "1"},
                          "instructions": "Use echo for words.",
-                         "capabilities": {"tools": {"listChanged": True}, "prompts": {}, "resources": {}}})
+                         "capabilities": {"tools": {"listChanged": True}, "prompts": {}, "resources": {"subscribe": True}}})
+    elif method == "notifications/roots/list_changed":
+        moves += 1
     elif method == "tools/list":
         listed += 1
         more = [tool("late", "Came later.")] if listed > 1 else []
@@ -67,13 +70,16 @@ for line in sys.stdin:
         answer(request, {"tools": TOOLS + more + odd})
     elif method == "prompts/list":
         arguments = [{"name": "name", "required": True}, {"name": "tone"}]
-        answer(request, {"prompts": [{"name": "greet", "description": "Greets.", "arguments": arguments}]})
+        second = [{"name": "second"}] if updated else []
+        answer(request, {"prompts": [{"name": "greet", "description": "Greets.", "arguments": arguments}, *second]})
     elif method == "prompts/get":
         given = params.get("arguments") or {}
         words = f"Greet {given.get('name')} in a {given.get('tone', 'plain')} tone."
         answer(request, {"messages": [{"role": "user", "content": {"type": "text", "text": words}}]})
     elif method == "resources/list":
         answer(request, {"resources": [{"uri": "stub://motd", "name": "motd", "mimeType": "text/plain"}]})
+    elif method == "resources/subscribe":
+        answer(request, {})
     elif method == "resources/read":
         if params["uri"] == "stub://motd":
             contents = [{"uri": params["uri"], "mimeType": "text/plain", "text": "the message of the day"}]
@@ -111,6 +117,16 @@ for line in sys.stdin:
         elif name == "huge":
             for _ in range(1024):
                 sys.stdout.write("x" * (1 << 20))
+        elif name == "update":
+            for uri in ["stub://motd", "stub://never-read"]:
+                send({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}})
+            updated = True
+            send({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"})
+            answer(request, text("updated"))
+        elif name == "roots":
+            send({"jsonrpc": "2.0", "id": "r", "method": "roots/list"})
+            reply = json.loads(sys.stdin.readline())
+            answer(request, text(" ".join(root["uri"] for root in reply["result"]["roots"]) + f" after {moves} moves"))
         elif name == "decide":
             verdict = {"behavior": "allow", "updatedInput": given["input"]}
             if "forbidden" in json.dumps(given["input"]):
