@@ -5,6 +5,11 @@
 
 mod fitted_image;
 mod image_format;
+mod notebook;
 
 pub use fitted_image::{FittedImage, ImageFault, ImageLimits, PixelSize};
 pub use image_format::ImageFormat;
+pub use notebook::{
+    CellChange, CellEdit, CellEditError, CellKind, CellLookupError, CellOutput, EditedNotebook, Notebook, NotebookCell,
+    NotebookFault, OutputImage,
+};

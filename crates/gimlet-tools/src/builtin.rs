@@ -23,5 +23,6 @@ pub fn builtin() -> Vec<&'static dyn AnyTool> {
         &crate::send_message::SendMessage,
         &crate::multi_edit::MultiEdit,
         &crate::recall::Recall,
+        &crate::notebook_edit::NotebookEdit,
     ]
 }

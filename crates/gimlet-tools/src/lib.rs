@@ -15,6 +15,7 @@ mod grep;
 #[cfg(test)]
 mod harness;
 mod multi_edit;
+mod notebook_edit;
 mod read;
 mod recall;
 #[cfg(test)]

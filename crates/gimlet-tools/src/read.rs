@@ -1,4 +1,4 @@
-//! Read: a text file or a range of its lines, numbered, within a token budget, or an image.
+//! Read: a text file or a range of its lines, numbered, within a token budget; images and notebooks decoded.
 //!
 //! It never blocks on special files, never holds more of a file than it shows, and reports every truncation in one
 //! fixed form.
@@ -6,8 +6,10 @@
 mod file_kind;
 mod file_parts;
 mod file_scan;
+mod image_file;
 mod line_splitter;
 mod media_file;
+mod notebook_file;
 mod read_job;
 mod read_page;
 mod text_page;
@@ -24,7 +26,8 @@ use gimlet_proto::{AccessNeed, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::media_file::ImageFile;
+use self::image_file::ImageFile;
+use self::notebook_file::NotebookPage;
 use self::read_job::{ReadEnd, ReadJob};
 use self::read_page::TokenBudget;
 use self::text_page::TextPage;
@@ -72,6 +75,9 @@ pub(crate) enum ReadOutput {
     },
     Image {
         file: ImageFile,
+    },
+    Notebook {
+        file: NotebookPage,
     },
     FileUnchanged {
         file: UnchangedFile,
@@ -201,6 +207,7 @@ impl Tool for Read {
             )
             .into(),
             ReadOutput::Image { file } => file.content(),
+            ReadOutput::Notebook { file } => file.content(),
             ReadOutput::FileUnchanged { file } => {
                 format!("{} is unchanged since you read it; the earlier result still holds.", file.file_path).into()
             }
@@ -217,6 +224,7 @@ impl Tool for Read {
             ReadOutput::Parts { file, page } => (&file.file_path, format!("{}, {} parts", page.summary(), file.count)),
             // The public shape of an image has no path.
             ReadOutput::Image { file } => (&input.file_path, file.summary()),
+            ReadOutput::Notebook { file } => (&file.file_path, file.summary()),
             ReadOutput::FileUnchanged { file } => (&file.file_path, "unchanged".to_owned()),
         };
         View::Files { paths: vec![path.clone()], note: Some(note) }

@@ -13,7 +13,6 @@ const TOOLS_TO_COME: &[&str] = &[
     "PowerShell",
     "WebFetch",
     "WebSearch",
-    "NotebookEdit",
     "LSP",
     "ToolSearch",
     "TaskCreate",

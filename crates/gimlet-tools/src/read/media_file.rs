@@ -1,55 +1,48 @@
-//! A file that is decoded before it is shown: an image.
+//! A file that is decoded before it is shown: an image or a notebook.
 
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use gimlet_core::files::{FileStamp, hash_content};
 use gimlet_core::tool::{ToolError, ToolResult};
-use gimlet_media::{FittedImage, ImageLimits, PixelSize};
-use gimlet_proto::{ContentPart, ResultContent};
-use serde::{Deserialize, Serialize};
+use gimlet_media::{FittedImage, ImageLimits};
 use tokio_util::sync::CancellationToken;
 
 use super::ReadOutput;
+use super::image_file::ImageFile;
+use super::notebook_file::{CellSelection, NotebookPage};
+use super::read_page::TokenBudget;
 use crate::bounded_work::{BoundedOutcome, run_bounded};
+use crate::text_file::{TextFile, read_state};
 
 /// Time for decoding one file.
 const TIMEOUT: Duration = Duration::from_secs(120);
+/// Largest notebook that is read.
+const MAX_NOTEBOOK_BYTES: u64 = 100 << 20;
+
+/// Kind of a file that is decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MediaKind {
+    Image,
+    Notebook,
+}
 
 /// An opened file of a kind that is decoded.
 pub(super) struct MediaFile {
+    pub(super) kind: MediaKind,
     pub(super) file: File,
     pub(super) size: u64,
+    pub(super) modified: Option<SystemTime>,
+    /// Path as given, for the user and programs.
     pub(super) path: PathBuf,
+    /// Path that the gate judged, for the read state.
+    pub(super) target: PathBuf,
     pub(super) has_pages: bool,
-}
-
-/// An image as it was read.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ImageFile {
-    base64: String,
-    #[serde(rename = "type")]
-    media_type: String,
-    /// Size of the file in bytes.
-    original_size: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    dimensions: Option<ImageDimensions>,
-    #[serde(skip)]
-    path: String,
-}
-
-/// Size of an image in pixels, and as it is shown to the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ImageDimensions {
-    original_width: u32,
-    original_height: u32,
-    display_width: u32,
-    display_height: u32,
+    /// Cells of a notebook that are asked for.
+    pub(super) cells: CellSelection,
+    pub(super) budget: TokenBudget,
 }
 
 impl MediaFile {
@@ -60,8 +53,8 @@ impl MediaFile {
         cancel: &CancellationToken,
     ) -> Result<ToolResult<ReadOutput>, ToolError> {
         let path = self.path.display().to_string();
-        match run_bounded(TIMEOUT, cancel, move |_| self.read_image(image_side)).await {
-            BoundedOutcome::Finished(result) => result.map(ToolResult::new),
+        match run_bounded(TIMEOUT, cancel, move |_| self.decode(image_side)).await {
+            BoundedOutcome::Finished(result) => result,
             BoundedOutcome::Cancelled => Err(ToolError::interrupted(format!("The read of {path} was interrupted."))),
             BoundedOutcome::TimedOut => {
                 let seconds = TIMEOUT.as_secs();
@@ -70,83 +63,58 @@ impl MediaFile {
         }
     }
 
-    fn read_image(mut self, image_side: u32) -> Result<ReadOutput, ToolError> {
-        let path = self.path.display().to_string();
+    fn decode(self, image_side: u32) -> Result<ToolResult<ReadOutput>, ToolError> {
         if self.has_pages {
-            return Err(ToolError::input(format!("{path} is an image; `pages` is for PDFs.")));
+            let what = match self.kind {
+                MediaKind::Image => "an image",
+                MediaKind::Notebook => "a notebook",
+            };
+            return Err(ToolError::input(format!("{} is {what}; `pages` is for PDFs.", self.path.display())));
         }
-        let bytes = self.bytes(ImageLimits::MAX_FILE_BYTES)?;
-        let fitted = FittedImage::fit(bytes, ImageLimits::for_side(image_side))
+        let limits = ImageLimits::for_side(image_side);
+        match self.kind {
+            MediaKind::Image => self.read_image(limits),
+            MediaKind::Notebook => self.read_notebook(limits),
+        }
+    }
+
+    fn read_image(mut self, limits: ImageLimits) -> Result<ToolResult<ReadOutput>, ToolError> {
+        let path = self.path.display().to_string();
+        let bytes = self.bytes(ImageLimits::MAX_FILE_BYTES, "Make a smaller one with a shell command.")?;
+        let fitted = FittedImage::fit(bytes, limits)
             .map_err(|fault| ToolError::failed(format!("{path} cannot be shown: {fault}.")))?;
-        Ok(ReadOutput::Image { file: ImageFile::new(path, self.size, &fitted) })
+        Ok(ToolResult::new(ReadOutput::Image { file: ImageFile::new(path, self.size, &fitted) }))
+    }
+
+    fn read_notebook(mut self, limits: ImageLimits) -> Result<ToolResult<ReadOutput>, ToolError> {
+        let path = self.path.display().to_string();
+        let hint = "Print the cells that you need with `jq`, for example `jq -r '.cells[0].source | add'`.";
+        let bytes = self.bytes(MAX_NOTEBOOK_BYTES, hint)?;
+        let not_shown = |why: String| {
+            ToolError::failed(format!("{path} cannot be shown as a notebook: {why}. Look at its text in the shell."))
+        };
+        let text = TextFile::decode(&bytes).map_err(|error| not_shown(error.to_string()))?;
+        let page = NotebookPage::read(&path, text.text(), self.cells, self.budget, limits)
+            .map_err(|fault| not_shown(fault.to_string()))?;
+        let stamp = FileStamp { modified: self.modified, size: bytes.len() as u64, hash: hash_content(&bytes) };
+        let (target, is_whole) = (self.target, page.is_whole());
+        let view = if is_whole { None } else { Some(read_state::GLIMPSE) };
+        Ok(ToolResult::new(ReadOutput::Notebook { file: page })
+            .with_change(move |session| session.files.record_read(target, stamp, is_whole, view)))
     }
 
     /// Reads the whole file from its start.
-    fn bytes(&mut self, most: u64) -> Result<Vec<u8>, ToolError> {
+    fn bytes(&mut self, most: u64, hint: &str) -> Result<Vec<u8>, ToolError> {
         let path = self.path.display();
         if self.size > most {
             let (size, most) = (self.size, most >> 20);
-            return Err(ToolError::failed(format!(
-                "{path} has {size} bytes, more than the {most} MiB that are read of such a file. Make a smaller one \
-                 with a shell command."
-            )));
+            let text =
+                format!("{path} has {size} bytes, more than the {most} MiB that are read of such a file. {hint}");
+            return Err(ToolError::failed(text));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(self.size).unwrap_or_default());
         let read = self.file.rewind().and_then(|()| (&mut self.file).take(most).read_to_end(&mut bytes));
         read.map_err(|error| ToolError::failed(format!("{path} could not be read: {error}")))?;
         Ok(bytes)
-    }
-}
-
-impl ImageFile {
-    fn new(path: String, original_size: u64, fitted: &FittedImage) -> Self {
-        let (original, shown) = (fitted.original_size, fitted.size);
-        Self {
-            base64: STANDARD.encode(&fitted.bytes),
-            media_type: fitted.format.media_type().to_owned(),
-            original_size,
-            dimensions: Some(ImageDimensions {
-                original_width: original.width,
-                original_height: original.height,
-                display_width: shown.width,
-                display_height: shown.height,
-            }),
-            path,
-        }
-    }
-
-    /// Returns the path, the sizes and the image for the model.
-    pub(super) fn content(&self) -> ResultContent {
-        let text = format!("{}: image, {}", self.path, self.sizes());
-        ResultContent::Parts(vec![
-            ContentPart::Text { text },
-            ContentPart::image(self.media_type.as_str(), self.base64.as_str()),
-        ])
-    }
-
-    /// Describes the size, and the scale of coordinates if the image was scaled.
-    fn sizes(&self) -> String {
-        let Some(dimensions) = self.dimensions else { return format!("{} bytes", self.original_size) };
-        dimensions.describe()
-    }
-
-    /// Returns a short description for people.
-    pub(super) fn summary(&self) -> String {
-        match self.dimensions {
-            Some(size) => format!("image, {} × {} pixels", size.original_width, size.original_height),
-            None => format!("image, {} bytes", self.original_size),
-        }
-    }
-}
-
-impl ImageDimensions {
-    fn describe(self) -> String {
-        let original = PixelSize { width: self.original_width, height: self.original_height };
-        let shown = PixelSize { width: self.display_width, height: self.display_height };
-        if original == shown {
-            return format!("{original} pixels");
-        }
-        let factor = f64::from(original.width.max(original.height)) / f64::from(shown.width.max(shown.height).max(1));
-        format!("{original} pixels, shown at {shown}: multiply coordinates by {factor:.3} for the original")
     }
 }

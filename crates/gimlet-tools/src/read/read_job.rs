@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::file_kind::{self, FileKind};
 use super::file_scan::{self, FileScan, ScanError};
-use super::media_file::MediaFile;
+use super::media_file::{MediaFile, MediaKind};
+use super::notebook_file::CellSelection;
 use super::read_page::{LineSelection, TokenBudget};
 use super::text_page::TextPage;
 use super::{BINARY_HINT, ReadOutput, StoredParts, UnchangedFile, file_parts};
@@ -52,7 +53,12 @@ impl ReadJob {
         let scanned = file_scan::scan(&mut self.file, self.size, &self.target, selection, self.budget, &self.cancel);
         let scan = match scanned {
             Ok(scan) => scan,
-            Err(ScanError::NotText(FileKind::Image(_))) => return Err(ReadEnd::Media(self.into_media_file())),
+            Err(ScanError::NotText(FileKind::Image(_))) => {
+                return Err(ReadEnd::Media(self.into_media_file(MediaKind::Image)));
+            }
+            Err(ScanError::NotText(FileKind::Notebook)) => {
+                return Err(ReadEnd::Media(self.into_media_file(MediaKind::Notebook)));
+            }
             Err(error) => return Err(ReadEnd::Failed(self.explain(error))),
         };
         if self.size == 0 && file_kind::has_image_name(&self.target) {
@@ -90,8 +96,20 @@ impl ReadJob {
         })
     }
 
-    fn into_media_file(self) -> MediaFile {
-        MediaFile { file: self.file, size: self.size, path: self.path, has_pages: self.has_pages }
+    fn into_media_file(self, kind: MediaKind) -> MediaFile {
+        // The user's default number of lines says nothing about cells.
+        let limit = if self.by_default { None } else { self.view.limit };
+        MediaFile {
+            kind,
+            file: self.file,
+            size: self.size,
+            modified: self.modified,
+            path: self.path,
+            target: self.target,
+            has_pages: self.has_pages,
+            cells: CellSelection { first: self.view.offset.unwrap_or(1), limit },
+            budget: self.budget,
+        }
     }
 
     /// Returns true if the model still has exactly this view of exactly this file.
@@ -143,15 +161,13 @@ impl ReadJob {
                 "{path} is a PDF ({size} bytes). PDFs cannot be read yet; extract the text with `pdftotext` in the \
                  shell and read that."
             ),
-            ScanError::NotText(FileKind::Notebook) => format!(
-                "{path} is a Jupyter notebook. Notebooks cannot be shown yet; print its cells with `jq -r '.cells[] | \
-                 .source | add'` in the shell."
-            ),
             ScanError::NotText(FileKind::Binary(format)) => {
                 let what = format.map_or(String::new(), |format| format!(": {format}"));
                 format!("{path} is not text ({size} bytes{what}). {BINARY_HINT}")
             }
-            ScanError::NotText(FileKind::Text(_) | FileKind::Image(_)) => format!("{path} could not be read as text."),
+            ScanError::NotText(FileKind::Text(_) | FileKind::Image(_) | FileKind::Notebook) => {
+                format!("{path} could not be read as text.")
+            }
         };
         ToolError::failed(text)
     }

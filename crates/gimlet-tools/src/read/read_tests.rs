@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use gimlet_core::files::{FileStates, hash_content};
 use gimlet_core::tool::AnyTool;
-use gimlet_proto::Env;
+use gimlet_proto::{ContentPart, Env};
 use serde_json::json;
 
 use super::*;
@@ -250,13 +250,11 @@ async fn kinds_are_recognised_by_content() {
     bench.file("photo.txt", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
     bench.file("blank.jpg", "");
     bench.file("paper", b"%PDF-1.7 ...");
-    bench.file("book.ipynb", "{\"cells\": [], \"nbformat\": 4}");
     bench.file("data", b"abc\0def");
     for (name, parts) in [
         ("photo.txt", ["cannot be shown", "PNG image is damaged or cut off"]),
         ("blank.jpg", ["is empty", "no image"]),
         ("paper", ["PDF", "pdftotext"]),
-        ("book.ipynb", ["notebook", "jq"]),
         ("data", ["not text (7 bytes)", "xxd"]),
     ] {
         let path = bench.path(name);
@@ -463,4 +461,65 @@ async fn an_interrupt_ends_the_decoding_of_an_image() {
     bench.cancel.cancel();
     let path = bench.path("large.png");
     assert!(refusal(&mut bench, &path).await.contains("interrupted"));
+}
+
+#[tokio::test]
+async fn a_notebook_comes_as_cells_with_outputs_and_images() {
+    let mut bench = ToolBench::new();
+    let image = STANDARD.encode(png_image(20, 10));
+    let long = "long ".repeat(3_000);
+    let book = json!({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [
+        {"cell_type": "markdown", "id": "m", "metadata": {}, "source": ["# Title\n", "words\n"]},
+        {"cell_type": "code", "id": "c", "metadata": {}, "execution_count": 2, "source": "plot()", "outputs": [
+            {"output_type": "stream", "name": "stdout", "text": long},
+            {"output_type": "display_data", "data": {"image/png": image, "text/plain": "<Figure>"}, "metadata": {}},
+            {"output_type": "display_data", "data": {"image/png": "AAAA"}, "metadata": {}}]},
+        {"cell_type": "raw", "id": "r", "metadata": {}, "source": []}]});
+    let path = bench.file("b.ipynb", book.to_string());
+    let result = bench.call_on(&bench.services(), &Read, json!({"file_path": path})).await.unwrap();
+    let ResultContent::Parts(parts) = Read.to_blocks(&result.data) else { panic!("an image makes parts") };
+    let [ContentPart::Text { text: before }, ContentPart::Image { source }, ContentPart::Text { text: after }] =
+        parts.as_slice()
+    else {
+        panic!("{parts:?}")
+    };
+    assert_eq!(source.data(), image);
+    let start = "<cell id=\"m\" type=\"markdown\">\n# Title\nwords\n</cell>\n\
+        <cell id=\"c\" type=\"code\" language=\"python\" run=\"2\">\nplot()\n</cell>\n<output cell=\"c\" type=\"stream\">\n\
+        (15000 characters are left out; see them with: jq '.cells[1].outputs[0]' ";
+    assert!(before.starts_with(start), "{before}");
+    assert!(before.ends_with("<output cell=\"c\" type=\"display_data\">\n<Figure>\n</output>"), "{before}");
+    assert!(after.contains("An image was left out: it is neither PNG") && after.ends_with("</cell>"), "{after}");
+
+    let given = read(&mut bench, "b.ipynb").await;
+    let cells = &given.output["file"]["cells"];
+    assert_eq!(cells[0], json!({"cellType": "markdown", "source": "# Title\nwords\n", "cell_id": "m"}));
+    assert_eq!(cells[1]["outputs"][1]["image"], json!({"image_data": image, "media_type": "image/png"}));
+    assert_eq!(
+        given.view,
+        View::Files { paths: vec![path.display().to_string()], note: Some("notebook, 3 cells".into()) }
+    );
+    assert!(bench.state.files.get(&path).unwrap().whole);
+    assert!(!read(&mut bench, "b.ipynb").await.text.contains("unchanged"), "a notebook is shown again");
+}
+
+#[tokio::test]
+async fn cells_are_paged_like_lines() {
+    let mut bench = ToolBench::new();
+    let cells: Vec<_> = (0..60)
+        .map(|at| json!({"cell_type": "raw", "metadata": {}, "source": format!("{at}: {}", "x".repeat(4_000))}))
+        .collect();
+    let book = json!({"nbformat": 4, "nbformat_minor": 2, "metadata": {}, "cells": cells});
+    let path = bench.file("b.ipynb", book.to_string());
+    let first = read(&mut bench, "b.ipynb").await;
+    let notice = "[PARTIAL view: cells=1-24 total=60 next_offset=25 reason=token_budget]";
+    assert!(first.text.ends_with(notice), "{}", &first.text[first.text.len() - 200..]);
+    assert!(!bench.state.files.get(&path).unwrap().whole);
+    let rest = range(&mut bench, "b.ipynb", 59, 5).await.unwrap().text;
+    assert!(rest.contains("<cell id=\"cell-59\" type=\"raw\">\n59: x") && !rest.contains("cell-57"), "{rest}");
+    assert!(rest.ends_with("[PARTIAL view: cells=59-60 total=60 reason=range]"), "{rest}");
+    assert!(range(&mut bench, "b.ipynb", 61, 1).await.unwrap().text.contains("cell 61 is past its end"));
+    bench.file("broken.ipynb", "{\"cells\": [");
+    let path = bench.path("broken.ipynb");
+    assert!(refusal(&mut bench, &path).await.contains("cannot be shown as a notebook: it is not valid JSON"));
 }

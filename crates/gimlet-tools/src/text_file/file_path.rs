@@ -16,8 +16,16 @@ const MOST_SUGGESTIONS: usize = 3;
 
 /// Refuses what cannot be a file's path, without any I/O.
 pub(crate) fn check(file_path: &str, cx: &PathContext) -> Result<(), InputProblem> {
+    check_parameter("file_path", file_path, cx)
+}
+
+/// Refuses what cannot be a file's path in the parameter of this name.
+pub(crate) fn check_parameter(parameter: &str, file_path: &str, cx: &PathContext) -> Result<(), InputProblem> {
     if is_no_path(file_path) {
-        return Err(InputProblem::new(NO_PATH, format!("`file_path` must be the path of a file, not {file_path:?}.")));
+        return Err(InputProblem::new(
+            NO_PATH,
+            format!("`{parameter}` must be the path of a file, not {file_path:?}."),
+        ));
     }
     match is_special(&cx.expand_path(Path::new(file_path))) {
         true => Err(InputProblem::new(SPECIAL_PATH, special_text(file_path))),

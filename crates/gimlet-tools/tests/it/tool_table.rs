@@ -53,5 +53,5 @@ fn choices_that_may_be_left_out_say_what_they_are_then() {
 fn inputs_that_can_be_long_are_streamed_as_they_are_written() {
     let eager: Vec<&str> =
         gimlet_tools::builtin().into_iter().filter(|tool| tool.eager_input()).map(|tool| tool.name()).collect();
-    assert_eq!(eager, ["Bash", "Write", "Edit", "MultiEdit"]);
+    assert_eq!(eager, ["Bash", "Write", "Edit", "MultiEdit", "NotebookEdit"]);
 }

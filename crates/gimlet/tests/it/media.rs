@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its stage must stop")]
 
+mod notebooks;
 mod sent_images;
 
 use std::io::Cursor;
