@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use gimlet_config::SettingSources;
 use gimlet_core::SetupTrigger;
@@ -165,6 +166,8 @@ pub struct OutputOptions {
 pub struct LimitOptions {
     pub max_turns: Option<u32>,
     pub max_budget_usd: Option<f64>,
+    pub max_total_tokens: Option<u64>,
+    pub max_time: Option<Duration>,
     /// Window by which compaction is decided.
     pub compaction_window: Option<CompactionWindow>,
 }
@@ -177,6 +180,17 @@ pub enum CompactionWindow {
     Tokens(u64),
 }
 
+/// Parses a number of tokens with or without a unit: `200000`, `200k` or `1M`.
+pub fn parse_token_count(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (digits, unit) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1_000),
+        Some((at, 'm' | 'M')) => (&text[..at], 1_000_000),
+        _ => (text, 1),
+    };
+    digits.parse::<u64>().ok().and_then(|count| count.checked_mul(unit))
+}
+
 impl CompactionWindow {
     /// Smallest window that can be given: less holds no conversation.
     const LEAST: u64 = 1_000;
@@ -187,13 +201,7 @@ impl CompactionWindow {
         if text.eq_ignore_ascii_case("auto") {
             return Ok(Self::Auto);
         }
-        let (digits, unit) = match text.char_indices().last() {
-            Some((at, 'k' | 'K')) => (&text[..at], 1_000),
-            Some((at, 'm' | 'M')) => (&text[..at], 1_000_000),
-            _ => (text, 1),
-        };
-        let tokens = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(unit));
-        match tokens.filter(|tokens| *tokens >= Self::LEAST) {
+        match parse_token_count(text).filter(|tokens| *tokens >= Self::LEAST) {
             Some(tokens) => Ok(Self::Tokens(tokens)),
             None => {
                 Err(format!("'{text}' is no window: give auto, or a number of tokens from 1000 on (200000, 200k, 1M)"))

@@ -18,7 +18,7 @@ pub use launch_error::LaunchError;
 pub use launch_request::{
     AgentOptions, CompactionWindow, CustomizationLevel, FrontEndKind, FrontEndOptions, LaunchRequest, LimitOptions,
     ModelOptions, OutputOptions, PermissionOptions, RequestOrigin, RequestedJson, SessionOptions, SettingsOptions,
-    SystemPromptOptions, ThinkingChoice, ToolOptions,
+    SystemPromptOptions, ThinkingChoice, ToolOptions, parse_token_count,
 };
 pub use process_env::ProcessEnv;
 pub use sandbox_process::{bubblewrap_from_env, invalid_backend_choice, new_exec, start_proxy};

@@ -33,6 +33,7 @@ mod session_style;
 mod session_tools;
 mod settings_hooks;
 mod settings_reload;
+mod spending_choice;
 #[cfg(test)]
 mod trust_tests;
 
@@ -318,6 +319,7 @@ fn assemble(
             outputs: past.outputs,
             user_words: past.user_words,
             result_files: past.result_files,
+            costs: past.costs,
             redactor,
         },
         permissions: PermissionConfig {
@@ -381,8 +383,8 @@ fn turn_options(
     let (compaction, remarks) = compaction_choice::compaction_policy(request, configured);
     warnings.extend(remarks);
     TurnOptions {
-        max_turns: gimlet_core::max_turns(request.limits.max_turns, env),
-        max_budget_usd: request.limits.max_budget_usd,
+        max_turns: spending_choice::turn_limit(request, configured),
+        limits: spending_choice::spending_limits(request, configured),
         parallel_tools: !env.flag("CLAUDE_CODE_DISABLE_PARALLEL_TOOL_USE"),
         streaming_execution: !env.flag("CLAUDE_CODE_DISABLE_STREAMING_EXECUTION"),
         wire_events: manner.wire_events,

@@ -61,12 +61,13 @@ pub use setting_keys::{
 pub use settings::{
     Attribution, AutoModeSettings, BaseRef, CommandKind, CredentialMode, CustomizationKind, DefaultMode, DisableSwitch,
     DisplayCommand, EditSettings, EditorMode, EffortLevel, FailureChoice, FooterLink, FooterLinkKind, FsyncSetting,
-    HookGroup, HookHandlerSettings, HookKind, InboundPolicy, KeybindingFlavor, Marketplace, McpServerMatch,
-    NoMatchAction, NotifyChannel, ParentSettingsMode, PermissionSettings, PluginOnlyCustomization, PolicyHelper,
-    QuestionTimeout, ReadSettings, RequireRead, SandboxCredential, SandboxCredentialSettings,
-    SandboxFilesystemSettings, SandboxNetworkSettings, SandboxProgram, SandboxSettings, ScreenRenderer, Settings,
-    ShellChoice, SkillVisibility, SpellcheckSettings, SpinnerTips, SpinnerVerbMode, SpinnerVerbs, StatusLine,
-    TeammateMode, TlsTermination, UpdateChannel, ViewMode, WorkflowSize, WorktreeIsolation, WorktreeSettings,
+    HookGroup, HookHandlerSettings, HookKind, InboundPolicy, KeybindingFlavor, LimitSettings, Marketplace,
+    McpServerMatch, ModelPriceSettings, NoMatchAction, NotifyChannel, ParentSettingsMode, PermissionSettings,
+    PluginOnlyCustomization, PolicyHelper, QuestionTimeout, ReadSettings, RequireRead, SandboxCredential,
+    SandboxCredentialSettings, SandboxFilesystemSettings, SandboxNetworkSettings, SandboxProgram, SandboxSettings,
+    ScreenRenderer, Settings, ShellChoice, SkillVisibility, SpellcheckSettings, SpinnerTips, SpinnerVerbMode,
+    SpinnerVerbs, StatusLine, TeammateMode, TlsTermination, UpdateChannel, ViewMode, WorkTime, WorkflowSize,
+    WorktreeIsolation, WorktreeSettings,
 };
 pub use settings_lease::{LeasedContent, SettingsLease, forget_abandoned_leases, record_rewrite};
 pub use settings_schema::settings_schema;

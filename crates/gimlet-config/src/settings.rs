@@ -4,6 +4,7 @@
 mod hooks;
 mod hosted;
 mod interface;
+mod limits;
 mod permissions;
 mod plugins;
 mod read_edit;
@@ -22,6 +23,7 @@ pub use interface::{
     QuestionTimeout, ScreenRenderer, ShellChoice, SpellcheckSettings, SpinnerTips, SpinnerVerbMode, SpinnerVerbs,
     StatusLine, ViewMode,
 };
+pub use limits::{LimitSettings, ModelPriceSettings, WorkTime};
 pub use permissions::{AutoModeSettings, DefaultMode, DisableSwitch, PermissionSettings};
 pub use plugins::{CustomizationKind, Marketplace, McpServerMatch, PluginOnlyCustomization, SkillVisibility};
 pub use read_edit::{EditSettings, ReadSettings, RequireRead};
@@ -172,6 +174,9 @@ pub struct Settings {
     pub fallback_model: Option<Vec<String>>,
     /// Model ids and what the provider calls them.
     pub model_overrides: Option<BTreeMap<String, String>>,
+    /// Prices of models by id, or by the beginning of ids with a `*` behind it, in place of the built-in ones.
+    pub model_prices: Option<BTreeMap<String, ModelPriceSettings>>,
+    pub limits: LimitSettings,
     /// How hard the model thinks.
     pub effort_level: Option<EffortLevel>,
     /// `false` turns extended thinking off.

@@ -22,7 +22,7 @@ use gimlet_proto::{BoxFuture, CommandInfo, CommandKind};
 
 pub use command_context::CommandContext;
 pub(crate) use command_resolver::{CommandCall, CommandResolver, FoundCommand};
-pub use text_table::text_table;
+pub use text_table::{format_dollars, grouped, text_table};
 
 /// The built-in commands, in the order in which lists show them.
 const BUILT_IN: &[fn() -> Arc<dyn SlashCommand>] = &[

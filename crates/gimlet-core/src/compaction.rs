@@ -20,6 +20,7 @@ use gimlet_text::enclose_in_tag;
 use crate::context::{compacted_tool_defs, with_compacted_tools, with_style};
 use crate::conversation::{Conversation, PromptSegment};
 use crate::hooks::{HookEvent, HookPayload, StartSource};
+use crate::spending::ReachedLimit;
 use crate::turn::{Turn, append_meta_message, read_compacted_context};
 use carried_facts::CarriedFacts;
 pub use compaction_policy::CompactionPolicy;
@@ -61,6 +62,8 @@ pub(crate) enum CompactionEnd {
     Blocked(String),
     /// The request failed in a way that would fail every other request as well.
     Failed(ModelError),
+    /// The session may not spend what the summary costs.
+    LimitReached(ReachedLimit),
     Aborted,
 }
 
@@ -69,6 +72,7 @@ enum SummaryOutcome {
     Text(String),
     Missing(String),
     Failed(ModelError),
+    LimitReached(ReachedLimit),
     Aborted,
 }
 
@@ -129,6 +133,10 @@ pub(crate) async fn compact(
         SummaryOutcome::Failed(error) => {
             publish(turn, CompactionView::Failed(error.to_string()));
             return CompactionEnd::Failed(error);
+        }
+        SummaryOutcome::LimitReached(limit) => {
+            publish(turn, CompactionView::Failed(limit.describe()));
+            return CompactionEnd::LimitReached(limit);
         }
         SummaryOutcome::Aborted => return abort(turn),
     };
@@ -251,6 +259,7 @@ async fn write_summary(
                     * conversation.history().gauge.bytes_per_token(&facts)) as usize;
                 return SummaryOutcome::Text(summary[..summary.floor_char_boundary(most)].to_owned());
             }
+            SummaryAttempt::LimitReached(limit) => return SummaryOutcome::LimitReached(limit),
             SummaryAttempt::Aborted => return SummaryOutcome::Aborted,
             SummaryAttempt::Unusable(why) => why.clone_into(&mut reason),
             SummaryAttempt::Failed(error) if is_about_this_request(&error, must_succeed) => {

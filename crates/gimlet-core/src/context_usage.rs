@@ -223,6 +223,14 @@ impl ContextGauge {
         self.lock().cached.as_ref().is_some_and(|cached| cached.model == model && cached.at.elapsed() < life)
     }
 
+    /// Returns the tokens of the conversation that are in the provider's cache for this model.
+    pub(crate) fn cached_tokens(&self, model: &str, life: Duration) -> u64 {
+        if !self.is_cache_warm(model, life) {
+            return 0;
+        }
+        self.lock().counted.map_or(0, |counted| counted.usage.prompt_tokens())
+    }
+
     /// Returns the current usage.
     pub(crate) fn current_usage(&self, facts: ModelFacts, policy: &CompactionPolicy) -> ContextUsage {
         let sizes = self.lock();

@@ -37,8 +37,8 @@ use tokio::sync::{mpsc, watch};
 
 pub use asks::UserAsker;
 pub(crate) use asks::{AskRegistry, AskRequest};
+pub(crate) use classifier::AutoModeClassifier;
 pub use classifier::ReviewRules;
-pub(crate) use classifier::{AutoModeClassifier, ReviewUsage};
 pub use disk_view::DiskFileView;
 pub(crate) use gate_hooks::has_user_answer;
 pub use host_requests::HostPermit;
@@ -370,11 +370,6 @@ impl Gate {
         if let Some(classifier) = &self.classifier {
             classifier.note_hook_context(text);
         }
-    }
-
-    /// Takes the reviewer's requests since the last call, to be counted.
-    pub(crate) fn take_review_usage(&self) -> Vec<ReviewUsage> {
-        self.classifier.as_ref().map(AutoModeClassifier::take_usage).unwrap_or_default()
     }
 
     /// Issues a permit at once if no question is needed; otherwise leaves the call undecided. The flag is true if the

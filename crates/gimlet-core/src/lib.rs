@@ -34,6 +34,7 @@ mod schedule;
 mod segment_context;
 mod services;
 mod session;
+mod spending;
 mod steering;
 mod structured_output;
 pub mod tasks;
@@ -82,6 +83,7 @@ pub use session::{
     AgentConfig, DriverConfig, FileConfig, HistoryConfig, ModelConfig, SessionConfig, SessionState, ToolConfig,
     TurnConfig, open,
 };
+pub use spending::SpendingLimits;
 pub use structured_output::{OutputSchema, OutputSchemaError};
 pub use turn::{TurnOptions, max_turns};
 pub use write_barrier::{DurableBarrier, DurableSignal, NotDurableError};

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use gimlet_proto::{
-    AssistantBlock, Block, BlockDelta, BlockKind, DeltaKind, EventBody, ItemId, Model, ModelError, ModelEvent,
-    ModelFacts, ModelRequest, Notice, NoticeLevel, ReplyEnd, ReplyStart, RetryNotice, TokenUsage, ToolUseId,
+    AssistantBlock, Block, BlockDelta, BlockKind, CacheBreak, DeltaKind, EventBody, ItemId, Model, ModelError,
+    ModelEvent, ModelFacts, ModelRequest, Notice, NoticeLevel, ReplyEnd, ReplyStart, RetryNotice, TokenUsage,
+    ToolUseId,
 };
 use gimlet_text::is_too_deep;
 use serde_json::value::RawValue;
@@ -33,6 +34,8 @@ pub(crate) struct ModelReply {
     pub(crate) ending: ReplyEnding,
     /// Usage of models that refused to answer.
     pub(crate) spent: Vec<(String, TokenUsage)>,
+    /// Set if the provider's cache missed the beginning of the conversation.
+    pub(crate) cache_break: Option<CacheBreak>,
 }
 
 pub(crate) enum ReplyEnding {
@@ -63,6 +66,7 @@ pub(crate) async fn read_reply(
         start: ReplyStart::default(),
         blocks: Vec::new(),
         spent: Vec::new(),
+        cache_break: None,
         open: HashMap::new(),
         held: None,
     };
@@ -102,7 +106,8 @@ pub(crate) async fn read_reply(
         }
     };
     reader.flush_held_block(None, conversation, calls);
-    ModelReply { start: reader.start, blocks: reader.blocks, ending, spent: reader.spent }
+    let ReplyStreamReader { start, blocks, spent, cache_break, .. } = reader;
+    ModelReply { start, blocks, ending, spent, cache_break }
 }
 
 /// Waits until a point in time, or forever if there is none.
@@ -136,6 +141,7 @@ struct ReplyStreamReader<'a> {
     start: ReplyStart,
     blocks: Vec<Block>,
     spent: Vec<(String, TokenUsage)>,
+    cache_break: Option<CacheBreak>,
     open: HashMap<usize, OpenBlock>,
     held: Option<HeldBlock>,
 }
@@ -164,6 +170,7 @@ impl ReplyStreamReader<'_> {
         match event {
             ModelEvent::Started(start) => {
                 if let Some(broken) = conversation.segment.detect_cache_break(&start, &self.turn.model_facts()) {
+                    self.cache_break = Some(broken.clone());
                     self.turn.publish(EventBody::CacheBreak(Box::new(broken)));
                 }
                 let message_id = conversation.record.reply_id(&start.message_id);

@@ -8,12 +8,13 @@ mod turn_hooks;
 mod turn_loop;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gimlet_proto::{
     Denial, Env, EventBody, ModelFacts, Notice, NoticeLevel, PromptOrigin, PromptOutcome, StopCause, StopReason,
     SubmittedPrompt, TurnEnd, TurnReport,
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::call::CallScope;
 use crate::commands::CommandResolver;
@@ -24,6 +25,7 @@ use crate::image_fitting;
 use crate::panics::catch_panic_async;
 use crate::record::ConversationRecord;
 use crate::schedule::CallSchedule;
+use crate::spending::{ReachedLimit, SpendingLimits};
 use crate::steering::SteeringQueue;
 use crate::structured_output::OutputSchema;
 use crate::tool::ToolSource;
@@ -32,6 +34,7 @@ pub(crate) use call_batch::apply_changes;
 pub(crate) use context_delivery::{open_segment, read_compacted_context};
 pub(crate) use reply_outcome::{append_meta_blocks, append_meta_message};
 use turn_loop::TurnLoop;
+pub(crate) use turn_loop::reserve_for_request;
 
 /// Parameters of a turn, fixed when it starts (mode, rules and model are read at each use).
 pub(crate) struct Turn {
@@ -50,11 +53,11 @@ pub(crate) struct Turn {
 /// Limit of model requests per prompt that no user needs in earnest: it ends what would go on for ever.
 const DEFAULT_MAX_TURNS: u32 = 1_000;
 
-/// Returns the maximum number of model requests per prompt: as asked for, or else as the environment or the default
-/// says; 0 means no limit.
-pub fn max_turns(asked: Option<u32>, env: &Env) -> Option<u32> {
+/// Returns the maximum number of model requests per prompt: as asked for, or else as the environment, settings or the
+/// default say; 0 means no limit.
+pub fn max_turns(asked: Option<u32>, env: &Env, setting: Option<u32>) -> Option<u32> {
     let of_env = || env.integer("CLAUDE_CODE_MAX_TURNS").and_then(|turns| u32::try_from(turns).ok());
-    asked.or_else(of_env).or(Some(DEFAULT_MAX_TURNS)).filter(|most| *most > 0)
+    asked.or_else(of_env).or(setting).or(Some(DEFAULT_MAX_TURNS)).filter(|most| *most > 0)
 }
 
 /// Options that apply to every turn of a session.
@@ -62,8 +65,8 @@ pub fn max_turns(asked: Option<u32>, env: &Env) -> Option<u32> {
 pub struct TurnOptions {
     /// Maximum number of model requests per prompt.
     pub max_turns: Option<u32>,
-    /// Cost limit of the session in dollars.
-    pub max_budget_usd: Option<f64>,
+    /// Ceilings of the session with its agents.
+    pub limits: SpendingLimits,
     /// Set if the model may call several tools in one reply.
     pub parallel_tools: bool,
     /// Set if read-only calls may start while the reply streams.
@@ -89,7 +92,7 @@ impl Default for TurnOptions {
     fn default() -> Self {
         Self {
             max_turns: Some(DEFAULT_MAX_TURNS),
-            max_budget_usd: None,
+            limits: SpendingLimits::default(),
             parallel_tools: true,
             streaming_execution: true,
             wire_events: false,
@@ -139,7 +142,18 @@ pub(crate) async fn run_turn(conversation: &mut Conversation, turn: &Turn, promp
         output.begin_turn();
     }
     let origin = prompt.origin.clone();
-    let (end, text, stop_reason) = match catch_panic_async(begin_turn(conversation, turn, prompt)).await {
+    let spending = conversation.ledger.spending().clone();
+    let time = if turn.scope.subagent.is_none() { spending.begin_work() } else { None };
+    let work = catch_panic_async(begin_turn(conversation, turn, prompt));
+    let (ended, is_out_of_time) = run_within(work, time, &turn.scope.cancel).await;
+    if turn.scope.subagent.is_none() {
+        spending.end_work();
+    }
+    let (end, text, stop_reason) = match ended {
+        Ok((TurnEnd::Aborted { .. }, text, stop_reason)) if is_out_of_time => {
+            let limit = ReachedLimit::Time(turn.options.limits.max_time.unwrap_or_default());
+            (limit.to_turn_end(), text, stop_reason)
+        }
         Ok(ended) => ended,
         Err(panicked) => {
             panicked.log(&turn.scope, "the turn");
@@ -154,6 +168,20 @@ pub(crate) async fn run_turn(conversation: &mut Conversation, turn: &Turn, promp
     conversation.record.end_turn(&conversation.ledger.by_model(), turn.scope.gate.mode());
     conversation.record.wait_durable().await;
     build_report(conversation, turn, TurnConclusion { end, text, stop_reason, origin }, started)
+}
+
+/// Runs a turn, and interrupts it when its time is over. Returns true beside its outcome in that case.
+async fn run_within<T>(work: impl Future<Output = T>, time: Option<Duration>, cancel: &CancellationToken) -> (T, bool) {
+    let Some(time) = time else { return (work.await, false) };
+    let mut work = std::pin::pin!(work);
+    tokio::select! {
+        biased;
+        ended = &mut work => (ended, false),
+        () = tokio::time::sleep(time) => {
+            cancel.cancel();
+            (work.await, true)
+        }
+    }
 }
 
 /// Accepts the prompt and runs the turn, unless hooks block it.
@@ -289,10 +317,10 @@ mod tests {
     #[test]
     fn a_prompt_has_a_limit_that_can_be_lifted() {
         let env = |value: &str| Env::default().with("CLAUDE_CODE_MAX_TURNS", value);
-        assert_eq!(max_turns(None, &Env::default()), Some(1_000));
-        assert_eq!(max_turns(None, &env("7")), Some(7));
-        assert_eq!((max_turns(None, &env("0")), max_turns(Some(0), &env("7"))), (None, None));
-        assert_eq!((max_turns(Some(3), &env("0")), max_turns(None, &env("many"))), (Some(3), Some(1_000)));
+        assert_eq!(max_turns(None, &Env::default(), None), Some(1_000));
+        assert_eq!(max_turns(None, &env("7"), Some(8)), Some(7));
+        assert_eq!((max_turns(None, &env("0"), None), max_turns(Some(0), &env("7"), Some(1))), (None, None));
+        assert_eq!((max_turns(Some(3), &env("0"), None), max_turns(None, &env("many"), Some(5))), (Some(3), Some(5)));
         let of_agent = |max_turns| TurnOptions { max_turns, ..TurnOptions::default() }.agent_max_turns();
         assert_eq!([of_agent(Some(3)), of_agent(Some(5_000)), of_agent(None)], [Some(1_000), Some(5_000), None]);
     }

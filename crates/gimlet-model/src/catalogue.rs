@@ -149,6 +149,11 @@ impl ModelCatalogue {
         self.routes = routes;
     }
 
+    /// Sets the prices of settings.
+    pub(crate) fn set_prices(&mut self, prices: &BTreeMap<String, ModelPrice>) {
+        self.overrides.set_prices(prices);
+    }
+
     /// Resolves an alias or id.
     pub(crate) fn resolve(&self, name: &str) -> ResolvedModel {
         let id = self.id_of(name);

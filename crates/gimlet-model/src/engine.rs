@@ -73,6 +73,12 @@ impl Model for ModelEngine {
         self.inner.config.model_for(Some(model)).map(drop).map_err(|error| error.to_string())
     }
 
+    fn max_reply_tokens(&self, request: &ModelRequest) -> u64 {
+        let config = &self.inner.config;
+        let profile = config.directory.resolve(&request.model).model.profile;
+        config.wishes.max_reply_tokens(&profile, request.max_tokens, request.effort.as_deref())
+    }
+
     fn stream(&self, request: ModelRequest) -> ModelStream {
         let inner = Arc::clone(&self.inner);
         Box::pin(WorkStream::new(|outlet| {

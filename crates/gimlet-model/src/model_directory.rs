@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gimlet_proto::{Env, ModelFacts};
+use gimlet_proto::{Env, ModelFacts, ModelPrice};
 
 use crate::catalogue::{CatalogueOverrides, ModelCatalogue, ModelSummary, ResolvedModel};
 use crate::providers::ProviderRow;
@@ -54,6 +54,12 @@ impl ModelDirectory {
     /// Sets the names that the main provider uses for ids.
     pub(crate) fn with_routes(mut self, routes: &BTreeMap<String, String>) -> Self {
         self.catalogues[self.main].1.set_routes(routes.clone());
+        self
+    }
+
+    /// Sets the prices of settings, for the models of every provider.
+    pub(crate) fn with_prices(mut self, prices: &BTreeMap<String, ModelPrice>) -> Self {
+        self.catalogues.iter_mut().for_each(|(_, catalogue)| catalogue.set_prices(prices));
         self
     }
 

@@ -1,11 +1,12 @@
 //! Configuration of the model: the provider that the environment chooses, the user's wishes and choices, timeouts and
 //! retries. Read from values that the binary collected. Nothing here is ever printed whole.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_http::NetworkConfig;
-use gimlet_proto::{CredentialSource, Env, Model};
+use gimlet_proto::{CredentialSource, Env, Model, ModelPrice};
 
 use crate::catalogue::ModelSummary;
 use crate::engine::{FIRST_DELAY, ModelEngine};
@@ -154,6 +155,12 @@ impl ProviderConfig {
         self.warnings.extend(remarks);
         self.directory = self.directory.with_routes(&choices.routes);
         self.choices = choices;
+        self
+    }
+
+    /// Sets the user's prices of models, by id or by a pattern of ids.
+    pub fn with_prices(mut self, prices: &BTreeMap<String, ModelPrice>) -> Self {
+        self.directory = self.directory.with_prices(prices);
         self
     }
 

@@ -3,9 +3,13 @@
 use bytes::Bytes;
 use gimlet_proto::{Env, ThinkingDisplay};
 
+use crate::catalogue::ModelProfile;
 use crate::json::OrderedMembers;
 use crate::providers::ProviderConfigError;
 
+/// Tokens of a reply unless something else is asked for.
+const DEFAULT_OUTPUT: u64 = 32_000;
+const DEFAULT_OUTPUT_AT_HIGH_EFFORT: u64 = 64_000;
 /// Switch for streaming tool inputs unbuffered, at any endpoint.
 const EAGER_INPUT: &str = "CLAUDE_CODE_ENABLE_FINE_GRAINED_TOOL_STREAMING";
 /// Switches that turn cache markers off for a model family.
@@ -62,6 +66,18 @@ impl RequestWishes {
     /// Returns true if cache markers are sent to this model.
     pub(crate) fn sends_cache_markers(&self, model: &str) -> bool {
         !self.uncached.iter().any(|family| model.contains(family))
+    }
+
+    /// Returns the number of tokens that a reply may take: as the request asks, or else as the user allows, or else the
+    /// usual number for this effort.
+    pub(crate) fn max_reply_tokens(&self, profile: &ModelProfile, asked: Option<u64>, effort: Option<&str>) -> u64 {
+        let usual = match effort {
+            Some("xhigh" | "max") => DEFAULT_OUTPUT_AT_HIGH_EFFORT,
+            _ => DEFAULT_OUTPUT,
+        };
+        let allowed = self.max_output_tokens;
+        let asked = asked.map(|asked| asked.min(allowed.unwrap_or(u64::MAX)));
+        asked.or(allowed).unwrap_or(usual).clamp(1, profile.max_output_tokens)
     }
 
     /// Returns a body with the user's additional members.

@@ -418,6 +418,9 @@ pub enum StopCause {
     RepeatedCalls,
     /// The context window filled again right after each of several compactions.
     RapidRefill,
+    /// The session reached its limit of tokens, or of time.
+    TokenLimit,
+    TimeLimit,
     /// Something panicked.
     InternalError,
 }

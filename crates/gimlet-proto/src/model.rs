@@ -31,6 +31,11 @@ pub trait Model: Send + Sync {
         check_model_name(model)
     }
 
+    /// Returns the number of tokens that the reply to a request may take.
+    fn max_reply_tokens(&self, request: &ModelRequest) -> u64 {
+        request.max_tokens.unwrap_or_else(|| self.facts(&request.model).max_output_tokens)
+    }
+
     /// Sends one request. The stream ends after exactly one [`ModelEvent::Done`] or [`ModelEvent::Failed`].
     fn stream(&self, request: ModelRequest) -> ModelStream;
 }
@@ -114,6 +119,11 @@ pub struct ModelPrice {
 }
 
 impl ModelPrice {
+    /// Creates prices of which those of the cache follow from that of the input in the usual ratio.
+    pub fn from_input_and_output(input: f64, output: f64) -> Self {
+        Self { input, output, write_5m: input * 1.25, write_1h: input * 2.0, read: input * 0.1, above: None }
+    }
+
     /// Returns the cost of one request's usage.
     pub fn cost_usd(&self, usage: &TokenUsage) -> f64 {
         self.cost_usd_with_prompt(usage, usage.prompt_tokens())
@@ -121,10 +131,7 @@ impl ModelPrice {
 
     /// Returns the cost of a usage that may be the sum of several requests, whose prompts have this many tokens each.
     pub fn cost_usd_with_prompt(&self, usage: &TokenUsage, prompt_tokens: u64) -> f64 {
-        let [input, output, write_5m, write_1h, read] = match self.above {
-            Some((limit, dearer)) if prompt_tokens > limit => dearer,
-            Some(_) | None => [self.input, self.output, self.write_5m, self.write_1h, self.read],
-        };
+        let [input, output, write_5m, write_1h, read] = self.rates(prompt_tokens);
         // A provider that does not split its cache writes by life wrote them with the short one.
         let long = usage.cache_creation_1h.min(usage.cache_creation_input_tokens);
         let short = usage.cache_creation_input_tokens - long;
@@ -134,6 +141,15 @@ impl ModelPrice {
             + long as f64 * write_1h
             + usage.cache_read_input_tokens as f64 * read)
             / 1e6
+    }
+
+    /// Returns the prices of a request with a prompt of this many tokens: of input, output, cache writes for five
+    /// minutes and for an hour, and cache reads.
+    pub fn rates(&self, prompt_tokens: u64) -> [f64; 5] {
+        match self.above {
+            Some((limit, dearer)) if prompt_tokens > limit => dearer,
+            Some(_) | None => [self.input, self.output, self.write_5m, self.write_1h, self.read],
+        }
     }
 
     /// Returns the cost of writing a prompt of this many tokens into the cache.

@@ -9,7 +9,8 @@ pub(crate) use progress_notes::format_unknown_command;
 use std::time::Duration;
 
 use gimlet_proto::{
-    Event, EventBody, EventReader, Notice, NoticeLevel, Op, SessionHandle, SubmittedPrompt, TurnEnd, TurnReport,
+    Event, EventBody, EventReader, Notice, NoticeLevel, Op, SessionHandle, StopCause, SubmittedPrompt, TurnEnd,
+    TurnReport,
 };
 use gimlet_text::enclose_in_tag;
 use permission_tool::PermissionTool;
@@ -238,7 +239,12 @@ async fn run_event_loop(
 
 /// Returns true if every further prompt would be refused as well.
 fn is_session_exhausted(end: &TurnEnd) -> bool {
-    matches!(end, TurnEnd::PromptUnusable { .. } | TurnEnd::Budget(_))
+    let is_limit = |because: &StopCause| matches!(because, StopCause::TokenLimit | StopCause::TimeLimit);
+    match end {
+        TurnEnd::PromptUnusable { .. } | TurnEnd::Budget(_) => true,
+        TurnEnd::Stopped { because, .. } => is_limit(because),
+        _ => false,
+    }
 }
 
 async fn next_input_batch(input: &mut Option<PipedInput>) -> Option<String> {

@@ -4,15 +4,14 @@
 //! It is append-only. The reasons are in the policy's own form and are stored and returned without interpretation. A
 //! line that cannot be written costs an explanation later, never a call now.
 
-use std::io::{self, BufRead, ErrorKind};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::io;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::disk::{Disk, LogFile, RealDisk, read_range};
 use crate::layout::SessionFiles;
+use crate::ledger_file::{LedgerFile, read_ledger};
 
 /// Outcome of a decision about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,76 +71,27 @@ pub struct DecisionLine {
 }
 
 /// Ledger of one session, open for appending.
-pub struct DecisionLedger {
-    disk: Arc<dyn Disk>,
-    path: PathBuf,
-    file: Option<Arc<dyn LogFile>>,
-}
+pub struct DecisionLedger(LedgerFile);
 
 impl DecisionLedger {
     /// Creates the ledger. Nothing is written before the first line.
     pub fn new(files: &SessionFiles) -> Self {
-        Self { disk: Arc::new(RealDisk), path: files.decisions(), file: None }
+        Self(LedgerFile::new(files.decisions()))
     }
 
     pub fn path(&self) -> &Path {
-        &self.path
+        self.0.path()
     }
 
     /// Adds a line, with one write.
     pub fn append(&mut self, line: &DecisionLine) -> io::Result<()> {
-        let mut bytes = serde_json::to_vec(line)?;
-        bytes.push(b'\n');
-        let file = match &self.file {
-            Some(file) if !file.is_removed()? => file.clone(),
-            _ => {
-                let file = self.open()?;
-                if has_torn_end(file.as_ref())? {
-                    bytes.insert(0, b'\n');
-                }
-                file
-            }
-        };
-        // A short write leaves a torn line; the next opening checks the end again.
-        self.file = None;
-        if file.append(&bytes)? < bytes.len() {
-            return Err(io::Error::new(ErrorKind::WriteZero, "the disk took only part of the line"));
-        }
-        self.file = Some(file);
-        Ok(())
+        self.0.append(line)
     }
-
-    fn open(&self) -> io::Result<Arc<dyn LogFile>> {
-        if let Some(dir) = self.path.parent() {
-            self.disk.create_dirs(dir)?;
-        }
-        self.disk.open_append(&self.path)
-    }
-}
-
-fn has_torn_end(file: &dyn LogFile) -> io::Result<bool> {
-    let size = file.size()?;
-    Ok(size > 0 && read_range(file, size - 1, 1)? != b"\n")
 }
 
 /// Reads the decisions of a session in order; also returns the number of lines that could not be parsed.
 pub fn read_decisions(files: &SessionFiles) -> io::Result<(Vec<DecisionLine>, usize)> {
-    let file = match crate::disk::open_regular(&files.decisions()) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((Vec::new(), 0)),
-        Err(error) => return Err(error),
-    };
-    let mut lines = Vec::new();
-    let mut unreadable = 0;
-    for line in io::BufReader::new(file).split(b'\n') {
-        let line = line?;
-        match serde_json::from_slice(&line) {
-            Ok(decision) => lines.push(decision),
-            Err(_) if line.is_empty() => {}
-            Err(_) => unreadable += 1,
-        }
-    }
-    Ok((lines, unreadable))
+    read_ledger(&files.decisions())
 }
 
 #[cfg(test)]

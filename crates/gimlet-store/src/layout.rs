@@ -128,6 +128,11 @@ impl SessionFiles {
         self.side_dir().join("decisions.ndjson")
     }
 
+    /// Returns the path of the cost ledger.
+    pub fn costs(&self) -> PathBuf {
+        self.side_dir().join("costs.ndjson")
+    }
+
     /// Returns the file whose lock marks the session's driver.
     pub(crate) fn driver_lock(&self) -> PathBuf {
         self.side_dir().join("driver.lock")

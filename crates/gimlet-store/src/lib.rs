@@ -13,6 +13,7 @@ mod chain;
 mod check;
 mod checkpoints;
 mod context_log;
+mod cost_ledger;
 mod cost_record;
 mod damage;
 mod decision_ledger;
@@ -27,6 +28,7 @@ mod history_repair;
 mod history_validation;
 mod images;
 mod layout;
+mod ledger_file;
 mod line_reader;
 mod load;
 mod past_calls;
@@ -63,6 +65,7 @@ pub use checkpoints::{
     restore_file_content,
 };
 pub use context_log::{TurnContext, read_context_log};
+pub use cost_ledger::{CacheMiss, CostLedger, CostLine, CostRates, CostTotals, RequestPurpose, read_costs};
 pub use damage::{Damage, DamageReport};
 pub use decision_ledger::{Decider, DecisionLedger, DecisionLine, DecisionOutcome, read_decisions};
 pub use disk::{Disk, LogFile, RealDisk, create_private_dirs};

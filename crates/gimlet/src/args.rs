@@ -7,18 +7,19 @@ mod session_request;
 mod unavailable_flags;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgAction, Args, CommandFactory, Parser, ValueEnum};
 use gimlet_app::CompactionWindow;
-use gimlet_config::SettingSources;
+use gimlet_config::{SettingSources, WorkTime};
 use gimlet_proto::PermissionMode;
 
 pub(crate) use unavailable_flags::{is_driven, program_expects_list, refuse_unavailable, remove_unavailable};
 
 pub(crate) use commands::{
-    AutoModeCommand, CheckArgs, CliCommand, ComparisonBase, ConfigCommand, ContextArgs, DevCommand, HooksCommand,
-    HooksTestArgs, PermissionsCommand, SandboxCommand, SandboxExplainArgs, SandboxLimitArgs, SandboxRunArgs,
-    ScriptedModelArgs, SimulateArgs, TrustArgs, WhyArgs, WritableScope,
+    AutoModeCommand, CheckArgs, CliCommand, ComparisonBase, ConfigCommand, ContextArgs, CostArgs, DevCommand,
+    HooksCommand, HooksTestArgs, PermissionsCommand, SandboxCommand, SandboxExplainArgs, SandboxLimitArgs,
+    SandboxRunArgs, ScriptedModelArgs, SimulateArgs, TrustArgs, WhyArgs, WritableScope,
 };
 pub(crate) use mcp_args::{McpAddArgs, McpAddJsonArgs, McpCommand, McpScopeFlag, McpTransportFlag};
 pub(crate) use session_args::{
@@ -93,6 +94,11 @@ fn parse_usd(text: &str) -> Result<f64, String> {
         Ok(amount) if amount.is_finite() && amount > 0.0 => Ok(amount),
         Ok(_) | Err(_) => Err("it must be a positive number, such as 0.5".to_owned()),
     }
+}
+
+fn parse_token_count(text: &str) -> Result<u64, String> {
+    let tokens = gimlet_app::parse_token_count(text).filter(|tokens| *tokens > 0);
+    tokens.ok_or_else(|| "it must be a number of tokens, such as 500000, 500k or 2M".to_owned())
 }
 
 #[derive(Args, Debug, Clone)]
@@ -181,6 +187,12 @@ pub(crate) struct RunArgs {
     /// Stop when the session has cost this many dollars
     #[arg(long, value_name = "USD", value_parser = parse_usd, allow_negative_numbers = true, help_heading = "Limits")]
     pub(crate) max_budget_usd: Option<f64>,
+    /// Stop when the session has taken this many tokens, cached ones included: 500000, 500k, 2M
+    #[arg(long, value_name = "TOKENS", value_parser = parse_token_count, allow_negative_numbers = true, help_heading = "Limits", hide_short_help = true)]
+    pub(crate) max_total_tokens: Option<u64>,
+    /// Stop when the session has worked this long: 90s, 30m, 2h
+    #[arg(long, value_name = "TIME", value_parser = WorkTime::parse, allow_negative_numbers = true, help_heading = "Limits", hide_short_help = true)]
+    pub(crate) max_time: Option<Duration>,
     /// Compact the conversation by this window in place of the model's, if it is smaller: auto, 200000, 200k, 1M
     #[arg(long, value_name = "TOKENS", value_parser = CompactionWindow::parse, help_heading = "Limits", hide_short_help = true)]
     pub(crate) autocompact: Option<CompactionWindow>,

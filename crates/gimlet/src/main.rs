@@ -5,6 +5,7 @@ mod auto_mode_cmd;
 mod completions_cmd;
 mod config_cmd;
 mod context_cmd;
+mod cost_cmd;
 mod demo_cmd;
 mod dev_cmd;
 mod doctor_cmd;
@@ -182,6 +183,7 @@ fn run_cli(cli: CliArgs, ignored_flags: Vec<String>) -> Result<ExitCode, EarlyEx
         }
         Some(CliCommand::Why(options)) => Ok(why_cmd::run(&options, &environment::read_process_env()?)?),
         Some(CliCommand::Sessions { command }) => Ok(sessions_cmd::run(&command, &environment::read_process_env()?)?),
+        Some(CliCommand::Cost(args)) => Ok(cost_cmd::run(&args, &environment::read_process_env()?)?),
         Some(CliCommand::Context(args)) => Ok(context_cmd::run(&args, &environment::read_process_env()?)?),
         Some(CliCommand::Config { command }) => Ok(config_cmd::run(&command, &environment::read_process_env()?)?),
         Some(CliCommand::AutoMode { command }) => Ok(auto_mode_cmd::run(&command, &environment::read_process_env()?)?),

@@ -6,7 +6,7 @@ use gimlet_core::Redactor;
 use gimlet_model::{ProviderConfig, ProviderConfigError};
 use gimlet_proto::{CacheTtl, CredentialSource, Env, Secret, ThinkingMode, effort_from_env};
 
-use super::{SessionSettings, model_choice};
+use super::{SessionSettings, model_choice, spending_choice};
 use crate::launch_error::LaunchError;
 use crate::launch_request::{LaunchRequest, ThinkingChoice};
 
@@ -31,7 +31,8 @@ pub(super) fn build_provider(
     };
     let mut provider = found
         .map_err(|error| provider_error(error, configured))?
-        .with_choices(model_choice::model_choices(request, configured));
+        .with_choices(model_choice::model_choices(request, configured))
+        .with_prices(&spending_choice::model_prices(&configured.effective.settings));
     apply_flags(&mut provider, request, &configured.env);
     Ok((provider, missing))
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use gimlet_core::{ConversationRecord, PromptSegment, StartSource};
 use gimlet_proto::{Block, EntryId, Message, PermissionMode, Role, SessionId, ToolDef};
 use gimlet_store::{
-    Damage, DecisionLedger, EarlyTitle, EntryStamp, FindError, FsyncMode, InterruptKind, LoadError, LoadOptions,
-    LoadedSession, MAX_HISTORY, MirrorFactory, ProjectSessions, ResultFiles, SegmentContextPart, SessionFiles,
-    SessionFilter, SessionLabels, StoreLocations, ToolOutputs, Transcript, TranscriptError, TranscriptOptions,
-    check_dropped_turn, clean_title, is_session_id, load_conversation, new_session_id, other_worktrees, read_summary,
-    record_added_dir,
+    CostLedger, Damage, DecisionLedger, EarlyTitle, EntryStamp, FindError, FsyncMode, InterruptKind, LoadError,
+    LoadOptions, LoadedSession, MAX_HISTORY, MirrorFactory, ProjectSessions, ResultFiles, SegmentContextPart,
+    SessionFiles, SessionFilter, SessionLabels, StoreLocations, ToolOutputs, Transcript, TranscriptError,
+    TranscriptOptions, check_dropped_turn, clean_title, is_session_id, load_conversation, new_session_id,
+    other_worktrees, read_summary, record_added_dir,
 };
 
 use super::LaunchOptions;
@@ -47,6 +47,8 @@ pub(super) struct SessionHistory {
     pub result_files: ResultFiles,
     /// Ledger of decisions, if the session is stored.
     pub decisions: Option<DecisionLedger>,
+    /// Ledger of what requests cost, likewise.
+    pub costs: Option<CostLedger>,
     pub scratch: SessionScratchDir,
     pub title_target: SessionTitleTarget,
     pub remarks: Vec<String>,
@@ -178,6 +180,7 @@ impl SessionRequest<'_> {
             mode: None,
             result_files,
             decisions: (!request.session.is_unsaved).then(|| DecisionLedger::new(&files)),
+            costs: (!request.session.is_unsaved).then(|| CostLedger::new(&files)),
             scratch,
             title_target: name_plate,
             remarks: no_session_remark(request).into_iter().collect(),
@@ -260,6 +263,7 @@ impl SessionRequest<'_> {
             mode: loaded.permission_mode,
             result_files,
             decisions: (!request.session.is_unsaved).then(|| DecisionLedger::new(&files)),
+            costs: (!request.session.is_unsaved).then(|| CostLedger::new(&files)),
             scratch,
             title_target: name_plate,
             remarks,

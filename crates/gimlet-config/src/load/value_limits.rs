@@ -2,7 +2,7 @@
 
 use crate::deserialize::ValueMismatch;
 use crate::json::{JsonMember, JsonNode, JsonValue};
-use crate::settings::Settings;
+use crate::settings::{Settings, WorkTime};
 
 /// Checks the values that have bounds.
 pub(super) fn check_limits(settings: &Settings, root: &JsonNode) -> Result<(), ValueMismatch> {
@@ -12,6 +12,16 @@ pub(super) fn check_limits(settings: &Settings, root: &JsonNode) -> Result<(), V
     }
     if settings.skill_listing_budget_fraction.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
         return wrong("skillListingBudgetFraction", "expected a number above 0 and up to 1");
+    }
+    if settings.limits.max_budget_usd.is_some_and(|most| most <= 0.0) {
+        return wrong("limits.maxBudgetUsd", "expected a number above 0");
+    }
+    if let Some(Err(problem)) = settings.limits.max_time.as_ref().map(WorkTime::duration) {
+        return wrong("limits.maxTime", &problem);
+    }
+    let mut prices = settings.model_prices.iter().flatten();
+    if let Some((model, _)) = prices.find(|(_, price)| price.all().any(|price| price < 0.0)) {
+        return wrong("modelPrices", &format!("a price of {model} is below 0"));
     }
     if settings.footer_links_regexes.as_ref().is_some_and(|links| links.len() > 5) {
         return wrong("footerLinksRegexes", "there can be at most 5 links");

@@ -15,6 +15,7 @@ use crate::call::CallScope;
 use crate::conversation::Conversation;
 use crate::hooks::HookOwner;
 use crate::services::SessionServices;
+use crate::spending::ReachedLimit;
 use crate::steering::SteeringQueue;
 use crate::tasks::Task;
 use crate::tool::{ErrorClass, ToolError};
@@ -269,7 +270,7 @@ impl AgentRunOutcome {
             }),
             (TurnEnd::Completed | TurnEnd::StopHookPrevented, None) => None,
             (TurnEnd::MaxTurns(max), None) => Some(format!("it reached its limit of {max} turns")),
-            (TurnEnd::Budget(max), None) => Some(format!("the session reached its budget of ${max}")),
+            (TurnEnd::Budget(max), None) => Some(ReachedLimit::Budget(*max).describe()),
             (TurnEnd::Failed(error), None) => Some(format!("the model could not be reached any more ({error})")),
             (TurnEnd::Refused { .. }, None) => Some("the model refused to go on".to_owned()),
             (TurnEnd::Aborted { .. }, None) => Some("it was stopped".to_owned()),

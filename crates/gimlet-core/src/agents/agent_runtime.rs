@@ -101,7 +101,7 @@ impl AgentRuntime {
             result_files: parts.result_files.clone(),
             transcripts: parts.transcripts,
             cache_ttl: parts.cache_ttl,
-            ledger: parts.ledger.for_subagent(),
+            ledger: parts.ledger.for_agent(&AgentPath::default()),
             slots: Arc::new(Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS))),
             limits,
             resuming: tokio::sync::Mutex::default(),
@@ -114,9 +114,9 @@ impl AgentRuntime {
         ItemId(self.next_item.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Returns a ledger for requests beside the conversations; their cost belongs to the session.
-    pub(crate) fn side_ledger(&self) -> UsageLedger {
-        self.ledger.for_subagent()
+    /// Returns a ledger for requests beside this conversation; their cost belongs to the session.
+    pub(crate) fn side_ledger(&self, agent: &AgentPath) -> UsageLedger {
+        self.ledger.for_agent(agent)
     }
 
     /// Returns all kinds, as they are now.

@@ -145,7 +145,7 @@ impl SpawnPlan {
             }
         };
         let record = ConversationRecord::new(transcript);
-        let conversation = Conversation::new(record, segment, host.ledger.for_subagent(), host.cache_ttl);
+        let conversation = Conversation::new(record, segment, host.ledger.for_agent(&self.path), host.cache_ttl);
         Conversation { user_words, ..conversation }
     }
 

@@ -2,8 +2,7 @@
 
 use gimlet_proto::{BoxFuture, ContextFile, ContextTool, ContextUsage, provider_safe_name};
 
-use super::text_table::grouped;
-use super::{CommandContext, CommandOutput, SlashCommand, text_table};
+use super::{CommandContext, CommandOutput, SlashCommand, grouped, text_table};
 
 /// The command `/context`.
 pub(super) struct ContextCommand;

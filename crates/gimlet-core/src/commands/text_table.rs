@@ -16,7 +16,7 @@ pub fn text_table(rows: &[Vec<String>], numbers: bool) -> String {
 }
 
 /// Returns a number with its digits in groups of three.
-pub(super) fn grouped(number: u64) -> String {
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (position, digit) in digits.chars().enumerate() {
@@ -26,6 +26,11 @@ pub(super) fn grouped(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// Returns an amount with cents, and small amounts with a hundredth of a cent.
+pub fn format_dollars(amount: f64) -> String {
+    if amount < 1.0 { format!("${amount:.4}") } else { format!("${amount:.2}") }
 }
 
 #[cfg(test)]

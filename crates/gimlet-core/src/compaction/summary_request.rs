@@ -12,9 +12,11 @@ use gimlet_proto::{
     ModelRequest, NoticeLevel, ReplyEnd, ReplyStart, RetryNotice, Role, StopReason, ThinkingMode, TokenUsage,
     ToolChoice,
 };
+use gimlet_store::RequestPurpose;
 
 use crate::conversation::Conversation;
-use crate::turn::Turn;
+use crate::spending::{BilledRequest, ReachedLimit, ReservationOutcome};
+use crate::turn::{Turn, reserve_for_request};
 
 /// Note in front of a history that begins in the middle.
 const LEFT_OUT: &str = "(The oldest part of this conversation is left out here.)";
@@ -45,6 +47,8 @@ pub(super) enum SummaryAttempt {
     /// The answer is of no use; with the reason.
     Unusable(&'static str),
     Failed(ModelError),
+    /// The session may not spend what it costs.
+    LimitReached(ReachedLimit),
     /// The user interrupted it.
     Aborted,
 }
@@ -115,6 +119,12 @@ pub(super) async fn request_summary(
 ) -> SummaryAttempt {
     let (facts, asked) = (turn.model_facts(), Instant::now());
     let request = build_request(conversation, turn, thinking, history, instructions);
+    let held = match reserve_for_request(conversation, turn, &request).await {
+        ReservationOutcome::Granted(held) => held,
+        ReservationOutcome::Reached(limit) => return SummaryAttempt::LimitReached(limit),
+        ReservationOutcome::Cancelled => return SummaryAttempt::Aborted,
+    };
+    let request = ModelRequest { max_tokens: held.max_output, ..request };
     let mut stream = turn.scope.model_selection.provider().stream(request);
     let mut reply = SummaryReply::default();
     let ending = loop {
@@ -229,9 +239,16 @@ impl SummaryReply {
         let served = provider.facts(&self.start.model);
         let facts = if served.known && served.price != asked_of.price { served } else { asked_of.clone() };
         let usage = end.map_or(self.start.usage, |end| end.usage);
-        let others = self.spent.iter().map(|(model, usage)| (provider.facts(model), *usage, Duration::ZERO));
-        for (facts, usage, took) in std::iter::once((facts, usage, took)).chain(others) {
-            conversation.ledger.count_attempt(&facts, &usage, took);
+        let others = self
+            .spent
+            .iter()
+            .map(|(model, usage)| (provider.facts(model), *usage, RequestPurpose::Declined, Duration::ZERO));
+        for (facts, usage, purpose, took) in
+            std::iter::once((facts, usage, RequestPurpose::Summary, took)).chain(others)
+        {
+            let request_id = self.start.request_id.as_deref();
+            let billed = BilledRequest { request_id, ..BilledRequest::new(&facts, usage, purpose).with_time(took) };
+            conversation.ledger.count_attempt(&billed);
             if let Some(who) = &turn.scope.subagent {
                 who.meter.count_request(&usage);
             }

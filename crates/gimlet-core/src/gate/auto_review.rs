@@ -26,7 +26,7 @@ impl Gate {
         }
         let planning = self.mode_for(scope) == PermissionMode::Plan;
         let outcome = match super::action_for_review(scope, prepared) {
-            Some(action) => classifier.review_action(&prepared.tool, &action, verdict, planning, &scope.cancel).await,
+            Some(action) => classifier.review_action(&prepared.tool, &action, verdict, planning, scope).await,
             None => ReviewOutcome::AskUser("the reviewer cannot judge calls of this tool"),
         };
         match outcome {

@@ -11,16 +11,17 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use gimlet_policy::Verdict;
 use gimlet_proto::{
-    Block, CachePlan, Message, Model, ModelEvent, ModelFacts, ModelRequest, ThinkingMode, TokenUsage, ToolChoice,
-    ToolDef,
+    Block, CachePlan, Message, Model, ModelEvent, ModelRequest, ThinkingMode, TokenUsage, ToolChoice, ToolDef,
 };
+use gimlet_store::RequestPurpose;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio_util::sync::CancellationToken;
 
 use super::lock;
-use crate::call::truncate_to_bytes;
+use crate::call::{CallScope, truncate_to_bytes};
+use crate::spending::{BilledRequest, RequestEstimate, ReservationOutcome};
 use crate::tool::PreparedCall;
+use crate::usage_ledger::UsageLedger;
 
 /// Timeout of the reviewer, after which the user is asked instead.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -144,13 +145,6 @@ pub(super) enum ReviewOutcome {
     AskUser(&'static str),
 }
 
-/// Usage of a side request, to be counted.
-pub(crate) struct ReviewUsage {
-    pub(crate) facts: ModelFacts,
-    pub(crate) usage: TokenUsage,
-    pub(crate) took: Duration,
-}
-
 /// The reviewer of a session.
 pub(crate) struct AutoModeClassifier {
     model: Arc<dyn Model>,
@@ -166,7 +160,6 @@ struct ReviewHistory {
     entries: VecDeque<String>,
     refused_in_a_row: u32,
     refused: u32,
-    spent: Vec<ReviewUsage>,
 }
 
 #[derive(Deserialize)]
@@ -218,10 +211,6 @@ impl AutoModeClassifier {
         entries.push_back(entry);
     }
 
-    pub(super) fn take_usage(&self) -> Vec<ReviewUsage> {
-        std::mem::take(&mut lock(&self.account).spent)
-    }
-
     /// Reviews one action, given as the tool and its own text about the call; `planning` is true if nothing may be carried out yet.
     pub(super) async fn review_action(
         &self,
@@ -229,7 +218,7 @@ impl AutoModeClassifier {
         action: &str,
         verdict: &Verdict,
         planning: bool,
-        cancel: &CancellationToken,
+        scope: &CallScope,
     ) -> ReviewOutcome {
         let action = quote(action);
         if action.len() > ACTION_BYTES {
@@ -245,11 +234,17 @@ impl AutoModeClassifier {
             let plan = if planning { PLANNING } else { "" };
             format!("So far:\n{so_far}\n\n{plan}The action under review ({why}):\n{tool} {action}")
         };
-        let asked = Instant::now();
+        let ledger = scope.agent_runtime.side_ledger(&scope.agent);
+        let bytes = self.system[0].len() + SCHEMA.len() + question.len();
+        let estimate = RequestEstimate::for_side_request(&self.model.facts(&self.model_id), bytes, MAX_TOKENS);
+        let reservation = ledger.spending().reserve(&estimate, &scope.cancel).await;
+        if matches!(reservation, ReservationOutcome::Reached(_)) {
+            return ReviewOutcome::AskUser("what the session may spend leaves nothing for the reviewer");
+        }
         let answer = tokio::select! {
             biased;
-            () = cancel.cancelled() => None,
-            answer = tokio::time::timeout(PATIENCE, self.request_verdict(question, asked)) => answer.ok().flatten(),
+            () = scope.cancel.cancelled() => None,
+            answer = tokio::time::timeout(PATIENCE, self.request_verdict(question, ledger)) => answer.ok().flatten(),
         };
         let mut account = lock(&self.account);
         match answer {
@@ -266,7 +261,12 @@ impl AutoModeClassifier {
         }
     }
 
-    async fn request_verdict(&self, question: String, asked: Instant) -> Option<ClassifierAnswer> {
+    async fn request_verdict(&self, question: String, mut ledger: UsageLedger) -> Option<ClassifierAnswer> {
+        let asked = Instant::now();
+        let mut count = |model: &str, usage: TokenUsage, purpose, took| {
+            let facts = self.model.facts(model);
+            ledger.count_side_request(&BilledRequest::new(&facts, usage, purpose).with_time(took));
+        };
         let mut stream = self.model.stream(ModelRequest {
             model: self.model_id.clone(),
             max_tokens: Some(MAX_TOKENS),
@@ -291,12 +291,10 @@ impl AutoModeClassifier {
                     }
                 }
                 ModelEvent::Spent { model, usage } => {
-                    let facts = self.model.facts(&model);
-                    lock(&self.account).spent.push(ReviewUsage { facts, usage, took: Duration::ZERO });
+                    count(&model, usage, RequestPurpose::Declined, Duration::ZERO);
                 }
                 ModelEvent::Done(end) => {
-                    let facts = self.model.facts(&self.model_id);
-                    lock(&self.account).spent.push(ReviewUsage { facts, usage: end.usage, took: asked.elapsed() });
+                    count(&self.model_id, end.usage, RequestPurpose::Review, asked.elapsed());
                     return answer;
                 }
                 ModelEvent::Failed(_) => return None,

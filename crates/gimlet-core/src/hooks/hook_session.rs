@@ -3,11 +3,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
-
-use gimlet_proto::{ModelFacts, TokenUsage};
 
 use crate::call::CallScope;
+use crate::spending::{BilledRequest, RequestEstimate, ReservationOutcome, SpendingReservation};
 use crate::tool::ToolSource;
 
 /// Session in which a hook is called.
@@ -55,18 +53,19 @@ impl HookSession {
         }
     }
 
-    /// Fails if the budget of the session is spent.
-    pub(super) fn check_budget(&self) -> Result<(), String> {
-        let runtime = &self.0.scope.agent_runtime;
-        let spent = runtime.side_ledger().known_cost_usd();
-        match runtime.options.max_budget_usd.filter(|max| spent >= *max) {
-            Some(max) => Err(format!("the session's budget of ${max} is spent, so the model was not asked")),
-            None => Ok(()),
+    /// Reserves what a request may cost. Fails if the session may not spend it.
+    pub(super) async fn reserve(&self, estimate: &RequestEstimate) -> Result<SpendingReservation, String> {
+        let scope = &self.0.scope;
+        match scope.agent_runtime.side_ledger(&scope.agent).spending().reserve(estimate, &scope.cancel).await {
+            ReservationOutcome::Granted(held) => Ok(held),
+            ReservationOutcome::Reached(limit) => Err(format!("{}, so the model was not asked", limit.describe())),
+            ReservationOutcome::Cancelled => Err("interrupted".to_owned()),
         }
     }
 
     /// Counts a request that was made for a hook.
-    pub(super) fn count_request(&self, facts: &ModelFacts, usage: &TokenUsage, took: Duration) {
-        self.0.scope.agent_runtime.side_ledger().count_side_request(facts, usage, took);
+    pub(super) fn count_request(&self, billed: &BilledRequest<'_>) {
+        let scope = &self.0.scope;
+        scope.agent_runtime.side_ledger(&scope.agent).count_side_request(billed);
     }
 }

@@ -6,7 +6,10 @@
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use gimlet_proto::{Block, BoxFuture, CachePlan, Message, ModelEvent, ModelRequest, ThinkingMode, ToolChoice, ToolDef};
+use gimlet_proto::{
+    Block, BoxFuture, CachePlan, Message, ModelEvent, ModelRequest, ThinkingMode, TokenUsage, ToolChoice, ToolDef,
+};
+use gimlet_store::RequestPurpose;
 use serde_json::value::RawValue;
 
 use super::hook_session::HookSession;
@@ -14,6 +17,7 @@ use super::hook_verdict::HookVerdict;
 use super::{HandlerCall, HandlerError, HandlerReport, HookEvent, HookHandler};
 use crate::agents::run_hook_agent;
 use crate::call::truncate_to_bytes;
+use crate::spending::{BilledRequest, RequestEstimate};
 
 const PROMPT_TIMEOUT: Duration = Duration::from_secs(30);
 const AGENT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -57,7 +61,6 @@ impl HookHandler for ModelHook {
         Box::pin(async move {
             let failed = |why: &str| HandlerError::Failed(why.to_owned());
             let session = call.session.as_ref().ok_or_else(|| failed("it asks a model, which only a session does"))?;
-            session.check_budget().map_err(HandlerError::Failed)?;
             let model = session.choose_model(model.as_deref()).map_err(HandlerError::Failed)?;
             let input = session.scope().services.redactor().mask(call.input.get()).into_owned();
             let question = fill_arguments(&template, truncate_to_bytes(&input, MAX_INPUT));
@@ -127,6 +130,13 @@ async fn ask_model(session: &HookSession, question: String, model: String) -> Re
         eager_input: false,
         defer_loading: false,
     };
+    let bytes = PROMPT_SYSTEM.len() + SCHEMA.len() + question.len();
+    let estimate = RequestEstimate::for_side_request(&provider.facts(&model), bytes, MAX_TOKENS);
+    let _held = session.reserve(&estimate).await?;
+    let count = |model: &str, usage: TokenUsage, purpose, took| {
+        let facts = provider.facts(model);
+        session.count_request(&BilledRequest::new(&facts, usage, purpose).with_time(took));
+    };
     let mut stream = provider.stream(ModelRequest {
         model: model.clone(),
         max_tokens: Some(MAX_TOKENS),
@@ -153,10 +163,10 @@ async fn ask_model(session: &HookSession, question: String, model: String) -> Re
                 }
             }
             ModelEvent::Spent { model, usage } => {
-                session.count_request(&provider.facts(&model), &usage, Duration::ZERO);
+                count(&model, usage, RequestPurpose::Declined, Duration::ZERO);
             }
             ModelEvent::Done(end) => {
-                session.count_request(&provider.facts(&model), &end.usage, asked.elapsed());
+                count(&model, end.usage, RequestPurpose::Hook, asked.elapsed());
                 return verdict.ok_or_else(|| format!("the model {model} gave no verdict"));
             }
             ModelEvent::Failed(error) => return Err(format!("the model {model} cannot be asked: {error}")),

@@ -60,9 +60,8 @@ impl SessionActor {
             let problem = "a call waits for its answer; answer it first".to_owned();
             return Err(CompactionRefusal::Problem(problem));
         }
-        let over_budget = turn.options.max_budget_usd.filter(|max| self.conversation.ledger.known_cost_usd() >= *max);
-        if let Some(max) = over_budget {
-            return Err(CompactionRefusal::Problem(format!("the session reached its budget of ${max}")));
+        if let Some(limit) = self.conversation.ledger.spending().reached_limit() {
+            return Err(CompactionRefusal::Problem(limit.describe()));
         }
         let thinking = turn.scope.model_selection.current().thinking;
         let Self { conversation, op_inbox, ask_inbox, op_handler, closing, .. } = self;
@@ -89,6 +88,7 @@ impl SessionActor {
             CompactionEnd::Aborted => Err(CompactionRefusal::Interrupted),
             CompactionEnd::Blocked(reason) => Err(CompactionRefusal::Problem(format!("a hook blocked it: {reason}"))),
             CompactionEnd::Failed(error) => Err(CompactionRefusal::Problem(error.to_string())),
+            CompactionEnd::LimitReached(limit) => Err(CompactionRefusal::Problem(limit.describe())),
         }
     }
 }

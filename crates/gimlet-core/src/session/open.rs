@@ -23,6 +23,7 @@ use crate::hooks::{HookContext, HookFacilities, HookOwner, HookRegistry};
 use crate::model_selection::LiveModelSelection;
 use crate::past_calls::PastCalls;
 use crate::services::{SessionServices, SessionShared};
+use crate::spending::{CostLog, SessionSpending};
 use crate::tool::CallHint;
 use crate::usage_ledger::UsageLedger;
 
@@ -62,7 +63,8 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     let mut segment = ConversationSegment::new(config.prompt, history, ContextGauge::default());
     segment.announced_planning = config.plan.was_planning;
     config.history.context_parts.into_iter().for_each(|part| segment.note_delivered(part));
-    let ledger = UsageLedger::default();
+    let spending = SessionSpending::new(config.turns.options.limits.clone(), CostLog::new(config.history.costs));
+    let ledger = UsageLedger::new(spending);
     let mut conversation = Conversation::new(config.history.record, segment, ledger, config.model.cache_ttl);
     conversation.opening.prompt = if is_new { initial_prompt } else { None };
     conversation.user_words = config.history.user_words;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gimlet_proto::{CacheTtl, Driver, DriverHook, Env, Message, Model, SessionId, ThinkingMode};
-use gimlet_store::{ResultFiles, SegmentContextPart, SessionCheckpoints, ToolOutputs};
+use gimlet_store::{CostLedger, ResultFiles, SegmentContextPart, SessionCheckpoints, ToolOutputs};
 
 use super::SessionState;
 use crate::agents::{AgentMemoryFolders, LiveAgentRoster, MainAgent};
@@ -109,6 +109,8 @@ pub struct HistoryConfig {
     /// The user's own messages so far, the oldest first.
     pub user_words: Vec<String>,
     pub result_files: ResultFiles,
+    /// Ledger of what requests cost; `None` if nothing of the session is stored.
+    pub costs: Option<CostLedger>,
     /// gimlet's own credentials, kept out of history.
     pub redactor: Redactor,
 }

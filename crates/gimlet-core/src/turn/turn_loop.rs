@@ -1,12 +1,13 @@
 //! Rounds of a turn: send a request, act on its reply, and repeat until the turn ends.
 
 use std::ops::ControlFlow::{self, Break, Continue};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use gimlet_proto::{
     ContextKind, ModelError, ModelFacts, ModelRequest, NoticeLevel, PromptTiming, StopCause, StopReason,
     SubmittedPrompt, ThinkingMode, ToolChoice, TurnEnd,
 };
+use gimlet_store::RequestPurpose;
 use gimlet_text::SendableImage;
 
 use super::accept_prompt;
@@ -21,6 +22,7 @@ use crate::image_fitting;
 use crate::plan_mode;
 use crate::reply::{self, ModelReply, ReplyEnding};
 use crate::schedule::CallSchedule;
+use crate::spending::{BilledRequest, RequestEstimate, ReservationOutcome, SpendingReservation};
 
 /// Number of windows that may fill at once after a compaction.
 const MOST_REFILLS: u32 = 3;
@@ -89,15 +91,19 @@ impl<'a> TurnLoop<'a> {
             CallSchedule::new(turn.scope.clone(), turn.options.concurrency, turn.options.streaming_execution);
         calls.ask_before(self.conversation.segment.repeats.questionable());
         let window = turn.model_facts().context_window;
-        let reply = self.request_reply(&mut calls).await;
+        let request = self.build_request();
+        let reservation = self.reserve_request(&request).await?;
+        let request = ModelRequest { max_tokens: reservation.max_output.or(request.max_tokens), ..request };
+        let reply = self.request_reply(request, &mut calls).await;
+        drop(reservation);
         let next = reply_outcome::process_reply(self.conversation, turn, &mut self.limits, reply, &calls, &self.prompt);
-        let spent = self.exceeded_budget();
-        if spent.is_some() {
-            calls.cancel_waiting("the session reached its budget before this call began");
+        let spent = self.conversation.ledger.spending().reached_limit();
+        if let Some(limit) = spent {
+            calls.cancel_waiting(&format!("{} before this call began", limit.describe()));
         }
         match next {
             ReplyAction::End(TurnEnd::Completed) => match spent {
-                Some(max) => Break(TurnEnd::Budget(max)),
+                Some(limit) => Break(limit.to_turn_end()),
                 None => self.handle_completion().await,
             },
             ReplyAction::End(end) => Break(end),
@@ -129,15 +135,27 @@ impl<'a> TurnLoop<'a> {
         }
     }
 
-    /// Checks the request and cost limits; breaks with the end of the turn if one is reached.
+    /// Checks the ceilings; breaks with the end of the turn if one is reached.
     fn check_limits(&self) -> ControlFlow<TurnEnd> {
         let asked = self.conversation.ledger.turn_requests();
         if let Some(max) = self.turn.options.max_turns.filter(|max| asked >= *max) {
             return Break(TurnEnd::MaxTurns(max));
         }
-        match self.exceeded_budget() {
-            Some(max) => Break(TurnEnd::Budget(max)),
+        match self.conversation.ledger.spending().reached_limit() {
+            Some(limit) => Break(limit.to_turn_end()),
             None => Continue(()),
+        }
+    }
+
+    /// Reserves what the next request may cost; breaks with the end of the turn if the session may not spend it.
+    async fn reserve_request(&mut self, request: &ModelRequest) -> ControlFlow<TurnEnd, SpendingReservation> {
+        match reserve_for_request(self.conversation, self.turn, request).await {
+            ReservationOutcome::Granted(held) => Continue(held),
+            ReservationOutcome::Reached(limit) => Break(limit.to_turn_end()),
+            ReservationOutcome::Cancelled => {
+                reply_outcome::mark_interrupted(self.conversation, self.turn, false);
+                Break(TurnEnd::Aborted { in_tools: false })
+            }
         }
     }
 
@@ -160,6 +178,7 @@ impl<'a> TurnLoop<'a> {
                 Continue(())
             }
             CompactionEnd::Failed(error) => Break(reply_outcome::fail_turn(self.conversation, turn, error)),
+            CompactionEnd::LimitReached(limit) => Break(limit.to_turn_end()),
             CompactionEnd::Aborted => {
                 reply_outcome::mark_interrupted(self.conversation, turn, false);
                 Break(TurnEnd::Aborted { in_tools: false })
@@ -187,6 +206,7 @@ impl<'a> TurnLoop<'a> {
                 Break(reply_outcome::fail_turn(self.conversation, turn, error))
             }
             CompactionEnd::Failed(error) => Break(reply_outcome::fail_turn(self.conversation, turn, error)),
+            CompactionEnd::LimitReached(limit) => Break(limit.to_turn_end()),
             CompactionEnd::Aborted => {
                 reply_outcome::mark_interrupted(self.conversation, turn, false);
                 Break(TurnEnd::Aborted { in_tools: false })
@@ -201,9 +221,8 @@ impl<'a> TurnLoop<'a> {
     }
 
     /// Sends the history, reads the reply while its first calls may already run, and counts the usage.
-    async fn request_reply(&mut self, calls: &mut CallSchedule) -> ModelReply {
+    async fn request_reply(&mut self, request: ModelRequest, calls: &mut CallSchedule) -> ModelReply {
         let (turn, facts) = (self.turn, self.turn.model_facts());
-        let request = self.build_request();
         let asked = Instant::now();
         let reply = reply::read_reply(turn, self.conversation, request, calls).await;
         count_reply(
@@ -214,15 +233,19 @@ impl<'a> TurnLoop<'a> {
             asked,
         );
         for (model, usage) in &reply.spent {
-            self.conversation.ledger.count_attempt(&turn.scope.model_selection.facts(model), usage, Duration::ZERO);
+            let facts = turn.scope.model_selection.facts(model);
+            self.conversation.ledger.count_attempt(&BilledRequest::new(&facts, *usage, RequestPurpose::Declined));
             if let Some(who) = &turn.scope.subagent {
                 who.meter.count_request(usage);
             }
         }
-        for side in turn.scope.gate.take_review_usage() {
-            self.conversation.ledger.count_side_request(&side.facts, &side.usage, side.took);
+        let spending = self.conversation.ledger.spending();
+        if let Some(problem) = spending.take_ledger_problem() {
+            turn.publish_notice(NoticeLevel::Debug, problem);
         }
-        warn_unpriced_models(self.conversation, turn);
+        for text in spending.take_warnings() {
+            turn.publish_notice(NoticeLevel::Warning, text);
+        }
         if let Some(text) = reply.text() {
             self.last_text = std::mem::take(&mut self.begun) + &text;
         }
@@ -338,11 +361,6 @@ impl<'a> TurnLoop<'a> {
             }
         }
     }
-
-    /// Returns the cost limit if the session has reached it.
-    fn exceeded_budget(&self) -> Option<f64> {
-        self.turn.options.max_budget_usd.filter(|max| self.conversation.ledger.known_cost_usd() >= *max)
-    }
 }
 
 /// Counts windows that fill again right after a compaction.
@@ -397,33 +415,40 @@ pub(super) async fn make_room_for_prompt(
             Ok(())
         }
         CompactionEnd::Failed(error) => Err(reply_outcome::fail_turn(conversation, turn, error)),
+        CompactionEnd::LimitReached(limit) => Err(limit.to_turn_end()),
         CompactionEnd::Aborted => Err(TurnEnd::Aborted { in_tools: false }),
     }
 }
 
+/// Reserves what a request of this conversation may cost.
+pub(crate) async fn reserve_for_request(
+    conversation: &Conversation,
+    turn: &Turn,
+    request: &ModelRequest,
+) -> ReservationOutcome {
+    let most = turn.scope.model_selection.provider().max_reply_tokens(request);
+    let (gauge, facts) = (&conversation.history().gauge, turn.model_facts());
+    let estimate = RequestEstimate::for_conversation(gauge, &facts, conversation.cache_ttl, most);
+    conversation.ledger.spending().reserve(&estimate, &turn.scope.cancel).await
+}
+
 fn count_reply(conversation: &mut Conversation, turn: &Turn, facts: &ModelFacts, reply: &ModelReply, asked: Instant) {
+    let billed = |usage| BilledRequest {
+        request_id: reply.start.request_id.as_deref(),
+        cache_break: reply.cache_break.as_ref(),
+        ..BilledRequest::new(facts, usage, RequestPurpose::Reply).with_time(asked.elapsed())
+    };
     match &reply.ending {
         ReplyEnding::Complete(end) => {
-            conversation.ledger.count_with_prompt(facts, &end.usage, end.context.prompt_tokens(), asked.elapsed());
+            let prompt_tokens = end.context.prompt_tokens();
+            conversation.ledger.count_reply(&BilledRequest { prompt_tokens, ..billed(end.usage) });
             conversation.history().gauge.record_usage(&facts.id, &end.context);
             if let Some(who) = &turn.scope.subagent {
                 who.meter.count_request(&end.usage);
             }
             conversation.history_mut().context_tokens = end.context.prompt_tokens() + end.context.output_tokens;
         }
-        ReplyEnding::Aborted => conversation.ledger.count_request(facts, &reply.start.usage, asked.elapsed()),
+        ReplyEnding::Aborted => conversation.ledger.count_reply(&billed(reply.start.usage)),
         ReplyEnding::Failed(_) => conversation.ledger.count_time(asked.elapsed()),
-    }
-}
-
-/// Warns about models without a known price, which a cost limit cannot cover.
-fn warn_unpriced_models(conversation: &Conversation, turn: &Turn) {
-    if turn.options.max_budget_usd.is_some()
-        && let Some(models) = conversation.ledger.take_unpriced_models()
-    {
-        turn.publish_notice(
-            NoticeLevel::Warning,
-            format!("no price is known for {models}: the budget cannot count what it costs"),
-        );
     }
 }

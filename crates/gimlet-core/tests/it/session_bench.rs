@@ -17,7 +17,7 @@ use gimlet_core::{
     AgentConfig, AgentLaunch, AgentRoster, AgentSource, ConversationRecord, DriverConfig, FileConfig, HistoryConfig,
     LaunchOutcome, LiveAgentRoster, MainAgent, ModelConfig, OutputSchema, PermissionConfig, PlanConfig, ProcessAccess,
     PromptSegment, ReviewConfig, SegmentContextPart, SegmentContextSource, SessionConfig, SessionSandbox,
-    SessionServices, SessionState, SettingsSource, ToolConfig, TurnConfig, TurnOptions, open,
+    SessionServices, SessionState, SettingsSource, SpendingLimits, ToolConfig, TurnConfig, TurnOptions, open,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
@@ -530,6 +530,7 @@ impl SessionBench {
                 outputs: ToolOutputs::default(),
                 user_words: Vec::new(),
                 result_files: ResultFiles::new(&files),
+                costs: None,
                 redactor: gimlet_core::Redactor::default(),
             },
             turns: TurnConfig {
@@ -540,7 +541,7 @@ impl SessionBench {
                 options: TurnOptions {
                     concurrency: setup.concurrency,
                     streaming_execution: setup.early,
-                    max_budget_usd: setup.max_budget_usd,
+                    limits: SpendingLimits { max_budget_usd: setup.max_budget_usd, ..SpendingLimits::default() },
                     ..TurnOptions::default()
                 },
                 commands: gimlet_core::commands::CommandRegistry::with_commands(setup.commands),

@@ -15,6 +15,8 @@ const SHORT_WINDOW: u64 = 200_000;
 pub(crate) struct CatalogueOverrides {
     /// Overrides by id or by a prefix followed by `*`; sorted by length, so that the longest match takes precedence.
     by_model: Vec<(String, ModelOverride)>,
+    /// Prices from settings, sorted in the same way; those above take precedence.
+    prices: Vec<(String, ModelPrice)>,
     window: Option<u64>,
     short: bool,
 }
@@ -41,15 +43,21 @@ struct PriceOverride {
     read: Option<f64>,
 }
 
+impl PriceOverride {
+    fn is_negative(self) -> bool {
+        let further = [self.write_5m, self.write_1h, self.read];
+        [self.input, self.output].into_iter().chain(further.into_iter().flatten()).any(|price| price < 0.0)
+    }
+}
+
 impl From<PriceOverride> for ModelPrice {
     fn from(given: PriceOverride) -> Self {
+        let usual = Self::from_input_and_output(given.input, given.output);
         Self {
-            input: given.input,
-            output: given.output,
-            write_5m: given.write_5m.unwrap_or(given.input * 1.25),
-            write_1h: given.write_1h.unwrap_or(given.input * 2.0),
-            read: given.read.unwrap_or(given.input * 0.1),
-            above: None,
+            write_5m: given.write_5m.unwrap_or(usual.write_5m),
+            write_1h: given.write_1h.unwrap_or(usual.write_1h),
+            read: given.read.unwrap_or(usual.read),
+            ..usual
         }
     }
 }
@@ -60,9 +68,19 @@ impl CatalogueOverrides {
         let given = env.get("GIMLET_MODELS").map(serde_json::from_str::<BTreeMap<String, ModelOverride>>).transpose();
         let mut by_model: Vec<(String, ModelOverride)> =
             given.map_err(|error| error.to_string())?.unwrap_or_default().into_iter().collect();
+        if let Some((model, _)) = by_model.iter().find(|(_, facts)| facts.price.is_some_and(PriceOverride::is_negative))
+        {
+            return Err(format!("a price of {model} is below 0"));
+        }
         by_model.sort_by_key(|(pattern, _)| pattern.len());
         let window = env.integer("CLAUDE_CODE_MAX_CONTEXT_TOKENS").filter(|tokens| *tokens > 0);
-        Ok(Self { by_model, window, short: env.flag("CLAUDE_CODE_DISABLE_1M_CONTEXT") })
+        Ok(Self { by_model, prices: Vec::new(), window, short: env.flag("CLAUDE_CODE_DISABLE_1M_CONTEXT") })
+    }
+
+    /// Sets the prices of settings.
+    pub(crate) fn set_prices(&mut self, prices: &BTreeMap<String, ModelPrice>) {
+        self.prices = prices.iter().map(|(pattern, price)| (pattern.clone(), *price)).collect();
+        self.prices.sort_by_key(|(pattern, _)| pattern.len());
     }
 
     /// Returns the profile of `id` with the matching overrides applied.
@@ -71,6 +89,9 @@ impl CatalogueOverrides {
             profile.context_window = profile.context_window.min(SHORT_WINDOW);
         }
         profile.context_window = self.window.unwrap_or(profile.context_window);
+        for (_, price) in self.prices.iter().filter(|(pattern, _)| matches_pattern(pattern, id)) {
+            profile.price = Some(*price);
+        }
         for (_, facts) in self.by_model.iter().filter(|(pattern, _)| matches_pattern(pattern, id)) {
             profile.context_window = facts.context.unwrap_or(profile.context_window);
             profile.max_output_tokens = facts.max_output.unwrap_or(profile.max_output_tokens);
@@ -117,6 +138,19 @@ mod tests {
     }
 
     #[test]
+    fn prices_of_settings_stand_between_the_table_and_the_variable() {
+        let mut catalogue = catalogue(
+            Env::default().with("GIMLET_MODELS", r#"{"claude-opus-5-5": {"price": {"input": 7, "output": 8}}}"#),
+        );
+        let price = |input| ModelPrice::from_input_and_output(input, 2.0);
+        let prices = [("claude-*", price(1.0)), ("claude-sonnet-5-5", price(3.0)), ("local/x", price(0.0))];
+        catalogue.set_prices(&prices.map(|(model, price)| (model.to_owned(), price)).into());
+        let input = |model: &str| catalogue.facts(model).price.map(|price| price.input);
+        assert_eq!((input("opus"), input("sonnet"), input("haiku")), (Some(7.0), Some(3.0), Some(1.0)));
+        assert_eq!((input("local/x"), input("local/y")), (Some(0.0), None));
+    }
+
+    #[test]
     fn the_window_has_switches_of_its_own() {
         let short = Env::default().with("CLAUDE_CODE_DISABLE_1M_CONTEXT", "1");
         assert_eq!(catalogue(short.clone()).facts("opus").context_window, 200_000);
@@ -127,7 +161,8 @@ mod tests {
 
     #[test]
     fn slips_are_told_not_overlooked() {
-        for wrong in ["opus", "[]", r#"{"opus": {"contxt": 1}}"#, r#"{"opus": {"context": "many"}}"#] {
+        let negative = r#"{"opus": {"price": {"input": 1, "output": -2}}}"#;
+        for wrong in [negative, "opus", "[]", r#"{"opus": {"contxt": 1}}"#, r#"{"opus": {"context": "many"}}"#] {
             assert!(CatalogueOverrides::from_env(&Env::default().with("GIMLET_MODELS", wrong)).is_err(), "{wrong}");
         }
     }

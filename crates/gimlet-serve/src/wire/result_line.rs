@@ -219,6 +219,8 @@ fn summarize_turn(report: &TurnReport) -> TurnSummary {
         TurnEnd::Stopped { reason, because } => {
             let word = match because {
                 StopCause::RepeatedCalls => "repeated_calls",
+                StopCause::TokenLimit => "max_total_tokens",
+                StopCause::TimeLimit => "max_time",
                 StopCause::RapidRefill => "rapid_refill_breaker",
                 StopCause::InternalError => "internal_error",
             };

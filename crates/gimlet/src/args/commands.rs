@@ -26,6 +26,11 @@ pub(crate) enum CliCommand {
         after_help = "Examples:\n  gimlet context               the newest session of this directory\n  gimlet context 1a2b --full   with the texts\n\nThis is about memory and lists in front of the conversation; 'gimlet sessions show' shows the conversation."
     )]
     Context(ContextArgs),
+    /// Show what sessions have cost, by day, session or model
+    #[command(
+        after_help = "Examples:\n  gimlet cost                    the last days with costs\n  gimlet cost --day              the sessions of today\n  gimlet cost --project --day    those of this directory\n  gimlet cost --session 1a2b     one session, by model and purpose\n\nCosts are counted when a request is answered, by the prices of that moment. They go when their session is removed."
+    )]
+    Cost(CostArgs),
     /// Check what permission rules decide, without running anything
     Permissions {
         #[command(subcommand)]
@@ -417,6 +422,22 @@ pub(crate) struct ContextArgs {
     #[arg(long, conflicts_with = "json")]
     pub(crate) full: bool,
     /// Print one JSON object per turn, with the texts
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CostArgs {
+    /// One session: id, title or transcript path (without a value: the newest one of this directory)
+    #[arg(long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["day", "project"])]
+    pub(crate) session: Option<String>,
+    /// One day, such as 2026-01-31 (without a value: today)
+    #[arg(long, value_name = "DATE", num_args = 0..=1, default_missing_value = "")]
+    pub(crate) day: Option<String>,
+    /// One directory (without a value: the current one)
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
+    pub(crate) project: Option<PathBuf>,
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -58,6 +58,8 @@ impl RunArgs {
             limits: LimitOptions {
                 max_turns: self.max_turns,
                 max_budget_usd: self.max_budget_usd,
+                max_total_tokens: self.max_total_tokens,
+                max_time: self.max_time,
                 compaction_window: self.autocompact,
             },
             front_end: FrontEndOptions {

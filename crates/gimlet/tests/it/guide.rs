@@ -138,6 +138,7 @@ fn guide_session(project: &Path, env: Env, provider: ProviderConfig) -> SessionC
             outputs: gimlet_store::ToolOutputs::default(),
             user_words: Vec::new(),
             result_files: ResultFiles::new(&files),
+            costs: None,
             redactor: gimlet_core::Redactor::default(),
         },
         plan: gimlet_core::PlanConfig::default(),

@@ -42,6 +42,7 @@ mod settings_effects;
 mod settings_hooks;
 mod settings_tampering;
 mod slash_commands;
+mod spending;
 mod terminal;
 mod tidy;
 mod trust;

@@ -11,8 +11,6 @@ use crate::formats::PlanContext;
 use crate::request_wishes::RequestWishes;
 use crate::server_quirks::{ModelQuirks, ServerQuirks};
 
-const DEFAULT_OUTPUT: u64 = 32_000;
-const DEFAULT_OUTPUT_AT_HIGH_EFFORT: u64 = 64_000;
 const SMALLEST_BUDGET: u64 = 1_024;
 /// Default thinking budget of a model that needs one.
 const USUAL_BUDGET: u64 = 31_999;
@@ -86,7 +84,8 @@ fn plan_body(cx: &PlanContext<'_>, quirks: &ServerQuirks) -> (BodyPlan, Vec<&'st
     let lessons = quirks.of_model(&model.id);
     let profile = lessons.apply_to(model.profile);
     let mut effort = if lessons.no_effort { None } else { effort(wishes, &profile, request.effort.as_deref()) };
-    let max_tokens = max_tokens(wishes, &profile, request.max_tokens, effort)
+    let max_tokens = wishes
+        .max_reply_tokens(&profile, request.max_tokens, effort)
         .min(lessons.max_tokens.unwrap_or(u64::MAX))
         .min(cx.once.unwrap_or(u64::MAX));
     let tool_choice = tool_choice(&profile, &request.tool_choice);
@@ -121,16 +120,6 @@ fn plan_body(cx: &PlanContext<'_>, quirks: &ServerQuirks) -> (BodyPlan, Vec<&'st
 fn is_thinking_adaptive(cx: &PlanContext<'_>, lessons: &ModelQuirks) -> bool {
     let profile = lessons.apply_to(cx.model.profile);
     matches!(thinking(cx.wishes, &profile, cx.request, u64::MAX, lessons), Some(ThinkingField::Adaptive { .. }))
-}
-
-fn max_tokens(wishes: &RequestWishes, profile: &ModelProfile, asked: Option<u64>, effort: Option<&str>) -> u64 {
-    let usual = match effort {
-        Some("xhigh" | "max") => DEFAULT_OUTPUT_AT_HIGH_EFFORT,
-        _ => DEFAULT_OUTPUT,
-    };
-    let allowed = wishes.max_output_tokens;
-    let asked = asked.map(|asked| asked.min(allowed.unwrap_or(u64::MAX)));
-    asked.or(allowed).unwrap_or(usual).clamp(1, profile.max_output_tokens)
 }
 
 /// Returns the requested level, or the next lower one that the model supports.
