@@ -29,10 +29,13 @@ mod session_expiry;
 mod session_history;
 mod session_processes;
 mod session_settings;
+mod session_skills;
 mod session_style;
 mod session_tools;
 mod settings_hooks;
 mod settings_reload;
+mod skill_catalogue;
+mod skill_listing;
 mod spending_choice;
 #[cfg(test)]
 mod trust_tests;
@@ -46,8 +49,8 @@ use gimlet_core::commands::{CommandRegistry, SlashCommand};
 use gimlet_core::files::FilePreferences;
 use gimlet_core::tool::ToolSource;
 use gimlet_core::{
-    AgentConfig, DriverConfig, EffectivePermissions, FileConfig, HistoryConfig, LiveOutputStyle, ModelConfig,
-    PermissionConfig, ProcessAccess, PromptStyle, ReviewConfig, SegmentContextSource, SessionConfig,
+    AgentConfig, DriverConfig, EffectivePermissions, FileConfig, HistoryConfig, LiveOutputStyle, LiveSkillSet,
+    ModelConfig, PermissionConfig, ProcessAccess, PromptStyle, ReviewConfig, SegmentContextSource, SessionConfig,
     SessionConfinement, SessionState, StartSource, ToolConfig, TurnConfig, TurnOptions,
 };
 use gimlet_exec::Exec;
@@ -81,12 +84,15 @@ use session_history::{SessionHistory, SessionOpening};
 pub use session_history::{SessionTitleTarget, check_session, is_mid_turn};
 pub use session_processes::session_folders;
 pub use session_settings::SessionSettings;
+use session_skills::LiveSkills;
 pub use session_style::CataloguedStyle;
 use session_style::StyleWatch;
 use session_tools::SessionTools;
 pub use session_tools::check_schema_and_agents;
 pub use settings_reload::FlagSettings;
-use settings_reload::SettingsReloader;
+use settings_reload::{LiveDocuments, SettingsReloader};
+pub use skill_catalogue::{CataloguedSkill, SkillCatalogue};
+use skill_listing::SkillListing;
 
 /// A session ready to run.
 pub struct StartedSession<F> {
@@ -280,7 +286,6 @@ fn assemble(
     let checkpoints = open_checkpoints(request, around, &configured, &past.id);
     let agent_when_cleared = role.agent_after_clear();
     let file_habits = file_habits(&configured);
-    let context_sources = context_sources(&configured);
     let tool_source = servers.clone().map(|servers| role.filter_guests(servers as Arc<dyn ToolSource>));
     let agents = LiveAgents::new(&configured, toolbox.agents);
     let agent_config = AgentConfig {
@@ -293,6 +298,9 @@ fn assemble(
     if let Some(servers) = &servers {
         servers.set_commands(commands.clone());
     }
+    let live_skills = LiveSkills::new(&configured, commands.clone());
+    let skills = live_skills.skills();
+    let context_sources = context_sources(&configured, &skills);
     let config = SessionConfig {
         id: past.id,
         env: env.clone(),
@@ -330,7 +338,12 @@ fn assemble(
             decisions: past.decisions,
             review: configured.review().map(|review| ReviewConfig { model: chosen.reviewer, ..review }),
             governing_files: configured.governing_files(),
-            settings: Some(Box::new(SettingsReloader::new(configured, walls.builder, agents, style))),
+            settings: Some(Box::new(SettingsReloader::new(
+                configured,
+                walls.builder,
+                LiveDocuments { agents, skills: live_skills },
+                style,
+            ))),
         },
         turns: TurnConfig {
             attended: manner.attended,
@@ -348,6 +361,7 @@ fn assemble(
             image_fitter: Some(Arc::new(image_decoder::ImageDecoder)),
         },
         plan: plans,
+        skills,
         driver: DriverConfig {
             driver: manner.driver.clone(),
             hooks: manner.hooks.clone(),
@@ -367,10 +381,15 @@ fn assemble(
 }
 
 /// Returns the sources of what stands in front of every conversation, in this order.
-fn context_sources(configured: &SessionSettings) -> Vec<Arc<dyn SegmentContextSource>> {
-    let memory =
-        MemorySource::new(configured.documents.clone(), &configured.env, configured.around.config_home.clone());
-    memory.map(|memory| Arc::new(memory) as Arc<dyn SegmentContextSource>).into_iter().collect()
+fn context_sources(configured: &SessionSettings, skills: &LiveSkillSet) -> Vec<Arc<dyn SegmentContextSource>> {
+    let documents = &configured.documents;
+    let memory = MemorySource::new(documents.clone(), &configured.env, configured.around.config_home.clone());
+    let mut sources: Vec<Arc<dyn SegmentContextSource>> = Vec::new();
+    if let Some(memory) = memory {
+        sources.push(Arc::new(memory));
+    }
+    sources.push(Arc::new(SkillListing::new(skills.clone(), documents.clone(), configured.env.clone())));
+    sources
 }
 
 fn turn_options(

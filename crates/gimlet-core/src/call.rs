@@ -22,6 +22,7 @@ use crate::hooks::HookEvent;
 use crate::model_selection::LiveModelSelection;
 use crate::panics::{self, CaughtPanic, catch_panic_async};
 use crate::services::SessionServices;
+use crate::skills::TurnGrants;
 use crate::tool::{
     AnyTool, CallFailure, CallSite, ErrorClass, InterruptBehavior, NewMessage, PathContext, PreparedCall, ToolContext,
     ToolError, ToolOutcome, ToolRef, ToolSet, nearest_name,
@@ -63,6 +64,8 @@ pub(crate) struct CallScope {
     pub(crate) model_selection: LiveModelSelection,
     /// Runtime that launches further agents.
     pub(crate) agent_runtime: Arc<AgentRuntime>,
+    /// Rules that skills add to this turn.
+    pub(crate) grants: TurnGrants,
 }
 
 impl CallScope {
@@ -92,6 +95,7 @@ impl CallScope {
             subagent: None,
             model_selection: model_selection.clone(),
             agent_runtime: agent_runtime.clone(),
+            grants: TurnGrants::default(),
         }
     }
 
@@ -341,7 +345,24 @@ pub(crate) async fn run_internal_call(
 ) -> CallResult {
     let cx = build_tool_context(scope, incoming, tool.name(), &permit);
     let result = catch_panic_async(tool.run(permit, &cx)).await;
-    finish_call(scope, tool.name(), result)
+    let settled = finish_call(scope, tool.name(), result);
+    if let Some(file) = settled.saved_file_in(scope.services.results_dir()) {
+        mask_saved_output(scope, file).await;
+    }
+    settled
+}
+
+/// Decides on a call that the model did not make and that nobody is asked about: hooks look at it first. Returns the
+/// reason if it may not run.
+pub(crate) async fn clear_unasked(
+    scope: &Arc<CallScope>,
+    incoming: &ToolCall,
+    tool: &ToolRef,
+    pass: Clearance,
+) -> Result<Permit, String> {
+    let cleared = call_hooks::run_pre_call_hooks(scope, incoming, tool, pass, false).await;
+    let call_hooks::HookClearedCall { pass, say, .. } = cleared.map_err(|settled| settled.content.to_text())?;
+    scope.gate.permit_unasked(scope, incoming, pass, say.as_ref()).await
 }
 
 /// Builds the context that a permitted call runs in.

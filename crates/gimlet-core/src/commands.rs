@@ -16,10 +16,12 @@ mod model_command;
 mod rename_command;
 mod text_table;
 
+use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use gimlet_proto::{BoxFuture, CommandInfo, CommandKind};
 
+use crate::skills::{SessionSkill, SkillCommand, SkillSet};
 pub use command_context::CommandContext;
 pub(crate) use command_resolver::{CommandCall, CommandResolver, FoundCommand};
 pub use text_table::{format_dollars, grouped, text_table};
@@ -56,6 +58,11 @@ pub trait SlashCommand: Send + Sync {
 
     fn kind(&self) -> CommandKind {
         CommandKind::Local
+    }
+
+    /// Returns the skill that the command stands for, if it does: the turn of its prompt loads it.
+    fn skill(&self) -> Option<&Arc<SessionSkill>> {
+        None
     }
 
     /// Runs the command with everything that was typed after its name. An error is one line for the user that says
@@ -113,6 +120,29 @@ impl CommandRegistry {
     /// Removes a command. One that does not exist is no error.
     pub fn remove(&self, name: &str) {
         self.change(|commands| commands.retain(|command| command.name() != name));
+    }
+
+    /// Replaces the commands that stand for skills by those that the user can type. A name that another command has
+    /// stays with that.
+    pub fn set_skills(&self, skills: &SkillSet) {
+        self.change(|commands| {
+            commands.retain(|command| command.skill().is_none());
+            let mut taken: HashSet<String> = HashSet::new();
+            for command in commands.iter() {
+                taken.insert(command.name().to_owned());
+                taken.extend(command.aliases().into_iter().map(str::to_owned));
+            }
+            for skill in skills.iter().filter(|skill| skill.is_for_user()) {
+                if taken.insert(skill.name().to_owned()) {
+                    commands.push(Arc::new(SkillCommand::new(skill.clone())));
+                }
+            }
+        });
+    }
+
+    /// Returns the skill that can be typed by this name.
+    pub(crate) fn skill(&self, name: &str) -> Option<Arc<SessionSkill>> {
+        self.command(name).and_then(|command| command.skill().cloned())
     }
 
     /// Returns the descriptions of all commands.

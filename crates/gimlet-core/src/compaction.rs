@@ -20,6 +20,7 @@ use gimlet_text::enclose_in_tag;
 use crate::context::{compacted_tool_defs, with_compacted_tools, with_style};
 use crate::conversation::{Conversation, PromptSegment};
 use crate::hooks::{HookEvent, HookPayload, StartSource};
+use crate::skills::LoadedSkills;
 use crate::spending::ReachedLimit;
 use crate::turn::{Turn, append_meta_message, read_compacted_context};
 use carried_facts::CarriedFacts;
@@ -143,7 +144,7 @@ pub(crate) async fn compact(
     let (context, carried) = tokio::select! {
         biased;
         () = turn.scope.cancel.cancelled() => return abort(turn),
-        read = async { (read_compacted_context(turn).await, CarriedFacts::collect(conversation, turn, &facts).await) } => read,
+        read = async { (read_compacted_context(turn).await, CarriedFacts::collect(conversation, turn, &facts, !pending.is_empty()).await) } => read,
     };
     let Some(context) = context else { return abort(turn) };
     let record = CompactionRecord {
@@ -374,6 +375,7 @@ fn begin_segment(
     let mut blocks = vec![Block::text(&opening_text(summary, &carried, pending.is_empty()))];
     blocks.extend(pending);
     carried.apply_to_files(turn);
+    turn.scope.services.tool_state::<LoadedSkills>().clear();
     record.carried = std::mem::take(&mut carried.record);
     conversation.user_words.clone_from(&record.carried.words);
     let compacted_tools = compacted_tool_defs(&turn.scope.tools);

@@ -52,6 +52,7 @@ use crate::call::{self, CallScope, InputAuthor, ToolCall};
 use crate::sandbox::{CallSandbox, SessionSandbox};
 use crate::services::SessionServices;
 use crate::session::ModeChangeRequest;
+use crate::skills::TurnGrants;
 use crate::tool::{AnyTool, PreparedCall, TypedInput};
 use ask_user::AskContext;
 use decision_log::{DecisionLog, FinalDecision};
@@ -408,6 +409,52 @@ impl Gate {
         Ok(Permit { call: *prepared, found, since })
     }
 
+    /// Issues the permit for a call that nobody is asked about; returns the reason if it needs a question or is denied.
+    /// `hook` is the decision of hooks on it.
+    pub(crate) async fn permit_unasked(
+        &self,
+        scope: &CallScope,
+        incoming: &ToolCall,
+        pass: Clearance,
+        hook: Option<&HookDecision>,
+    ) -> Result<Permit, String> {
+        let prepared = match pass {
+            Clearance::Granted(permit) => return Ok(*permit),
+            Clearance::Undecided(prepared) => prepared,
+        };
+        self.refresh_settings(scope).await;
+        if let Some(sandbox) = scope.services.active_sandbox().current() {
+            sandbox.rescan_if_partial().await;
+        }
+        let since = self.changes.subscribe();
+        let (verdict, found) = self.decide_call(scope, &prepared, hook);
+        let mode = self.mode_for(scope);
+        if verdict.decision != Decision::Allow {
+            let why = verdict.why();
+            let refusal = Refusal::Denied(DenialDetails::new(
+                refusal::refusal_origin(&verdict),
+                why.clone(),
+                &prepared,
+                &verdict,
+            ));
+            let word = FinalDecision::from_refusal(&refusal, &verdict);
+            self.ledger.record_call(scope, mode, &incoming.id, &prepared, &verdict, &word);
+            return Err(match verdict.decision {
+                Decision::Deny => format!("it was not run: {why}"),
+                _ => format!("it was not run, because nobody is asked about it: {why}"),
+            });
+        }
+        let word = FinalDecision::allowed_by(decider(&verdict));
+        self.ledger.record_call(scope, mode, &incoming.id, &prepared, &verdict, &word);
+        self.show_to_reviewer(&prepared);
+        Ok(Permit { call: *prepared, found, since })
+    }
+
+    /// Makes permits that were issued before a change of a turn's rules be decided again.
+    pub(crate) fn note_rule_change(&self) {
+        self.changes.send_replace(());
+    }
+
     /// Decides on a call, with a question if needed. `hook` is the decision of hooks on it. Current settings apply,
     /// and they are checked again after every wait.
     pub(crate) async fn authorize_call(
@@ -513,10 +560,10 @@ impl Gate {
         placement: SandboxPlacement,
         judge: impl FnOnce(PolicyInput<'_>) -> T,
     ) -> T {
-        self.with_policy_input_in_mode(self.mode_for(scope), &scope.services, placement, judge)
+        self.judge_with(Some(&scope.grants), self.mode_for(scope), &scope.services, placement, judge)
     }
 
-    /// Builds the policy input for a mode that may differ from the session's.
+    /// Builds the policy input for a mode that may differ from the session's, without what skills grant.
     fn with_policy_input_in_mode<T>(
         &self,
         mode: PermissionMode,
@@ -524,7 +571,18 @@ impl Gate {
         placement: SandboxPlacement,
         judge: impl FnOnce(PolicyInput<'_>) -> T,
     ) -> T {
-        let rules = match (mode, self.rules()) {
+        self.judge_with(None, mode, services, placement, judge)
+    }
+
+    fn judge_with<T>(
+        &self,
+        grants: Option<&TurnGrants>,
+        mode: PermissionMode,
+        services: &SessionServices,
+        placement: SandboxPlacement,
+        judge: impl FnOnce(PolicyInput<'_>) -> T,
+    ) -> T {
+        let rules = match (mode, grants.map_or_else(|| self.rules(), |grants| grants.join(self.rules()))) {
             (PermissionMode::Auto, rules) if self.review_all_shell => {
                 Arc::new(rules.for_auto_mode(self.review_all_shell))
             }

@@ -40,7 +40,7 @@ pub use gimlet_proto::HookEvent;
 pub use handler::{HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookEntry, HookFailurePolicy, HookHandler};
 pub use hook_event::{SetupTrigger, StartSource};
 pub(crate) use hook_output::{HookPermission, PermissionRequestAnswer};
-pub(crate) use hook_payload::{BatchCall, CallFacts, HookPayload, HookSubject, ModelSwitch};
+pub(crate) use hook_payload::{BatchCall, CallFacts, HookPayload, HookSubject, ModelSwitch, PromptExpansion};
 pub(crate) use hook_session::HookFacilities;
 pub use hook_session::HookSession;
 pub use hook_trial::{HookTrial, HookTrialRun, try_hooks};

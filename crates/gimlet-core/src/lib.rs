@@ -34,6 +34,7 @@ mod schedule;
 mod segment_context;
 mod services;
 mod session;
+mod skills;
 mod spending;
 mod steering;
 mod structured_output;
@@ -83,6 +84,7 @@ pub use session::{
     AgentConfig, DriverConfig, FileConfig, HistoryConfig, ModelConfig, SessionConfig, SessionState, ToolConfig,
     TurnConfig, open,
 };
+pub use skills::{LiveSkillSet, SessionSkill, SkillCommand, SkillLoad, SkillSet, SkillSource};
 pub use spending::SpendingLimits;
 pub use structured_output::{OutputSchema, OutputSchemaError};
 pub use turn::{TurnOptions, max_turns};

@@ -12,11 +12,20 @@ use gimlet_proto::{
 pub(crate) struct LiveModelSelection {
     provider: Arc<dyn Model>,
     now: Arc<Mutex<ModelSelection>>,
+    /// Model and effort for the rest of a turn.
+    for_turn: Arc<Mutex<TurnModelOverride>>,
     start: Arc<ModelSelection>,
     /// True if managed settings choose the model.
     managed: bool,
     /// Windows that servers reported, by model, where they are smaller than the known ones.
     windows: Arc<Mutex<HashMap<String, u64>>>,
+}
+
+/// What a skill chose for the rest of a turn.
+#[derive(Clone, Debug, Default)]
+struct TurnModelOverride {
+    model: Option<String>,
+    effort: Option<String>,
 }
 
 /// Current values of the selection.
@@ -33,7 +42,8 @@ pub(crate) struct ModelSelection {
 impl LiveModelSelection {
     pub(crate) fn new(provider: Arc<dyn Model>, start: ModelSelection) -> Self {
         let windows = Arc::default();
-        Self { provider, now: Arc::new(Mutex::new(start.clone())), start: Arc::new(start), managed: false, windows }
+        let (now, for_turn) = (Arc::new(Mutex::new(start.clone())), Arc::default());
+        Self { provider, now, for_turn, start: Arc::new(start), managed: false, windows }
     }
 
     /// Returns the selection with its model fixed. Those of subagents are not.
@@ -66,18 +76,42 @@ impl LiveModelSelection {
     }
 
     pub(crate) fn current(&self) -> ModelSelection {
-        self.lock().clone()
+        let mut now = self.lock().clone();
+        let TurnModelOverride { model, effort } = self.lock_for_turn().clone();
+        now.model = model.unwrap_or(now.model);
+        now.effort = effort.or(now.effort);
+        now
+    }
+
+    /// Chooses a model and an effort for the rest of the turn; `None` leaves them as they are.
+    pub(crate) fn override_for_turn(&self, model: Option<String>, effort: Option<String>) -> Result<(), String> {
+        let model = model.map(|model| self.resolve_model(Some(model))).transpose();
+        let mut for_turn = self.lock_for_turn();
+        for_turn.effort = effort.or(for_turn.effort.take());
+        let model = model?;
+        for_turn.model = model.or(for_turn.model.take());
+        Ok(())
+    }
+
+    /// Returns to the session's own model and effort.
+    pub(crate) fn end_override(&self) {
+        *self.lock_for_turn() = TurnModelOverride::default();
+    }
+
+    fn lock_for_turn(&self) -> MutexGuard<'_, TurnModelOverride> {
+        self.for_turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the current model, which may depend on the mode.
     pub(crate) fn model(&self, mode: PermissionMode) -> String {
-        model_for_phase(&self.lock().model, mode == PermissionMode::Plan).to_owned()
+        model_for_phase(&self.current().model, mode == PermissionMode::Plan).to_owned()
     }
 
     /// Sets the model; `None` restores the initial one.
     pub(crate) fn set_model(&self, model: Option<String>) -> Result<(), String> {
         let model = self.resolve_model(model)?;
         self.lock().model = model;
+        self.lock_for_turn().model = None;
         Ok(())
     }
 
@@ -94,12 +128,13 @@ impl LiveModelSelection {
 
     /// Sets the thinking effort; `None` restores the initial one.
     pub(crate) fn set_effort(&self, effort: Option<String>) {
+        self.lock_for_turn().effort = None;
         self.lock().effort = effort.or_else(|| self.start.effort.clone());
     }
 
     /// Returns the thinking effort if it differs from the initial one.
     pub(crate) fn changed_effort(&self) -> Option<String> {
-        self.current().effort.filter(|effort| self.start.effort.as_ref() != Some(effort))
+        self.lock().effort.clone().filter(|effort| self.start.effort.as_ref() != Some(effort))
     }
 
     /// Sets the thinking mode; `None` restores the initial one.

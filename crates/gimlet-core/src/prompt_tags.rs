@@ -24,10 +24,14 @@ const TAGS: &[&str] = &[
     "command-name",
     "command-message",
     "memory",
+    SKILL_INSTRUCTIONS,
 ];
 
 /// Tag around a server's instructions.
 pub(crate) const SERVER_INSTRUCTIONS: &str = "server-instructions";
+
+/// Tag around the text of a skill.
+pub(crate) const SKILL_INSTRUCTIONS: &str = "skill-instructions";
 
 /// Words that look like another speaker before a colon at the start of a line.
 const ROLES: &[&str] = &["human", "user", "assistant", "system", "developer"];

@@ -4,9 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gimlet_policy::DeniedFiles;
+use gimlet_policy::{DeniedFiles, RuleSet};
 use gimlet_proto::ModelFacts;
 use gimlet_store::{ContextPartKind, ContextPartSource, SegmentContextPart};
+
+use crate::tool::ToolSet;
 
 /// Source of texts that the model gets beside the conversation: memory, lists of skills and agents. All methods may
 /// block: they are called on a thread for that.
@@ -49,6 +51,10 @@ pub struct SegmentContextRequest {
     pub added_dirs: Vec<PathBuf>,
     /// Parts that the conversation has already.
     pub delivered: Arc<DeliveredContext>,
+    /// Rules that hold.
+    pub rules: Arc<RuleSet>,
+    /// Tools that the conversation has.
+    pub(crate) tools: ToolSet,
     /// Files that no document may lead to.
     pub(crate) denied: DeniedFiles,
 }
@@ -62,6 +68,11 @@ pub struct SegmentAgent {
 }
 
 impl SegmentContextRequest {
+    /// Returns true if the conversation has a tool of this name.
+    pub fn has_tool(&self, name: &str) -> bool {
+        self.tools.offered().any(|tool| tool.name() == name)
+    }
+
     /// Returns true if rules let a document lead to this file, and it is no place for credentials.
     pub fn may_read(&self, path: &Path) -> bool {
         !self.denied.contains(path)

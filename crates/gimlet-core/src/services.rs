@@ -30,6 +30,7 @@ use crate::redact::Redactor;
 use crate::sandbox::ActiveSandbox;
 use crate::segment_context::SegmentContextSource;
 use crate::session::{ModeChangeRequest, SessionNamer, SessionState};
+use crate::skills::SkillSet;
 use crate::tasks::{Task, TaskRegistry};
 use crate::tool::{PathContext, StateChange, ToolContext, ToolError};
 use crate::write_barrier::DurableBarrier;
@@ -123,6 +124,11 @@ impl SessionServices {
     /// Returns the sources of what stands in front of conversations.
     pub(crate) fn context_sources(&self) -> &[Arc<dyn SegmentContextSource>] {
         &self.shared.context_sources
+    }
+
+    /// Returns the skills, as they are now.
+    pub fn skills(&self) -> Arc<SkillSet> {
+        self.shared.skills.current()
     }
 
     /// Returns the registered hooks.
@@ -257,6 +263,7 @@ impl SessionServices {
             home: self.shared.home.clone(),
             env: self.shared.env.clone(),
             environment: self.shared.processes.environment_names(),
+            skills: self.shared.skills.current(),
         }
     }
 

@@ -162,6 +162,7 @@ pub(crate) async fn run_turn(conversation: &mut Conversation, turn: &Turn, promp
             (TurnEnd::Stopped { reason, because: StopCause::InternalError }, String::new(), None)
         }
     };
+    turn.scope.model_selection.end_override();
     if let Some(answer) = turn.output.as_ref().and_then(|output| output.answer()) {
         conversation.record.append_structured_output(&answer);
     }

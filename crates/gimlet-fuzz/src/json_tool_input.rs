@@ -142,6 +142,7 @@ fn path_context() -> PathContext {
         home: Some("/home/ada".into()),
         env: Env::default(),
         environment: Some(Arc::default()),
+        skills: Arc::default(),
     }
 }
 

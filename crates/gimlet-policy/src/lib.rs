@@ -24,8 +24,8 @@ pub use paths::{
 pub use rules::{
     Behavior, PermissionUpdate, PermissionUpdateError, Rule, RuleError, RuleOddity, RuleProblem, RuleRemark, RuleScope,
     RuleSet, RuleSource, RuleValue, SessionPermissions, UpdateDestination, canonical_tool_name, entry_allows,
-    entry_may_disallow, is_agent_removed, is_tool_removed, matches_tool_name, matches_wildcard, server_tool_names,
-    split_rules, tool_name_spellings,
+    entry_may_disallow, is_agent_removed, is_skill_removed, is_tool_removed, matches_tool_name, matches_wildcard,
+    server_tool_names, split_rules, tool_name_spellings,
 };
 pub use sandbox_exclusion::{SandboxExclusion, classify_exclusion};
 pub use start_mode::{ModeError, ModeRequest, StartMode, choose_resumed_mode, choose_start_mode};

@@ -222,6 +222,19 @@ impl RuleSet {
         self
     }
 
+    /// Returns the set with these rules added for a while. Where only managed rules allow something, those that allow are
+    /// left out.
+    #[must_use]
+    pub fn with_further_rules(&self, rules: &[(Behavior, Rule)]) -> RuleSet {
+        let mut all = self.clone();
+        for (behavior, rule) in rules {
+            if *behavior != Behavior::Allow || !self.managed_allows_only {
+                all.list_mut(*behavior).push(rule.clone());
+            }
+        }
+        all
+    }
+
     pub fn rules(&self, behavior: Behavior) -> &[Rule] {
         match behavior {
             Behavior::Allow => &self.allow,
@@ -241,6 +254,15 @@ pub fn is_agent_removed(rules: &RuleSet, kind: &str) -> bool {
     rules.deny.iter().any(|rule| match &rule.specifier {
         RuleSpecifier::All => rule.may_name_tool("Agent", &[]),
         RuleSpecifier::Agent(pattern) => pattern.matches_kind(kind),
+        _ => false,
+    })
+}
+
+/// Returns true if a deny rule removes this skill, so that the model is not told of it.
+pub fn is_skill_removed(rules: &RuleSet, skill: &str) -> bool {
+    rules.deny.iter().any(|rule| match &rule.specifier {
+        RuleSpecifier::All => rule.may_name_tool("Skill", &[]),
+        RuleSpecifier::Skill(pattern) => pattern.forbids_name(skill),
         _ => false,
     })
 }

@@ -121,6 +121,8 @@ pub struct TurnSetup {
     pub agents: Vec<String>,
     /// Names and aliases of the slash commands.
     pub slash_commands: Vec<String>,
+    /// Names of the skills, without commands.
+    pub skills: Vec<String>,
     pub api_key_source: String,
 }
 

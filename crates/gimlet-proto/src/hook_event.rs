@@ -66,7 +66,7 @@ pub const HOOK_EVENTS: &[HookEventRow] = {
         row(Setup, "Setup", Some("trigger"), REPORTS, FIRES),
         row(InstructionsLoaded, "InstructionsLoaded", Some("load_reason"), REPORTS, FIRES),
         row(UserPromptSubmit, "UserPromptSubmit", None, BLOCKS, FIRES),
-        row(UserPromptExpansion, "UserPromptExpansion", Some("command_name"), BLOCKS, NOT_YET),
+        row(UserPromptExpansion, "UserPromptExpansion", Some("command_name"), BLOCKS, FIRES),
         row(MessageDisplay, "MessageDisplay", None, REPORTS, NOT_YET),
         row(PreToolUse, "PreToolUse", Some("tool_name"), BLOCKS, FIRES),
         row(PermissionRequest, "PermissionRequest", Some("tool_name"), BLOCKS, FIRES),

@@ -316,7 +316,7 @@ impl WireEncoder {
             "claude_code_version": gimlet_proto::COMPAT_VERSION,
             "output_style": self.init_facts.output_style,
             "agents": opened.agents,
-            "skills": [],
+            "skills": opened.skills,
             "plugins": [],
             "gimlet_version": gimlet_proto::VERSION,
             "uuid": new_uuid(),

@@ -24,5 +24,6 @@ pub fn builtin() -> Vec<&'static dyn AnyTool> {
         &crate::multi_edit::MultiEdit,
         &crate::recall::Recall,
         &crate::notebook_edit::NotebookEdit,
+        &crate::skill::Skill,
     ]
 }

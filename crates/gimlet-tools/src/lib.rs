@@ -23,6 +23,7 @@ mod sample_images;
 #[cfg(test)]
 mod search_harness;
 mod send_message;
+mod skill;
 mod special_files;
 mod task_output;
 mod task_stop;

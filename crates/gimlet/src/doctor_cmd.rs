@@ -1,11 +1,9 @@
 //! `gimlet doctor`: reports problems and what gimlet found. Read-only; it changes and starts nothing.
 
-mod unread_files;
-
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use gimlet_app::start::{AgentCatalogue, CataloguedHook, HookCatalogue, HookState, SessionSettings};
+use gimlet_app::start::{AgentCatalogue, CataloguedHook, HookCatalogue, HookState, SessionSettings, SkillCatalogue};
 use gimlet_app::{LaunchRequest, ProcessEnv, settings_mapping};
 use gimlet_config::{IdleKey, KeyEffect, ProblemSeverity, RuleLine, SettingsProblem, SourcedValue, TrustStore};
 use gimlet_model::ProviderConfigError;
@@ -41,9 +39,9 @@ pub(crate) fn run(around: &ProcessEnv, as_json: bool) -> ExitCode {
     problems.extend(find_unusable_hooks(around));
     problems.extend(find_agent_problems(around));
     problems.extend(find_style_problems(around));
+    problems.extend(find_skill_problems(around));
     problems.extend(check_config_home(&around.config_home));
     problems.extend(memory_list::find_memory_problems(around));
-    problems.extend(unread_files::find_unread_files(&found.loaded.locations));
     problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
     let programs = check_programs(around, found.loaded.locations.project_root());
     let broken = problems.iter().any(|problem| problem.severity == ProblemSeverity::Error)
@@ -137,6 +135,37 @@ fn find_style_problems(around: &ProcessEnv) -> Vec<SettingsProblem> {
     let origin = settings.effective.merged.sources("outputStyle").pop().map(|source| source.origin);
     if let (Some(origin), (_, Some(remark))) = (origin, settings.style_of_new_sessions()) {
         problems.push(problem(origin.file, Some(origin.line), remark));
+    }
+    problems
+}
+
+/// Returns the problems of skills and commands: files that are not used, fields that have no effect, and texts that were
+/// written for arguments which count from one.
+fn find_skill_problems(around: &ProcessEnv) -> Vec<SettingsProblem> {
+    let Ok(catalogue) = SkillCatalogue::read(&LaunchRequest::default(), around) else { return Vec::new() };
+    let problem = |severity, file: PathBuf, line, message: String| SettingsProblem {
+        severity,
+        file,
+        line,
+        column: None,
+        key: String::new(),
+        message,
+    };
+    let mut problems = catalogue.problems;
+    for skipped in catalogue.skipped {
+        let message = format!("this skill is not used: {}", skipped.reason);
+        problems.push(problem(ProblemSeverity::Warning, skipped.path, skipped.line, message));
+    }
+    for entry in catalogue.skills {
+        let Some(file) = entry.file else { continue };
+        if let Some(why) = entry.shadowed {
+            let message = format!("/{} cannot be typed: {why}", entry.skill.name());
+            problems.push(problem(ProblemSeverity::Warning, file.clone(), None, message));
+        }
+        if entry.counts_from_one {
+            let message = "it names $1 and never $0: the first argument is $0, so $1 is the second".to_owned();
+            problems.push(problem(ProblemSeverity::Warning, file, None, message));
+        }
     }
     problems
 }

@@ -139,7 +139,15 @@ fn path_context(
     env: Env,
     environment: Option<Arc<EnvironmentNames>>,
 ) -> PathContext {
-    PathContext { project_dir: cwd.clone(), roots: vec![cwd.clone()], cwd, home, env, environment }
+    PathContext {
+        project_dir: cwd.clone(),
+        roots: vec![cwd.clone()],
+        cwd,
+        home,
+        env,
+        environment,
+        skills: Arc::default(),
+    }
 }
 
 /// Returns the paths of a session that starts in this folder.

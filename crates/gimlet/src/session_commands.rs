@@ -5,6 +5,7 @@ mod config_command;
 mod hooks_command;
 mod memory_command;
 mod output_style_command;
+mod skills_command;
 mod status_command;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use config_command::ConfigSlashCommand;
 use hooks_command::HooksSlashCommand;
 use memory_command::MemoryCommand;
 use output_style_command::OutputStyleCommand;
+use skills_command::SkillsCommand;
 use status_command::StatusCommand;
 
 /// Returns the commands for sessions that these flags start.
@@ -29,6 +31,7 @@ pub(crate) fn application_commands(request: &LaunchRequest, around: &ProcessEnv)
         Arc::new(McpSlashCommand::without_servers()),
         Arc::new(MemoryCommand::new(request.clone(), around.clone())),
         Arc::new(OutputStyleCommand::new(request.clone(), around.clone())),
+        Arc::new(SkillsCommand::new(request.clone(), around.clone())),
         Arc::new(StatusCommand::new(request.clone(), around.clone())),
     ]
 }

@@ -8,7 +8,6 @@ use crate::launch_request::LaunchRequest;
 
 /// Tools of the reference CLI that gimlet does not have yet. Rules about them are harmless: there is nothing to call.
 const TOOLS_TO_COME: &[&str] = &[
-    "Skill",
     "Cd",
     "PowerShell",
     "WebFetch",

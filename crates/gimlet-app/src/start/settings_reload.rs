@@ -17,6 +17,7 @@ use super::folder_trust;
 use super::sandbox_setup::SandboxBuilder;
 use super::session_agents::LiveAgents;
 use super::session_settings::SessionSettings;
+use super::session_skills::LiveSkills;
 use super::session_style::StyleWatch;
 
 /// Settings of the command line, replaceable while a session runs. Clones share them.
@@ -84,6 +85,25 @@ fn edit_texts(edit: &JsonEdit) -> Vec<&str> {
     }
 }
 
+/// What comes from documents in a running session.
+pub(super) struct LiveDocuments {
+    pub(super) agents: LiveAgents,
+    pub(super) skills: LiveSkills,
+}
+
+impl LiveDocuments {
+    /// Returns names for the files that have changed since they were last read.
+    fn changed_paths(&self) -> impl Iterator<Item = PathBuf> {
+        self.agents.changed_path().into_iter().chain(self.skills.changed_path())
+    }
+
+    /// Takes up the files as the settings have read them.
+    fn refresh(&mut self, settings: &SessionSettings) {
+        self.agents.refresh(settings);
+        self.skills.refresh(settings);
+    }
+}
+
 /// Settings of a running session.
 pub(super) struct SettingsReloader {
     settings: SessionSettings,
@@ -98,7 +118,7 @@ pub(super) struct SettingsReloader {
     caller_follows: bool,
     /// Files whose change a hook stopped.
     held: Vec<PathBuf>,
-    agents: LiveAgents,
+    documents: LiveDocuments,
     style: StyleWatch,
 }
 
@@ -106,7 +126,7 @@ impl SettingsReloader {
     pub(super) fn new(
         settings: SessionSettings,
         sandbox: SandboxBuilder,
-        agents: LiveAgents,
+        documents: LiveDocuments,
         style: StyleWatch,
     ) -> Self {
         let locations = &settings.loaded.locations;
@@ -120,7 +140,7 @@ impl SettingsReloader {
             changed: Vec::new(),
             caller_follows: false,
             held: Vec::new(),
-            agents,
+            documents,
             style,
         }
     }
@@ -139,7 +159,7 @@ impl SettingsReloader {
         let (sandbox, remarks) = self.sandbox.update(&self.settings, &now);
         now.sandbox = sandbox;
         now.remarks.extend(remarks);
-        self.agents.refresh(&self.settings);
+        self.documents.refresh(&self.settings);
         self.style.refresh(&self.settings);
         if self.sandbox.is_missing() {
             let source = RuleSource::new(RuleScope::User, "/").with_label("sandbox.failIfUnavailable");
@@ -241,7 +261,7 @@ impl SettingsSource for SettingsReloader {
         let named = |file: &PathBuf| ChangedSettings { file: file.clone(), source: self.source_for(file) };
         let mut changed: Vec<ChangedSettings> = files.iter().map(named).collect();
         self.changed.extend(files);
-        if let Some(file) = self.agents.changed_path() {
+        for file in self.documents.changed_paths() {
             changed.push(ChangedSettings { file, source: SettingsOrigin::Documents });
         }
         // A style acts from the next segment on, so that nobody has to be told.
@@ -364,7 +384,9 @@ mod tests {
             .unwrap_or_else(|error| panic!("{}", error.text()));
         let agents = LiveAgents::new(&configured, Vec::new());
         let style = StyleWatch::new(&configured, None);
-        SettingsReloader::new(configured, SandboxBuilder::inactive(root.join("scratch")), agents, style)
+        let skills = LiveSkills::new(&configured, gimlet_core::commands::CommandRegistry::default());
+        let documents = LiveDocuments { agents, skills };
+        SettingsReloader::new(configured, SandboxBuilder::inactive(root.join("scratch")), documents, style)
     }
 
     /// Returns the permissions that a session would apply now, if something changed.

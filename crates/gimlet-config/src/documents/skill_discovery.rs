@@ -1,7 +1,7 @@
 //! Finds skills and commands: at the start, in folders that are added, and below the working directory once a file
 //! there is used.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::document_walk::WalkedFile;
 use super::skill_file::{SkillFile, SkillFiles, SkillKind};
@@ -53,6 +53,22 @@ impl DocumentReader {
             files.seen = nested.seen;
         }
         files
+    }
+
+    /// Returns the files and folders that skills and commands are in, for noticing that one of them changes. Folders that
+    /// do not exist are among them.
+    pub fn skill_paths(&self, added_folders: &[&Path]) -> Vec<PathBuf> {
+        let added = added_folders.iter().filter_map(|folder| self.added_area(folder));
+        let mut paths = Vec::new();
+        for area in self.areas().into_iter().chain(added) {
+            paths.extend(self.watched_paths(&area.folder.join("commands"), area.border.as_deref()));
+            let top = area.folder.join("skills");
+            for entry in top.read_dir().into_iter().flatten().flatten() {
+                paths.push(entry.path().join("SKILL.md"));
+            }
+            paths.push(top);
+        }
+        paths
     }
 
     fn add_skills(&self, area: &DocumentArea, files: &mut SkillFiles) {

@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::agent_file::{self, EFFORTS};
 use super::field_reader::FieldReader;
 use super::front_matter::{self, FieldTable};
 use super::skill_body::SkillBody;
 use super::trust_gate::{TrustGate, TrustGated};
-use super::{DocumentOrigin, FoundDocument, PathPatterns, SkippedDocument};
+use super::{DocumentContent, DocumentOrigin, DocumentScope, FoundDocument, PathPatterns, SkippedDocument};
 use crate::effective_settings::HookLine;
 use crate::problem::{ProblemSeverity, SettingsProblem};
 use crate::settings::ShellChoice;
@@ -169,6 +170,19 @@ impl SkillFiles {
 }
 
 impl SkillFile {
+    /// Reads a skill that is part of the program.
+    pub fn from_bundled_text(name: &str, text: &str) -> Self {
+        let path = PathBuf::from(format!("{name}/SKILL.md"));
+        let found = FoundDocument {
+            scope: DocumentScope::Managed,
+            real: path.clone(),
+            path,
+            project: None,
+            document: Arc::new(DocumentContent::new(text.as_bytes().to_vec())),
+        };
+        Self::parse(&found, SkillKind::Skill, name.to_owned(), TrustGate::Open, &mut Vec::new())
+    }
+
     /// Reads a skill or command; fields that cannot be read are reported, and its text remains.
     pub(super) fn parse(
         found: &FoundDocument,

@@ -17,6 +17,7 @@ use crate::conversation::{Conversation, ConversationSegment, PromptSegment};
 use crate::model_selection::LiveModelSelection;
 use crate::past_calls::PastCalls;
 use crate::record::ConversationRecord;
+use crate::skills::TurnGrants;
 use crate::steering::SteeringQueue;
 use crate::tasks::{AgentTask, NewTask, TaskStopFn};
 use crate::tool::{PromptContext, ToolContext, ToolSet};
@@ -123,6 +124,7 @@ impl SpawnPlan {
             subagent: Some(identity),
             model_selection: self.model_selection.clone(),
             agent_runtime: sender.agent_runtime.clone(),
+            grants: TurnGrants::default(),
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use gimlet_proto::{Block, CommandInfo, CommandKind, CommandMatch, MentionScope, SubmittedPrompt, find_command};
 
 use super::{CommandContext, CommandOutput, CommandRegistry, SlashCommand};
+use crate::skills::{TypedSkills, parse_typed_skills};
 
 /// Finds commands of one session. Clones share the registry.
 #[derive(Clone)]
@@ -17,6 +18,8 @@ pub(crate) struct CommandResolver {
 /// Command at the start of a prompt.
 pub(crate) enum FoundCommand {
     Known(CommandCall),
+    /// Skills, which the turn of the prompt loads.
+    Skills(TypedSkills),
     /// Text in the form of a command that does not exist.
     Unknown {
         name: String,
@@ -54,11 +57,17 @@ impl CommandResolver {
                 name: name.to_owned(),
                 nearest: nearest.into_iter().map(str::to_owned).collect(),
             }),
-            CommandMatch::Known { command, args } => Some(FoundCommand::Known(CommandCall {
-                command: self.registry.command(&command.name)?,
-                args: args.to_owned(),
-                context: self.context.clone(),
-            })),
+            CommandMatch::Known { command, args } => {
+                let command = self.registry.command(&command.name)?;
+                let args = args.to_owned();
+                Some(match command.skill() {
+                    Some(skill) => {
+                        let find = |name: &str| self.registry.skill(name);
+                        FoundCommand::Skills(parse_typed_skills(skill.clone(), &args, find))
+                    }
+                    None => FoundCommand::Known(CommandCall { command, args, context: self.context.clone() }),
+                })
+            }
         }
     }
 
@@ -66,7 +75,7 @@ impl CommandResolver {
     pub(crate) fn find_local(&self, said: &SubmittedPrompt) -> Option<CommandCall> {
         match self.find(said)? {
             FoundCommand::Known(call) if call.command.kind() != CommandKind::Prompt => Some(call),
-            FoundCommand::Known(_) | FoundCommand::Unknown { .. } => None,
+            FoundCommand::Known(_) | FoundCommand::Skills(_) | FoundCommand::Unknown { .. } => None,
         }
     }
 }
@@ -74,6 +83,11 @@ impl CommandResolver {
 impl CommandCall {
     pub(crate) fn name(&self) -> &str {
         self.command.name()
+    }
+
+    /// Returns what was typed behind the name.
+    pub(crate) fn args(&self) -> &str {
+        &self.args
     }
 
     /// Runs a command that is no prompt, and returns its text or the compaction that it asks for.

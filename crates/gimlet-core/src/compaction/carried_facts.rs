@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use gimlet_proto::{ModelFacts, ToolUseId};
+use gimlet_proto::{ModelFacts, Role, ToolUseId};
 use gimlet_store::{CarriedRecord, CarriedToolState};
 use gimlet_text::enclose_in_tag;
 
@@ -12,6 +12,7 @@ use crate::call_result::CallResult;
 use crate::conversation::Conversation;
 use crate::files::{FileState, FileStates};
 use crate::mentions::read_carried_file;
+use crate::skills::find_loaded_skills;
 use crate::turn::Turn;
 
 /// Part of the window for everything that is carried.
@@ -25,6 +26,9 @@ const MOST_FILES: usize = 5;
 const MOST_FILE: u64 = 5_000;
 /// Number of tokens for the plan.
 const MOST_PLAN: u64 = 5_000;
+/// Number of tokens for the texts of skills, and for each of them.
+const MOST_SKILLS: u64 = 25_000;
+const MOST_SKILL: u64 = 5_000;
 /// Number of listed files and of listed background tasks.
 const MOST_LISTED: usize = 50;
 
@@ -84,12 +88,19 @@ fn shorten(text: &str, most: usize) -> Option<String> {
 
 impl CarriedFacts {
     /// Collects everything. Files are read as the Read tool reads them, and only those that the rules allow.
-    pub(super) async fn collect(conversation: &Conversation, turn: &Turn, facts: &ModelFacts) -> Self {
+    /// `has_pending` is true if the end of the history stays as it is.
+    pub(super) async fn collect(
+        conversation: &Conversation,
+        turn: &Turn,
+        facts: &ModelFacts,
+        has_pending: bool,
+    ) -> Self {
         let window = turn.options.compaction.window(facts);
         let mut room = CarriedRoom::new(window, conversation.history().gauge.bytes_per_token(facts));
         let words = newest_words(&conversation.user_words, &mut room);
         let mut sections: Vec<String> = words_section(&words, conversation.user_words.len()).into_iter().collect();
         let tools = carry_tool_states(turn, &mut room, &mut sections);
+        sections.extend(skills_section(conversation, has_pending, &mut room));
         sections.extend(plan_section(turn, &mut room).await);
         sections.extend(answer_form_section(turn));
         sections.extend(background_section(turn).and_then(|text| room.fit(&text, u64::MAX >> 12)));
@@ -175,6 +186,29 @@ fn carry_tool_states(turn: &Turn, room: &mut CarriedRoom, sections: &mut Vec<Str
         }
     }
     states
+}
+
+/// Returns the texts of the skills in use, the one that was loaded last first.
+fn skills_section(conversation: &Conversation, has_pending: bool, room: &mut CarriedRoom) -> Option<String> {
+    let mut messages = conversation.history().messages();
+    if has_pending {
+        let kept = messages.iter().rposition(|message| message.role == Role::Assistant).map_or(0, |at| at + 1);
+        messages.truncate(kept);
+    }
+    let (mut texts, before) = (Vec::new(), room.left);
+    let most = room.bytes(MOST_SKILLS);
+    for (name, text) in find_loaded_skills(&messages) {
+        let left = most.saturating_sub(before - room.left);
+        let tokens = ((left as f64 / room.bytes_per_token) as u64).min(MOST_SKILL);
+        let Some(fitted) = room.fit(&text, tokens) else { break };
+        if fitted.len() < text.len() {
+            texts.push(format!("{fitted}\n(The skill {name} is not whole here: load it again before you rely on it.)"));
+        } else {
+            texts.push(fitted);
+        }
+    }
+    (!texts.is_empty())
+        .then(|| format!("Skills that were loaded, and whose instructions still count:\n{}", texts.join("\n")))
 }
 
 async fn plan_section(turn: &Turn, room: &mut CarriedRoom) -> Option<String> {

@@ -254,6 +254,7 @@ mod tests {
             home: Some("/home/ada".into()),
             env: Env::default(),
             environment: None,
+            skills: std::sync::Arc::default(),
         };
         let own = ["/repo/.claude/agent-memory".into(), "/home/ada/.claude/plans".into()];
         let judging = PolicyInput {

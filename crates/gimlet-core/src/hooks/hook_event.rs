@@ -15,7 +15,7 @@ pub(super) fn may_stop(event: HookEvent) -> bool {
 
 /// Returns true if output that is not JSON is meant for the model.
 pub(super) fn takes_plain_text(event: HookEvent) -> bool {
-    matches!(event, HookEvent::UserPromptSubmit | HookEvent::SessionStart)
+    matches!(event, HookEvent::UserPromptSubmit | HookEvent::UserPromptExpansion | HookEvent::SessionStart)
 }
 
 /// Returns the bit of this event in a bit set.

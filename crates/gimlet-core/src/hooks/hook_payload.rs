@@ -69,6 +69,18 @@ pub(crate) struct BatchCall {
     pub(crate) response: Value,
 }
 
+/// A command in a prompt that stands for a text.
+#[derive(Clone, Copy)]
+pub(crate) struct PromptExpansion<'a> {
+    /// `slash_command` or `mcp_prompt`.
+    pub(crate) kind: &'static str,
+    /// Name without the slash.
+    pub(crate) command: &'a str,
+    pub(crate) args: &'a str,
+    /// Origin of the command, if it is a skill.
+    pub(crate) source: Option<&'static str>,
+}
+
 /// Payload of an event.
 pub(crate) enum HookPayload<'a> {
     SessionStart {
@@ -85,6 +97,10 @@ pub(crate) enum HookPayload<'a> {
     UserPromptSubmit {
         prompt: &'a str,
         title: Option<&'a str>,
+    },
+    UserPromptExpansion {
+        expansion: PromptExpansion<'a>,
+        prompt: &'a str,
     },
     PreToolUse(CallFacts<'a>),
     PermissionRequest {
@@ -189,6 +205,7 @@ impl<'a> HookPayload<'a> {
             HookPayload::Setup { .. } => HookEvent::Setup,
             HookPayload::InstructionsLoaded { .. } => HookEvent::InstructionsLoaded,
             HookPayload::UserPromptSubmit { .. } => HookEvent::UserPromptSubmit,
+            HookPayload::UserPromptExpansion { .. } => HookEvent::UserPromptExpansion,
             HookPayload::PreToolUse(_) => HookEvent::PreToolUse,
             HookPayload::PermissionRequest { .. } => HookEvent::PermissionRequest,
             HookPayload::PermissionDenied { .. } => HookEvent::PermissionDenied,
@@ -235,6 +252,7 @@ impl<'a> HookPayload<'a> {
     pub(super) fn subject(&self, agent_type: Option<&'a str>) -> Option<HookSubject<'a>> {
         let name = match self {
             HookPayload::SessionStart { source, .. } => source.as_str(),
+            HookPayload::UserPromptExpansion { expansion, .. } => expansion.command,
             HookPayload::Notification { kind, .. } => kind,
             HookPayload::StopFailure { error, .. } => error,
             HookPayload::ConfigChange { source, .. } => source,
@@ -310,6 +328,13 @@ impl<'a> HookPayload<'a> {
             HookPayload::UserPromptSubmit { prompt, title } => {
                 set("prompt", json!(prompt));
                 title.iter().for_each(|title| set("session_title", json!(title)));
+            }
+            HookPayload::UserPromptExpansion { expansion, prompt } => {
+                set("expansion_type", json!(expansion.kind));
+                set("command_name", json!(expansion.command));
+                set("command_args", json!(expansion.args));
+                expansion.source.iter().for_each(|source| set("command_source", json!(source)));
+                set("prompt", json!(prompt));
             }
             HookPayload::PreToolUse(_) | HookPayload::SubagentStart => {}
             HookPayload::PermissionRequest { suggestions: [], .. } => {}

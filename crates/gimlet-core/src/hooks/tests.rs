@@ -86,6 +86,7 @@ fn hook_bench() -> HookBench {
             },
         ),
         agent_runtime: Arc::new(host),
+        grants: crate::skills::TurnGrants::default(),
     };
     HookBench { scope, hub, inputs: Arc::default() }
 }

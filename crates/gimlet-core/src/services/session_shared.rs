@@ -18,6 +18,7 @@ use crate::hooks::HookRegistry;
 use crate::image_fitting::SharedImageFitter;
 use crate::redact::Redactor;
 use crate::segment_context::SegmentContextSource;
+use crate::skills::LiveSkillSet;
 use crate::tasks::TaskRegistry;
 
 /// Identity, events, background work, processes, hooks and file services of a session.
@@ -29,6 +30,7 @@ pub struct SessionShared {
     pub(super) redactor: Redactor,
     pub(super) hooks: HookRegistry,
     pub(super) context_sources: Vec<Arc<dyn SegmentContextSource>>,
+    pub(super) skills: LiveSkillSet,
     pub(super) processes: ProcessAccess,
     pub(super) files: FileServices,
     pub(super) tasks: TaskRegistry,
@@ -64,6 +66,7 @@ impl SessionShared {
             redactor: Redactor::default(),
             hooks: HookRegistry::default(),
             context_sources: Vec::new(),
+            skills: LiveSkillSet::default(),
             processes: ProcessAccess::default(),
             files: FileServices::default(),
             tasks: TaskRegistry::default(),
@@ -103,6 +106,12 @@ impl SessionShared {
     /// Sets the sources of what stands in front of conversations.
     pub(crate) fn with_context_sources(mut self, sources: Vec<Arc<dyn SegmentContextSource>>) -> Self {
         self.context_sources = sources;
+        self
+    }
+
+    /// Sets the skills.
+    pub fn with_skills(mut self, skills: LiveSkillSet) -> Self {
+        self.skills = skills;
         self
     }
 

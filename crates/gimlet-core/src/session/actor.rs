@@ -17,6 +17,7 @@ use crate::conversation::Conversation;
 use crate::gate::AskRequest;
 use crate::hooks::watch_files;
 use crate::prompt_tags::SERVER_INSTRUCTIONS;
+use crate::skills::TurnGrants;
 use crate::structured_output::OutputSchema;
 use crate::tool::ToolSet;
 use crate::turn::{self, Turn};
@@ -282,6 +283,7 @@ impl SessionActor {
                 subagent: None,
                 model_selection: scope.model_selection.clone(),
                 agent_runtime: scope.agent_runtime.clone(),
+                grants: TurnGrants::default(),
             }),
             options: scope.agent_runtime.options.clone(),
             steering: self.op_handler.steering.clone(),
@@ -312,6 +314,7 @@ impl SessionActor {
                 .map(|offer| offer.name)
                 .collect(),
             slash_commands: self.op_handler.commands.names(),
+            skills: self.op_handler.services().skills().skill_names(),
             api_key_source: self.api_key_source.clone(),
         }
     }

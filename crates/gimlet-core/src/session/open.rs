@@ -176,6 +176,7 @@ fn build_services(
         .with_processes(std::mem::take(&mut config.processes))
         .with_redactor(std::mem::take(&mut config.history.redactor))
         .with_hooks(hooks)
+        .with_skills(config.skills.clone())
         .with_context_sources(std::mem::take(&mut config.turns.context_sources))
         .with_own_paths(std::mem::take(&mut config.files.own_paths))
         .with_checkpoints(checkpoints.map(|kept| kept.with_side_writer(side_writer)))

@@ -20,6 +20,7 @@ use crate::record::ConversationRecord;
 use crate::redact::Redactor;
 use crate::segment_context::SegmentContextSource;
 use crate::services::ProcessAccess;
+use crate::skills::LiveSkillSet;
 use crate::structured_output::OutputSchema;
 use crate::tool::{ToolSet, ToolSource};
 use crate::turn::TurnOptions;
@@ -41,6 +42,8 @@ pub struct SessionConfig {
     pub processes: ProcessAccess,
     pub files: FileConfig,
     pub plan: PlanConfig,
+    /// Skills that the user can type and the model can load.
+    pub skills: LiveSkillSet,
     pub driver: DriverConfig,
 }
 

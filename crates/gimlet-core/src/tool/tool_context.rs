@@ -14,6 +14,7 @@ use crate::call::CallScope;
 use crate::sandbox::CallSandbox;
 use crate::services::SessionServices;
 use crate::session::SessionState;
+use crate::skills::SkillSet;
 use crate::write_barrier::DurableBarrier;
 
 /// Longest side in pixels of an image that every model makes use of.
@@ -45,6 +46,8 @@ pub struct PathContext {
     pub env: Env,
     /// Names of the initial variables of a command's shell, if they are known.
     pub environment: Option<Arc<EnvironmentNames>>,
+    /// Skills that a call can load.
+    pub skills: Arc<SkillSet>,
 }
 
 impl PathContext {
@@ -231,6 +234,7 @@ mod tests {
             home: Some("/home/ada".into()),
             env: Env::default(),
             environment: None,
+            skills: Arc::default(),
         };
         assert_eq!(cx.expand_path(Path::new("~/x/../y")), Path::new("/home/ada/y"));
         assert_eq!(cx.expand_path(Path::new("src/./a.rs")), Path::new("/p/app/src/a.rs"));

@@ -17,8 +17,9 @@ use super::{Turn, context_delivery};
 use crate::commands::FoundCommand;
 use crate::context::style_name;
 use crate::conversation::{Conversation, PromptMark};
-use crate::hooks::spill_to_file;
+use crate::hooks::{PromptExpansion, spill_to_file};
 use crate::mentions;
+use crate::skills::ExpandedSkill;
 
 /// Size limit of hook and server texts before the first prompt, in bytes on disk. Session lists read the first 64
 /// KiB.
@@ -43,7 +44,7 @@ pub(super) async fn submit_prompt(
             return Err(refusal);
         }
     };
-    let (said, reminder) = resolve_command(turn, said).await?;
+    let ResolvedPrompt { said, reminder, skills, contexts } = resolve_command(turn, said).await?;
     let texts_after = append_opening(conversation, turn);
     let named = if is_from_user { mentions::find_mentions(turn, &said) } else { Vec::new() };
     // The opening is sent once in a session: it stays even if the prompt is withdrawn.
@@ -53,13 +54,18 @@ pub(super) async fn submit_prompt(
         append_meta_message(conversation, &text);
     }
     let prompt = accept_prompt_as(conversation, turn, said, additions.prompt_id);
+    let mut named = named;
+    for skill in skills {
+        named.extend(skill.append(conversation, turn));
+    }
     mentions::attach_mentions(conversation, turn, named, &prompt).await;
     context_delivery::deliver_for_files(conversation, turn).await;
     context_delivery::deliver_changes(conversation, turn).await;
     let late =
         if turn.scope.subagent.is_none() { turn.scope.services.hooks().take_late_contexts() } else { Vec::new() };
     let style = style_reminder(conversation, turn);
-    for text in texts_after.into_iter().chain(notes).chain(late).chain(additions.contexts).chain(style) {
+    let added = additions.contexts.into_iter().chain(contexts).chain(style);
+    for text in texts_after.into_iter().chain(notes).chain(late).chain(added) {
         append_meta_message(conversation, &text);
     }
     turn_hooks::rename_session(conversation, additions.title);
@@ -92,28 +98,51 @@ async fn check_prompt(
     }
 }
 
+/// A prompt with what a command in it stands for.
+#[derive(Default)]
+struct ResolvedPrompt {
+    said: SubmittedPrompt,
+    /// Text for the model in front of the prompt.
+    reminder: Option<String>,
+    /// Skills that join behind the prompt.
+    skills: Vec<ExpandedSkill>,
+    /// Texts of hooks for the model.
+    contexts: Vec<String>,
+}
+
 /// Expands a prompt that is a command. The text of an unknown command is sent as it is, with a reminder, so that the
 /// model does not pretend that one ran. Returns the end of the turn if the command fails.
-async fn resolve_command(
-    turn: &Turn,
-    said: SubmittedPrompt,
-) -> Result<(SubmittedPrompt, Option<String>), (TurnEnd, String)> {
+async fn resolve_command(turn: &Turn, said: SubmittedPrompt) -> Result<ResolvedPrompt, (TurnEnd, String)> {
     let found = turn.commands.as_ref().and_then(|commands| commands.find(&said));
     match found {
-        None => Ok((said, None)),
+        None => Ok(ResolvedPrompt { said, ..ResolvedPrompt::default() }),
         Some(FoundCommand::Unknown { name, nearest }) => {
             let text = format!("There is no command /{name}, and none ran. The next message is sent as it was typed.");
             turn.publish(EventBody::UnknownCommand { name, nearest });
-            Ok((said, Some(enclose_in_tag("system-reminder", &text))))
+            let reminder = Some(enclose_in_tag("system-reminder", &text));
+            Ok(ResolvedPrompt { said, reminder, ..ResolvedPrompt::default() })
         }
-        Some(FoundCommand::Known(call)) => match call.expand(&said).await {
-            Ok(expanded) => Ok((expanded, None)),
-            Err(problem) => {
-                turn.publish_prompt_fate(&said, PromptOutcome::Refused);
-                Err((TurnEnd::Command { error: Some(problem) }, String::new()))
-            }
-        },
+        Some(FoundCommand::Known(call)) => {
+            let (kind, source) = ("mcp_prompt", None);
+            let expansion = PromptExpansion { kind, command: call.name(), args: call.args(), source };
+            let contexts = turn_hooks::run_expansion_hooks(turn, &said, expansion).await?;
+            let said = call.expand(&said).await.map_err(|problem| refuse_command(turn, &said, problem))?;
+            Ok(ResolvedPrompt { said, contexts, ..ResolvedPrompt::default() })
+        }
+        Some(FoundCommand::Skills(typed)) => {
+            let (kind, source) = ("slash_command", Some(typed.source()));
+            let expansion = PromptExpansion { kind, command: typed.name(), args: typed.typed_args(), source };
+            let contexts = turn_hooks::run_expansion_hooks(turn, &said, expansion).await?;
+            let skills = typed.expand(turn).await.map_err(|problem| refuse_command(turn, &said, problem))?;
+            Ok(ResolvedPrompt { said, contexts, skills, reminder: None })
+        }
     }
+}
+
+/// Refuses a prompt whose command fails. Returns the end of the turn.
+fn refuse_command(turn: &Turn, said: &SubmittedPrompt, problem: String) -> (TurnEnd, String) {
+    turn.publish_prompt_fate(said, PromptOutcome::Refused);
+    (TurnEnd::Command { error: Some(problem) }, String::new())
 }
 
 /// Appends the texts that go before the prompt, and a prompt from hooks or the main agent. Returns the texts that go
@@ -192,6 +221,11 @@ fn accept_prompt_as(
     // Only prompts of the main conversation can come from the user.
     let of_session = turn.scope.subagent.is_none();
     if !said.synthetic && !said.meta && of_session {
+        // What a skill granted and chose ends when the user says something new.
+        if turn.scope.grants.clear() {
+            turn.scope.gate.note_rule_change();
+        }
+        turn.scope.model_selection.end_override();
         turn.scope.gate.note_user_prompt(&said.blocks);
     }
     let is_notice = matches!(said.origin, Some(PromptOrigin::TaskNotification));

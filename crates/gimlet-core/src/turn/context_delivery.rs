@@ -93,6 +93,8 @@ async fn ask_sources(
         facts: turn.model_facts(),
         added_dirs: scope.services.paths().roots.into_iter().skip(1).collect(),
         delivered,
+        rules: scope.gate.rules(),
+        tools: scope.tools.clone(),
         denied: scope.gate.files_denied_to_documents(scope),
     };
     let asking = tokio::task::spawn_blocking(move || {

@@ -8,6 +8,7 @@ use super::Turn;
 use crate::conversation::{Conversation, PromptMark};
 use crate::reply::{ModelReply, ReplyEnding};
 use crate::schedule::CallSchedule;
+use crate::skills::LoadedSkills;
 
 /// Maximum number of times a paused turn is resumed.
 const MAX_PAUSES: u32 = 8;
@@ -341,6 +342,7 @@ pub(super) fn withdraw_refused_prompt(conversation: &mut Conversation, turn: &Tu
         ModelErrorKind::InvalidRequest | ModelErrorKind::PromptTooLong | ModelErrorKind::RequestTooLarge
     );
     if refused && conversation.withdraw_prompt(before) {
+        turn.scope.services.tool_state::<LoadedSkills>().clear();
         // On disk this follows the kept entries, so that a resumed session does not end with the withdrawn ones.
         conversation.record.append_api_error(&error.to_reply_text());
         turn.publish_notice(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gimlet_proto::{Block, EntryId, ModelError, NoticeLevel, ResultContent, SubmittedPrompt, TurnEnd};
+use gimlet_proto::{Block, EntryId, ModelError, NoticeLevel, PromptOutcome, ResultContent, SubmittedPrompt, TurnEnd};
 use serde_json::json;
 
 use super::Turn;
@@ -10,7 +10,7 @@ use super::reply_outcome::{RetryLimits, append_meta_message};
 use crate::call::ToolCall;
 use crate::call_result::CallResult;
 use crate::conversation::Conversation;
-use crate::hooks::{BatchCall, HookEvent, HookPayload};
+use crate::hooks::{BatchCall, HookEvent, HookPayload, PromptExpansion};
 
 /// Default maximum number of times hooks may keep one turn from ending; the environment can override it.
 const MAX_STOP_BLOCKS: u32 = 8;
@@ -80,6 +80,32 @@ pub(super) async fn run_prompt_hooks(
         return Err((TurnEnd::HookStopped, reason));
     }
     Ok(PromptAdditions { prompt_id: Some(id), contexts: fired.contexts, title: fired.title })
+}
+
+/// Runs the hooks for a command of the user that stands for a text. Returns what they add for the model. If they block
+/// it, returns the end of the turn and its text.
+pub(super) async fn run_expansion_hooks(
+    turn: &Turn,
+    said: &SubmittedPrompt,
+    expansion: PromptExpansion<'_>,
+) -> Result<Vec<String>, (TurnEnd, String)> {
+    let hooks = turn.scope.services.hooks();
+    if !hooks.has_listeners(HookEvent::UserPromptExpansion) {
+        return Ok(Vec::new());
+    }
+    let prompt = said.typed_text().unwrap_or_default();
+    let fired = hooks.fire(&turn.scope, &HookPayload::UserPromptExpansion { expansion, prompt: &prompt }).await;
+    let end = if let Some(reason) = fired.blocked {
+        let reason = if reason.is_empty() { format!("A hook did not let /{} run.", expansion.command) } else { reason };
+        turn.publish_notice(NoticeLevel::Warning, format!("a hook blocked /{}: {reason}", expansion.command));
+        (TurnEnd::PromptBlocked { reason: reason.clone() }, reason)
+    } else if let Some(reason) = fired.stop {
+        (TurnEnd::HookStopped, reason)
+    } else {
+        return Ok(fired.contexts);
+    };
+    turn.publish_prompt_fate(said, PromptOutcome::Refused);
+    Err(end)
 }
 
 /// Returns the current title of the session, if any.

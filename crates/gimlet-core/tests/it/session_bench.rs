@@ -504,6 +504,7 @@ impl SessionBench {
         let setup_roster = AgentRoster::built_in(&setup.env).with(AgentSource::Caller, setup.agents);
         let setup_roster = LiveAgentRoster::new(setup_roster);
         let config = SessionConfig {
+            skills: gimlet_core::LiveSkillSet::default(),
             id: id.clone(),
             env: setup.env,
             home: None,

@@ -61,10 +61,15 @@ impl SkillPattern {
     pub(crate) fn forbids(&self, input: RuleInput<'_>) -> MatchCertainty {
         let Some(input) = input else { return MatchCertainty::Perhaps };
         let Some((skill, _)) = skill_and_arguments(input) else { return MatchCertainty::No };
+        if self.forbids_name(skill) { MatchCertainty::Yes } else { MatchCertainty::No }
+    }
+
+    /// Returns true if a rule that forbids means this skill.
+    pub(crate) fn forbids_name(&self, skill: &str) -> bool {
         let (name, skill) = (self.name.to_ascii_lowercase(), skill.to_ascii_lowercase());
         // `plugin:*` may be meant for one skill or for all of a plugin; forbidding both is safe.
         let of_plugin = self.any_arguments && skill.strip_prefix(&name).is_some_and(|rest| rest.starts_with(':'));
-        if matches_wildcard(&name, &skill) || of_plugin { MatchCertainty::Yes } else { MatchCertainty::No }
+        matches_wildcard(&name, &skill) || of_plugin
     }
 
     pub(crate) fn allows(&self, input: RuleInput<'_>) -> bool {

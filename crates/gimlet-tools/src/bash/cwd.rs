@@ -86,6 +86,7 @@ mod tests {
             home: None,
             env,
             environment: None,
+            skills: std::sync::Arc::default(),
         }
     }
 

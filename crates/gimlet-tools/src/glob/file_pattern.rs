@@ -95,6 +95,7 @@ mod tests {
             home: Some("/home/ada".into()),
             env: Env::default(),
             environment: None,
+            skills: std::sync::Arc::default(),
         };
         let (base, rest) = split(pattern, Path::new("/p/app"), &cx);
         (base.display().to_string(), rest)

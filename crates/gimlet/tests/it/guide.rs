@@ -104,6 +104,7 @@ fn guide_session(project: &Path, env: Env, provider: ProviderConfig) -> SessionC
         prestart: false,
     });
     SessionConfig {
+        skills: gimlet_core::LiveSkillSet::default(),
         prompt: PromptSegment {
             context: Some([].into()),
             system: gimlet_core::system_blocks(&Default::default()),

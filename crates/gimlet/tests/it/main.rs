@@ -41,6 +41,7 @@ mod settings;
 mod settings_effects;
 mod settings_hooks;
 mod settings_tampering;
+mod skills;
 mod slash_commands;
 mod spending;
 mod terminal;

@@ -47,6 +47,7 @@ impl PastCallContext {
                 home: around.home.clone(),
                 env: around.env.clone(),
                 environment: crate::permissions_cmd::inherited_variable_names(&around.env),
+                skills: std::sync::Arc::default(),
             },
             mode: mode.and_then(|mode| mode.parse().ok()).unwrap_or_default(),
             readable: vec![sides.results.clone()],

@@ -67,8 +67,26 @@ async fn a_prompt_needs_no_handshake_and_the_end_of_input_does_not_stop_it() {
     let init = &lines[1];
     assert_eq!((&init["claude_code_version"], &init["output_style"]), (&json!("2.1.325"), &json!("default")));
     let commands = [
-        "clear", "reset", "new", "compact", "context", "cost", "usage", "effort", "help", "model", "rename", "agents",
-        "config", "settings", "hooks", "mcp", "memory", "status",
+        "clear",
+        "reset",
+        "new",
+        "compact",
+        "context",
+        "cost",
+        "usage",
+        "effort",
+        "help",
+        "model",
+        "rename",
+        "agents",
+        "config",
+        "settings",
+        "hooks",
+        "mcp",
+        "memory",
+        "output-style",
+        "skills",
+        "status",
     ];
     assert_eq!(init["slash_commands"], json!(commands));
 }

@@ -60,6 +60,7 @@ const ONE_WORD_TYPES: &[&str] = &[
     "Settings",
     "Shell",
     "Simulation",
+    "Skill",
     "Snippet",
     "Task",
     "Tool",
