@@ -4,6 +4,7 @@
 //! program that uses this crate is also the custodian of its commands, so its `main` begins with
 //! `gimlet_exec::run_custodian_if_asked`.
 
+mod key_login;
 mod launch_error;
 mod launch_request;
 mod process_env;
@@ -13,7 +14,9 @@ mod session_host;
 pub mod session_lookup;
 pub mod settings_mapping;
 pub mod start;
+mod stored_keys;
 
+pub use key_login::{ProviderLoginError, log_in, log_out, provider_or_stored_key};
 pub use launch_error::LaunchError;
 pub use launch_request::{
     AgentOptions, CompactionWindow, CustomizationLevel, FrontEndKind, FrontEndOptions, LaunchRequest, LimitOptions,
@@ -23,3 +26,4 @@ pub use launch_request::{
 pub use process_env::ProcessEnv;
 pub use sandbox_process::{bubblewrap_from_env, invalid_backend_choice, new_exec, start_proxy};
 pub use session_host::{HostedSessions, SessionHost};
+pub use stored_keys::{StoredKeyError, StoredKeys};

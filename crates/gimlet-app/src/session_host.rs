@@ -196,6 +196,7 @@ fn reset_conversation(mut request: LaunchRequest) -> LaunchRequest {
 impl Host for SessionHost {
     fn replace_session(&self, replacement: SessionReplacement) -> BoxFuture<'static, Result<OpenedSession, String>> {
         let cleared = matches!(replacement, SessionReplacement::Cleared { .. });
+        let is_other = !matches!(replacement, SessionReplacement::Cleared { .. } | SessionReplacement::Changed { .. });
         let (servers, bypass_reachable) = {
             let props = self.sessions.lock_state();
             (props.servers.clone(), props.bypass_reachable)
@@ -220,10 +221,16 @@ impl Host for SessionHost {
                 request.session.resume_at = Some(last.to_string());
                 (request, None)
             }
+            SessionReplacement::Branched { session, title, mode } => {
+                let mut request = reset_conversation(self.launch_request());
+                (request.session.title, request.session.default_title) = (title, None);
+                request.session.resume = Some(session.to_string());
+                request.session.fork = true;
+                (request, previous(mode, true))
+            }
         };
         let options = LaunchOptions { cleared, predecessor, servers, ..self.options.clone() };
         options.flag_settings.mark_new();
-        let is_other = options.predecessor.is_none();
         let (around, sessions, stored) = (self.around.clone(), self.sessions.clone(), Arc::clone(&self.request));
         Box::pin(async move {
             let started = start::start(&request, &around, &options).await.map_err(|error| error.text())?;

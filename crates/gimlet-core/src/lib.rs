@@ -4,6 +4,7 @@
 //! `gimlet_proto::SessionHandle`; tools use it through [`tool::ToolContext`].
 
 mod agents;
+mod aside;
 mod backgrounding;
 mod call;
 mod call_result;
@@ -39,6 +40,7 @@ mod spending;
 mod steering;
 mod structured_output;
 pub mod tasks;
+pub mod text_diff;
 pub mod tool;
 mod turn;
 mod usage_ledger;

@@ -73,6 +73,8 @@ pub struct ProviderConfig {
     pub(crate) fallbacks: Vec<String>,
     pub(crate) network: NetworkConfig,
     warnings: Vec<String>,
+    /// Source of the key, where it is not in the environment that this was read from.
+    key_source: Option<&'static str>,
     pub wishes: RequestWishes,
     pub retries: RetryLimits,
     pub timeouts: TimeoutChoices,
@@ -121,6 +123,7 @@ impl ProviderConfig {
             main,
             directory,
             choices: ModelChoices::default(),
+            key_source: None,
             fallbacks: Vec::new(),
             network: NetworkConfig::from_env(env),
             wishes,
@@ -176,7 +179,13 @@ impl ProviderConfig {
 
     /// Returns the source of the key, as named in `system/init`.
     pub fn api_key_source(&self) -> &'static str {
-        self.main.auth.key_source()
+        self.key_source.unwrap_or_else(|| self.main.auth.key_source())
+    }
+
+    /// Names another source of the key.
+    #[must_use]
+    pub fn with_key_source(self, source: &'static str) -> Self {
+        Self { key_source: Some(source), ..self }
     }
 
     /// Returns the provider of the models whose names have no other provider in front.

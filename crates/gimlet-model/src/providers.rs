@@ -70,6 +70,12 @@ impl ProviderRow {
         self.model_variable
     }
 
+    /// Returns the address of the server that the environment names, or the vendor's own.
+    pub fn address_in<'a>(&self, env: &'a Env) -> &'a str {
+        let (variable, vendor) = self.address;
+        env.get(variable).unwrap_or(vendor).trim().trim_end_matches('/')
+    }
+
     pub fn advice(&self) -> &ProviderAdvice {
         &self.advice
     }

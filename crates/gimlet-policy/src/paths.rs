@@ -116,6 +116,10 @@ pub(crate) fn is_inside(path: &Path, root: &Path) -> bool {
 /// Names below the home directory that hold credentials.
 const SECRETS_AT_HOME: &[&str] = &[".ssh", ".aws", ".gnupg", ".kube", ".netrc"];
 const SHADOW: &str = "/etc/shadow";
+/// Name of the file with gimlet's own stored keys, wherever the configuration folder is.
+const STORED_KEYS: &str = "gimlet-credentials.json";
+/// Folder below the home directory that usually has that file.
+const CONFIG_AT_HOME: &str = ".claude/gimlet";
 
 /// Returns true if reading the path reveals credentials, independent of the working directories.
 pub(crate) fn is_credential_path(path: &Path, home: Option<&Path>) -> bool {
@@ -125,12 +129,13 @@ pub(crate) fn is_credential_path(path: &Path, home: Option<&Path>) -> bool {
     in_home.is_some_and(|name| SECRETS_AT_HOME.iter().any(|secret| name == *secret))
         || environment
         || path == Path::new(SHADOW)
+        || path.file_name().is_some_and(|name| name == STORED_KEYS)
 }
 
 /// Returns true if credentials lie below this directory, as far as their places are known.
 pub(crate) fn contains_credentials(directory: &Path, home: Option<&Path>) -> bool {
     let processes = Path::new("/proc");
-    home.is_some_and(|home| is_inside(home, directory))
+    home.is_some_and(|home| is_inside(&home.join(CONFIG_AT_HOME), directory))
         || is_inside(Path::new(SHADOW), directory)
         || is_inside(processes, directory)
         || is_inside(directory, processes)
@@ -174,11 +179,12 @@ mod tests {
     #[test]
     fn credentials_are_known_by_their_places_and_from_above() {
         let home = Some(Path::new("/home/ada"));
-        for path in ["/home/ada/.ssh", "/home/ada/.ssh/id", "/home/ada/.netrc", "/etc/shadow", "/proc/1/environ"] {
+        let own = "/home/ada/.claude/gimlet/gimlet-credentials.json";
+        for path in ["/home/ada/.ssh", "/home/ada/.ssh/id", "/home/ada/.netrc", "/etc/shadow", "/proc/1/environ", own] {
             assert!(is_credential_path(Path::new(path), home), "{path}");
             assert!(contains_credentials(Path::new(path), home), "{path}");
         }
-        for path in ["/", "/home", "/home/ada", "/etc", "/proc", "/proc/1"] {
+        for path in ["/", "/home", "/home/ada", "/home/ada/.claude", "/etc", "/proc", "/proc/1"] {
             assert!(
                 contains_credentials(Path::new(path), home) && !is_credential_path(Path::new(path), home),
                 "{path}"

@@ -86,6 +86,8 @@ pub enum SessionReplacement {
     Resumed { session: String },
     /// The same one without what came after this entry.
     Rewound { session: SessionId, last: EntryId },
+    /// A copy of it under an id of its own. The mode stays.
+    Branched { session: SessionId, title: Option<String>, mode: PermissionMode },
 }
 
 /// Changes of what a session was asked to be. They take precedence over the command line.

@@ -70,7 +70,10 @@ pub use model::{
     ThinkingDisplay, ThinkingMode, ToolChoice, ToolDef, TruncatedCall, check_model_name, effort_from_env,
     model_for_phase,
 };
-pub use op::{InterruptOutcome, MentionScope, Op, OpReply, PromptOrigin, PromptTiming, RewindOutcome, SubmittedPrompt};
+pub use op::{
+    InterruptOutcome, MentionScope, Op, OpReply, PromptOrigin, PromptTiming, RewindMode, RewindOutcome, RewoundFile,
+    SubmittedPrompt,
+};
 pub use permission_mode::PermissionMode;
 pub use prompt_history::PromptHistoryEntry;
 pub use protected_names::{PROTECTED_NAMES, ProtectedName};
@@ -83,7 +86,8 @@ pub use servers::{
 };
 pub use session_handle::{ExitSignal, SessionHandle, SessionSnapshot};
 pub use session_query::{
-    FilePrefix, HookListing, PermissionRuleView, PermissionsView, SessionOverrides, SessionQuery, TaskOutputTail,
+    AsideRequest, DirectoryRequester, FilePrefix, HookListing, PermissionRuleView, PermissionsView, SessionOverrides,
+    SessionQuery, TaskOutputTail,
 };
 pub use startup_failure::StartupFailure;
 pub use stop_reason::StopReason;

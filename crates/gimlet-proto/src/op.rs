@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::{
-    AskAnswer, AskId, Block, CompactedSegment, ContextUsage, DriverHook, EntryId, PermissionMode, SessionQuery,
-    ThinkingDisplay, ThinkingMode, ToolUseId,
+    AskAnswer, AskId, Block, CompactedSegment, ContextUsage, DiffHunk, DriverHook, EntryId, PermissionMode,
+    SessionQuery, ThinkingDisplay, ThinkingMode, ToolUseId,
 };
 
 /// An operation. Operations are taken in the order in which they were sent, also while a turn runs.
@@ -93,8 +93,7 @@ pub enum Op {
     /// Put every file that was changed since a prompt back as it was then. The conversation stays.
     Rewind {
         prompt: EntryId,
-        /// Only say what would change.
-        dry_run: bool,
+        mode: RewindMode,
         reply: OpReply<RewindOutcome>,
     },
     /// Records that the driving program read this file when it had this time (milliseconds since 1970): it may be
@@ -210,18 +209,51 @@ pub struct InterruptOutcome {
     pub cancelled: Vec<EntryId>,
 }
 
+/// What a rewind does with the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RewindMode {
+    /// Only says what would change, with the lines.
+    Preview,
+    /// Restores every file.
+    RestoreAll,
+    /// Leaves files as they are that something other than the session's tools has changed since.
+    KeepManualChanges,
+}
+
 /// Changes that a rewind made, or would make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RewindOutcome {
-    pub files_changed: Vec<PathBuf>,
+    pub files: Vec<RewoundFile>,
+    /// Symlinks and files with several hard links, which are left unchanged.
+    pub skipped_links: u64,
+    /// Files that were left as they are, because something else has changed them since.
+    pub kept: Vec<PathBuf>,
+}
+
+/// One file that a rewind restored, or would restore.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RewoundFile {
+    pub path: PathBuf,
     /// Lines that came and went.
     pub insertions: u64,
     pub deletions: u64,
-    /// Symlinks and files with several hard links, which are left unchanged.
-    pub skipped_links: u64,
+    /// The lines, in a preview, unless they are too many or no text.
+    pub hunks: Vec<DiffHunk>,
+    /// True if something other than the session's tools has changed it since they did.
+    pub changed_by_hand: bool,
 }
 
 impl RewindOutcome {
+    /// Returns the number of lines that come.
+    pub fn insertions(&self) -> u64 {
+        self.files.iter().map(|file| file.insertions).sum()
+    }
+
+    /// Returns the number of lines that go.
+    pub fn deletions(&self) -> u64 {
+        self.files.iter().map(|file| file.deletions).sum()
+    }
+
     /// The error of a session that keeps no checkpoints.
     pub const NOT_ENABLED: &str = "File rewinding is not enabled.";
     /// The error of a prompt without a checkpoint.

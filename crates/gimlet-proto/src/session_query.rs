@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::{CommandInfo, HistoryItem, OpReply, PermissionMode, ServerRequest, ThinkingDisplay, ThinkingMode};
+use crate::{CommandInfo, EntryId, HistoryItem, OpReply, PermissionMode, ServerRequest, ThinkingDisplay, ThinkingMode};
 
 /// One query or request.
 #[derive(Debug)]
@@ -24,8 +24,13 @@ pub enum SessionQuery {
     Commands { reply: OpReply<Vec<CommandInfo>> },
     /// The hooks that are called.
     Hooks { reply: OpReply<Vec<HookListing>> },
-    /// Adds a working directory, which must lie inside one of the session's. Returns its path with symlinks resolved.
-    AddDirectory { directory: PathBuf, reply: OpReply<PathBuf> },
+    /// Adds a working directory. Returns its path with symlinks resolved.
+    AddDirectory { directory: PathBuf, requester: DirectoryRequester, reply: OpReply<PathBuf> },
+    /// Changes the directory that commands start in to another one inside the session's. Returns its path with
+    /// symlinks resolved.
+    ChangeDirectory { directory: PathBuf, reply: OpReply<PathBuf> },
+    /// Asks the model beside the conversation, which stays as it is. Dropping the receiver ends the request.
+    Aside { request: AsideRequest, reply: OpReply<String> },
     /// Sends a request to a server, unless rules forbid it; a direct request needs no further permission. Returns the
     /// server's own result, an object.
     ServerRequest { wish: ServerRequest, reply: OpReply<Value> },
@@ -39,6 +44,24 @@ pub enum SessionQuery {
     Overrides { reply: OpReply<SessionOverrides> },
     /// Applies the overrides of another session to this one.
     ApplyOverrides(SessionOverrides),
+}
+
+/// Who wants a further working directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectoryRequester {
+    /// The driving program: the directory must lie inside one of the session's.
+    Program,
+    /// The user, who may name any.
+    User,
+}
+
+/// A request to the model beside the conversation. It has no tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AsideRequest {
+    /// A question about the conversation.
+    Question(String),
+    /// A summary of what was said and done from a prompt on.
+    SummaryFrom { prompt: EntryId, focus: Option<String> },
 }
 
 /// The end of a task's output.

@@ -7,7 +7,7 @@
 mod nofollow_dir;
 mod restore;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,10 @@ use crate::disk::{create_private_dirs, open_private, replace_private};
 use crate::entry_format::current_timestamp;
 use crate::layout::StoreLocations;
 use crate::side_writer::SideWriter;
-pub use restore::{CurrentContent, read_current_content, restore_file_content};
+pub use restore::{
+    CurrentContent, CurrentFile, overwrite_file_content, read_current_content, remove_empty_folders,
+    restore_file_content,
+};
 
 /// Prompts that one can go back to.
 const MOST_PROMPTS: usize = 100;
@@ -58,6 +61,44 @@ pub enum PriorContent<'a> {
     File { bytes: &'a [u8], mode: u32 },
 }
 
+/// State of a file as the session left it. What differs from it was changed by something else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenFile {
+    /// Hash of the content; `None` if the session removed the file.
+    hash: Option<String>,
+    /// Permission bits of the file.
+    mode: u32,
+    /// Number of its hard links.
+    links: u64,
+}
+
+impl WrittenFile {
+    /// Describes what is at a path now.
+    fn from_current(now: &CurrentContent) -> Option<Self> {
+        match now {
+            CurrentContent::Absent => Some(Self { hash: None, mode: 0, links: 0 }),
+            CurrentContent::File(file) => {
+                Some(Self { hash: Some(hash_text(&file.bytes)), mode: file.mode, links: file.links })
+            }
+            CurrentContent::Link => None,
+        }
+    }
+
+    /// Returns true if a path still is as the session left it.
+    pub fn is_same(&self, now: &CurrentContent) -> bool {
+        Self::from_current(now).as_ref() == Some(self)
+    }
+}
+
+/// A folder that the session created for a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreatedFolder {
+    /// The folder of the file.
+    pub deepest: PathBuf,
+    /// The first of its parents that did not exist, or itself.
+    pub topmost: PathBuf,
+}
+
 /// Backup of a file as the transcript records it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileBackup<'a> {
@@ -84,6 +125,14 @@ enum JournalLine {
         path: PathBuf,
         /// Prior content; `None` if the file did not exist.
         was: Option<KeptFile>,
+        /// The first folder on the way to it that did not exist.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        missing: Option<PathBuf>,
+    },
+    /// The session has changed a file.
+    Written {
+        path: PathBuf,
+        now: WrittenFile,
     },
 }
 
@@ -92,6 +141,20 @@ enum JournalLine {
 struct CheckpointStep {
     prompt: EntryId,
     files: Vec<(PathBuf, Option<KeptFile>)>,
+    folders: Vec<CreatedFolder>,
+}
+
+impl CheckpointStep {
+    fn new(prompt: EntryId) -> Self {
+        Self { prompt, files: Vec::new(), folders: Vec::new() }
+    }
+
+    fn add_file(&mut self, path: PathBuf, was: Option<KeptFile>, missing: Option<PathBuf>) {
+        if let (Some(topmost), Some(deepest)) = (missing, path.parent()) {
+            self.folders.push(CreatedFolder { deepest: deepest.to_owned(), topmost });
+        }
+        self.files.push((path, was));
+    }
 }
 
 /// Checkpoints of one session.
@@ -100,6 +163,8 @@ pub struct SessionCheckpoints {
     folder: PathBuf,
     journal: Option<File>,
     steps: Vec<CheckpointStep>,
+    /// The state in which the session left each file.
+    written: HashMap<PathBuf, WrittenFile>,
     stored: u64,
     /// Writer that also records them in the transcript, for other programs. Only the journal is read.
     side_writer: Option<SideWriter>,
@@ -110,10 +175,10 @@ impl SessionCheckpoints {
     /// keep.
     pub fn open(places: &StoreLocations, session: &SessionId) -> Self {
         let folder = places.config_home().join("file-history").join(session.as_str());
-        let steps = read_journal(&folder.join(JOURNAL));
+        let (steps, written) = read_journal(&folder.join(JOURNAL));
         let stored = std::fs::read_dir(&folder).into_iter().flatten().flatten();
         let stored = stored.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum();
-        Self { folder, journal: None, steps, stored, side_writer: None }
+        Self { folder, journal: None, steps, written, stored, side_writer: None }
     }
 
     /// Also records checkpoints in a transcript.
@@ -131,7 +196,7 @@ impl SessionCheckpoints {
 
     /// Records a prompt that files can be restored to from now on.
     pub fn begin_prompt(&mut self, prompt: &EntryId) -> io::Result<()> {
-        self.steps.push(CheckpointStep { prompt: prompt.clone(), files: Vec::new() });
+        self.steps.push(CheckpointStep::new(prompt.clone()));
         self.append_line(&JournalLine::Prompt { id: prompt.clone(), at: current_timestamp() })?;
         self.record_in_transcript(false);
         self.forget_oldest();
@@ -160,10 +225,11 @@ impl SessionCheckpoints {
                 Some(KeptFile { blob, mode: mode & 0o777 })
             }
         };
-        let line = JournalLine::File { path: path.to_owned(), was: was.clone() };
+        let missing = if was.is_none() { first_missing_folder(path) } else { None };
+        let line = JournalLine::File { path: path.to_owned(), was: was.clone(), missing: missing.clone() };
         self.append_line(&line).map_err(|source| failed(&self.folder, source))?;
         if let Some(step) = self.steps.last_mut() {
-            step.files.push((path.to_owned(), was));
+            step.add_file(path.to_owned(), was, missing);
         }
         self.record_in_transcript(true);
         Ok(())
@@ -176,6 +242,33 @@ impl SessionCheckpoints {
         let files = self.steps[from..].iter().flat_map(|step| &step.files);
         // The first change since then recorded the file as it was then.
         Some(files.filter(|(path, _)| seen.insert(path.as_path())).cloned().collect())
+    }
+
+    /// Returns the folders that the session created since a prompt.
+    pub fn folders_created_since(&self, prompt: &EntryId) -> Vec<CreatedFolder> {
+        let from = self.steps.iter().rposition(|step| step.prompt == *prompt).unwrap_or(self.steps.len());
+        self.steps[from..].iter().flat_map(|step| step.folders.iter().cloned()).collect()
+    }
+
+    /// Records how the session left a file of which there is a checkpoint. To be called after it changed. If this is
+    /// lost, the file only counts as changed by something else.
+    pub fn note_written(&mut self, path: &Path) {
+        if !self.steps.iter().any(|step| step.files.iter().any(|(known, _)| known == path)) {
+            return;
+        }
+        let now = read_current_content(path).ok().and_then(|now| WrittenFile::from_current(&now));
+        let Some(now) = now else {
+            self.written.remove(path);
+            return;
+        };
+        // See above.
+        drop(self.append_line(&JournalLine::Written { path: path.to_owned(), now: now.clone() }));
+        self.written.insert(path.to_owned(), now);
+    }
+
+    /// Returns the state in which the session left a file, if it is known.
+    pub fn last_written(&self, path: &Path) -> Option<&WrittenFile> {
+        self.written.get(path)
     }
 
     /// Returns the folder of the contents.
@@ -210,7 +303,7 @@ impl SessionCheckpoints {
 
     /// Stores a content under its hash; one that is there already is not written again.
     fn store_content(&mut self, bytes: &[u8]) -> io::Result<String> {
-        let blob: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let blob = hash_text(bytes);
         let path = self.folder.join(&blob);
         if path.symlink_metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == bytes.len() as u64) {
             return Ok(blob);
@@ -249,31 +342,48 @@ impl KeptFile {
     /// Reads the content and checks it against its hash.
     pub fn read(&self, folder: &Path) -> io::Result<Vec<u8>> {
         let bytes = std::fs::read(folder.join(&self.blob))?;
-        let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        if hash == self.blob { Ok(bytes) } else { Err(io::Error::new(ErrorKind::InvalidData, "the copy is damaged")) }
+        if hash_text(&bytes) == self.blob {
+            Ok(bytes)
+        } else {
+            Err(io::Error::new(ErrorKind::InvalidData, "the copy is damaged"))
+        }
     }
 }
 
 const JOURNAL: &str = "journal.ndjson";
 
+fn hash_text(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the topmost folder on the way to a path that does not exist.
+fn first_missing_folder(path: &Path) -> Option<PathBuf> {
+    let missing = path.ancestors().skip(1).take_while(|folder| folder.symlink_metadata().is_err());
+    missing.last().map(Path::to_owned)
+}
+
 /// Reads a journal; lines that cannot be parsed are skipped.
-fn read_journal(path: &Path) -> Vec<CheckpointStep> {
-    let Ok(file) = crate::disk::open_regular(path) else { return Vec::new() };
+fn read_journal(path: &Path) -> (Vec<CheckpointStep>, HashMap<PathBuf, WrittenFile>) {
     let mut steps: Vec<CheckpointStep> = Vec::new();
+    let mut written = HashMap::new();
+    let Ok(file) = crate::disk::open_regular(path) else { return (steps, written) };
     for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
         match serde_json::from_slice(&line) {
-            Ok(JournalLine::Prompt { id, .. }) => steps.push(CheckpointStep { prompt: id, files: Vec::new() }),
-            Ok(JournalLine::File { path, was }) if was.as_ref().is_none_or(KeptFile::has_valid_hash) => {
+            Ok(JournalLine::Prompt { id, .. }) => steps.push(CheckpointStep::new(id)),
+            Ok(JournalLine::File { path, was, missing }) if was.as_ref().is_none_or(KeptFile::has_valid_hash) => {
                 if let Some(step) = steps.last_mut() {
-                    step.files.push((path, was));
+                    step.add_file(path, was, missing);
                 }
+            }
+            Ok(JournalLine::Written { path, now }) => {
+                written.insert(path, now);
             }
             Ok(JournalLine::File { .. }) | Err(_) => {}
         }
     }
     let old = steps.len().saturating_sub(MOST_PROMPTS);
     steps.drain(..old);
-    steps
+    (steps, written)
 }
 
 impl KeptFile {

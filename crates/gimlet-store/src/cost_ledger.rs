@@ -25,6 +25,8 @@ pub enum RequestPurpose {
     Review,
     /// A hook that asks a model.
     Hook,
+    /// A question of the user's beside the conversation.
+    Aside,
     /// An attempt of a model that declined; another model answered.
     Declined,
 }

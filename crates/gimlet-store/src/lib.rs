@@ -61,8 +61,8 @@ pub use annotate::{AnnotateError, clean_title, rename_session, tag_session};
 pub use carried_record::{CarriedRecord, CarriedToolState};
 pub use check::{CheckFinding, CheckReport, FindingSeverity, check_session, check_transcript};
 pub use checkpoints::{
-    CheckpointError, CurrentContent, KeptFile, PriorContent, SessionCheckpoints, read_current_content,
-    restore_file_content,
+    CheckpointError, CreatedFolder, CurrentContent, CurrentFile, KeptFile, PriorContent, SessionCheckpoints,
+    WrittenFile, overwrite_file_content, read_current_content, remove_empty_folders, restore_file_content,
 };
 pub use context_log::{TurnContext, read_context_log};
 pub use cost_ledger::{CacheMiss, CostLedger, CostLine, CostRates, CostTotals, RequestPurpose, read_costs};

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use gimlet_core::text_diff;
 use gimlet_core::tool::{
     AgentAvailability, InputProblem, InterruptBehavior, PathContext, PreviewContext, PromptContext, Tool, ToolContext,
     ToolError, ToolResult,
@@ -13,7 +14,6 @@ use gimlet_proto::{AccessNeed, DiffHunk, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::diff;
 use crate::edit::file_edit::{self, TextReplacement};
 use crate::edit::{NO_CHANGE, check_file, edit_preview};
 
@@ -108,7 +108,7 @@ impl Tool for MultiEdit {
         let mut hunks = output.patch.clone();
         if hunks.is_empty() {
             // The diff is not part of a recorded output; the replaced texts are.
-            hunks = input.edits.iter().flat_map(|edit| diff::hunks(&edit.old_string, &edit.new_string)).collect();
+            hunks = input.edits.iter().flat_map(|edit| text_diff::hunks(&edit.old_string, &edit.new_string)).collect();
         }
         View::Diff { path: output.file_path.clone(), hunks }
     }

@@ -10,7 +10,7 @@ use gimlet_core::tool::{
     AgentAvailability, InputProblem, InterruptBehavior, PathContext, PreviewContext, PromptContext, Tool, ToolContext,
     ToolError, ToolResult,
 };
-use gimlet_core::{DurableBarrier, SessionServices};
+use gimlet_core::{DurableBarrier, SessionServices, text_diff};
 use gimlet_media::{CellChange, CellEdit, CellKind, EditedNotebook, Notebook};
 use gimlet_proto::{AccessNeed, ResultContent, View};
 use schemars::JsonSchema;
@@ -186,7 +186,7 @@ impl Tool for NotebookEdit {
         };
         if output.is_amended {
             text.push(' ');
-            text.push_str(&diff::amended_notice(&diff::hunks(
+            text.push_str(&diff::amended_notice(&text_diff::hunks(
                 output.old_source.as_deref().unwrap_or_default(),
                 &output.new_source,
             )));
@@ -242,7 +242,7 @@ fn source_diff(path: &str, cell: &str, old: &str, new: &str) -> View {
         true => source.to_owned(),
         false => format!("{source}\n"),
     };
-    match diff::hunks(&with_end(old), &with_end(new)) {
+    match text_diff::hunks(&with_end(old), &with_end(new)) {
         hunks if hunks.is_empty() => View::Text(format!("{path}: the source stays as it is")),
         hunks => View::Diff { path, hunks },
     }

@@ -14,7 +14,7 @@ use gimlet_core::tool::{
     AgentAvailability, InputProblem, InterruptBehavior, PathContext, PreviewContext, PromptContext, Tool, ToolContext,
     ToolError, ToolResult,
 };
-use gimlet_core::{DurableBarrier, SessionServices};
+use gimlet_core::{DurableBarrier, SessionServices, text_diff};
 use gimlet_proto::{AccessNeed, DiffHunk, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,7 @@ pub(crate) struct WriteOutput {
 impl WriteOutput {
     fn hunks(&self) -> Vec<DiffHunk> {
         match self.r#type {
-            WriteKind::Create => diff::hunks("", &self.content),
+            WriteKind::Create => text_diff::hunks("", &self.content),
             WriteKind::Update => self.structured_patch.clone(),
         }
     }
@@ -241,7 +241,7 @@ impl WriteJob {
             self.services.note_authorized_change(&self.target, Some(&old.bytes), Some(&bytes));
             stamp
         };
-        let patch = diff::hunks(text.raw(), content);
+        let patch = text_diff::hunks(text.raw(), content);
         let original = diff::original(text.raw());
         Ok(self.result(WriteKind::Update, original, patch, stamp))
     }

@@ -4,11 +4,13 @@
 mod app_view;
 mod effects;
 mod header;
+mod held_input;
 mod help_view;
 mod pager_control;
 mod pager_view;
 mod prompt_queue;
 mod repeated_keys;
+mod reply_handler;
 mod status_facts;
 mod text_page;
 
@@ -21,7 +23,10 @@ use gimlet_proto::{
 };
 
 pub use app_view::AppView;
-pub use effects::{AppEffect, AppReply, HistoryUse, RewindTarget, ShellOutput, TerminalSignal};
+pub use effects::{
+    AppEffect, AppReply, HistoryUse, RewindRequest, RewindTarget, ServerChange, ServerListUse, ShellOutput,
+    TerminalSignal,
+};
 pub use pager_view::TaskLabel;
 pub use status_facts::StatusFacts;
 pub(crate) use text_page::PageContent;
@@ -30,14 +35,15 @@ use crate::commands;
 use crate::composer::{
     ComposedPrompt, ComposerOutcome, ComposerRequest, ComposerSurroundings, InputKind, PromptComposer, WordFlavor,
 };
-use crate::dialogs::{AskQueue, DialogEffect, DialogOutcome, SettingsForm};
-use crate::feed::{FeedModel, MotionMode};
+use crate::dialogs::{AskQueue, CommandForm, DialogEffect, DialogOutcome};
+use crate::feed::{FeedBlock, FeedModel, MotionMode};
 use crate::glyphs::{GlyphSet, RenderContext};
 use crate::key_bindings::{KeyAction, KeyBindings};
 use crate::pickers::{AppPicker, ChoicePicker, PickerOutcome};
 use crate::screen::key_reader::TerminalInput;
 use crate::styled_line::StyledLine;
 use crate::theme::ColorTheme;
+use held_input::{HeldInput, HeldKind};
 use pager_control::PagerRefresh;
 use pager_view::PagerView;
 use prompt_queue::PromptQueue;
@@ -97,11 +103,15 @@ pub struct TerminalApp {
     composer: PromptComposer,
     facts: StatusFacts,
     queue: PromptQueue,
+    /// What was typed during a turn and waits for its end.
+    held: HeldInput,
     asks: AskQueue,
     /// The question whether the folder is trusted, while it is open.
     trust_ask: Option<AskId>,
     overlay: Option<AppOverlay>,
     pager_refresh: PagerRefresh,
+    /// A question beside the conversation that has no answer yet.
+    pending_aside: Option<String>,
     /// Lines that are to be printed before what the feed has.
     printed: Vec<StyledLine>,
     /// A remark in the footer until the next key.
@@ -149,10 +159,12 @@ impl TerminalApp {
             composer,
             facts: StatusFacts::default(),
             queue: PromptQueue::default(),
+            held: HeldInput::default(),
             asks: AskQueue::default(),
             trust_ask: None,
             overlay: None,
             pager_refresh: PagerRefresh::default(),
+            pending_aside: None,
             printed: Vec::new(),
             hint: None,
             escape_twice: RepeatedKey::new(800),
@@ -217,7 +229,7 @@ impl TerminalApp {
             AppInput::Tick => self.follow_output().into_iter().collect(),
         };
         self.composer.set_surroundings(ComposerSurroundings {
-            queued: self.queue.len(),
+            queued: self.queue.len() + self.held.len(),
             has_foreground_call: self.feed.is_busy(),
         });
         effects.retain(|effect| !matches!(effect, AppEffect::Nothing));
@@ -242,6 +254,24 @@ impl TerminalApp {
     /// Shows a page that is laid out for the screen's width.
     pub(crate) fn open_page_of(&mut self, title: &str, content: PageContent) {
         self.overlay = Some(AppOverlay::Page(TextPage::with_content(title, content)));
+    }
+
+    /// Shows a form in place of the input.
+    pub(crate) fn open_form(&mut self, form: CommandForm) {
+        let form = form.with_bindings(self.composer.bindings());
+        self.overlay = Some(AppOverlay::AppPicker(AppPicker::Form(form)));
+    }
+
+    /// Shows that a question beside the conversation is being answered.
+    pub(crate) fn open_aside(&mut self, question: &str) {
+        self.pending_aside = Some(question.to_owned());
+        self.overlay =
+            Some(AppOverlay::Page(TextPage::with_content(question, PageContent::Markdown("Asking…".to_owned()))));
+    }
+
+    /// Returns true in vim's modes.
+    pub(crate) fn uses_vim(&self) -> bool {
+        self.composer.vim_mode().is_some()
     }
 
     /// Shows a list of choices in place of the input.
@@ -314,6 +344,16 @@ impl TerminalApp {
         self.feed.push_notice(level, text);
     }
 
+    /// Prints a block of the program's own.
+    pub(crate) fn show_block(&mut self, block: FeedBlock) {
+        self.feed.push_block(block);
+    }
+
+    /// Asks for a key, because there is none; closing the form leaves.
+    pub(crate) fn ask_for_key(&mut self, advice: &str) {
+        self.open_form(commands::login_form(&[advice]));
+    }
+
     /// Prints lines above the input.
     pub fn print(&mut self, lines: impl IntoIterator<Item = StyledLine>) {
         self.printed.extend(lines);
@@ -355,6 +395,7 @@ impl TerminalApp {
                 effects.push(AppEffect::Signal(TerminalSignal::Progress(false)));
                 effects.push(self.title_effect());
                 effects.extend(self.attention("gimlet is done"));
+                effects.extend(self.run_held_input());
             }
             EventBody::Task(task) => self.facts.take_task(task),
             EventBody::Closed if self.leaving == LeavingState::Closing => effects.push(AppEffect::Exit),
@@ -378,88 +419,6 @@ impl TerminalApp {
     fn title_effect(&self) -> AppEffect {
         let mark = if self.feed.is_busy() { "* " } else { "" };
         AppEffect::Signal(TerminalSignal::Title(format!("{mark}gimlet · {}", self.facts.folder_name())))
-    }
-
-    fn handle_reply(&mut self, reply: AppReply) -> Vec<AppEffect> {
-        match reply {
-            AppReply::Failed(problem) => self.feed.push_notice(NoticeLevel::Error, problem),
-            AppReply::Done(text) => self.feed.push_notice(NoticeLevel::Info, text),
-            AppReply::Context(usage) => {
-                self.facts.context_tokens = usage.total_tokens;
-                self.facts.context_window = usage.max_tokens;
-            }
-            AppReply::ContextPicture(usage) => {
-                self.open_page_of("Context", PageContent::Context(Box::new(usage)));
-            }
-            AppReply::Withdrawn { prompt, was_waiting } => {
-                if let Some(text) = self.queue.take(&prompt)
-                    && was_waiting
-                {
-                    self.composer.recall_text(&text);
-                }
-            }
-            AppReply::History { items, used_for: HistoryUse::Transcript(agent) } => {
-                self.open_conversation(agent, items);
-            }
-            AppReply::History { items, used_for: HistoryUse::Refresh(agent) } => {
-                return self.refresh_conversation(agent, items);
-            }
-            AppReply::Output { task, tail } => self.show_output(task, tail),
-            AppReply::History { items, used_for: HistoryUse::Resumed } => self.feed.push_history(&items),
-            AppReply::History { items, used_for: HistoryUse::Rewind } => {
-                return self.open_picker(crate::pickers::rewind_picker(&items));
-            }
-            AppReply::History { items, used_for: HistoryUse::Copy(back) } => {
-                return commands::copy_answer(self, &items, back);
-            }
-            AppReply::Sessions(Ok(sessions)) => {
-                let now = (self.options.now_ms_since_1970)();
-                return self.open_picker(crate::pickers::session_picker(sessions, now));
-            }
-            AppReply::Sessions(Err(problem)) => self.feed.push_notice(NoticeLevel::Error, problem),
-            AppReply::Settings(Ok(settings)) => {
-                let picker = AppPicker::Settings(SettingsForm::new(&settings, self.composer.bindings()));
-                return self.open_picker(Ok(picker));
-            }
-            AppReply::Settings(Err(problem)) => self.feed.push_notice(NoticeLevel::Error, problem),
-            AppReply::RewindPreview { prompt, outcome } => {
-                if let Some(AppOverlay::AppPicker(picker)) = &mut self.overlay {
-                    picker.set_rewind_preview(&prompt, outcome);
-                }
-            }
-            AppReply::Edited(Ok(text)) => match self.asks.open() {
-                Some(dialog) => dialog.replace_text(&text),
-                None => self.composer.replace_text(&text),
-            },
-            AppReply::Edited(Err(problem)) => self.feed.push_notice(NoticeLevel::Warning, problem),
-            AppReply::Shell(finished) => return self.take_shell_output(finished),
-            AppReply::Page { title, lines } => self.overlay = Some(AppOverlay::Page(TextPage::new(&title, lines))),
-            AppReply::FullHistory(entries) => self.composer.set_full_history(entries),
-            AppReply::Images(images) => images.into_iter().for_each(|image| self.composer.attach_image(image)),
-            AppReply::FolderHistory(entries) => self.composer.set_history(entries),
-            AppReply::Inserted(text) => self.composer.insert_text(&text),
-            AppReply::Copied(text) => {
-                self.remark("Copied the conversation to the clipboard");
-                return vec![AppEffect::Copy(text)];
-            }
-            AppReply::Pasted(text) => return self.handle_paste(&text),
-            AppReply::Files { generation, paths } => self.composer.set_file_suggestions(generation, paths),
-        }
-        Vec::new()
-    }
-
-    fn open_picker(&mut self, picker: Result<AppPicker, String>) -> Vec<AppEffect> {
-        match picker {
-            Ok(picker) => {
-                let effects = picker.preview_effects();
-                self.overlay = Some(AppOverlay::AppPicker(picker));
-                effects
-            }
-            Err(remark) => {
-                self.feed.push_notice(NoticeLevel::Info, remark);
-                Vec::new()
-            }
-        }
     }
 
     // Keys
@@ -491,10 +450,14 @@ impl TerminalApp {
                 self.take_picker_outcome(outcome)
             }
             Some(AppOverlay::Page(page)) => {
-                if !page.handle_key(key) {
-                    self.overlay = None;
+                if page.handle_key(key) {
+                    return Vec::new();
                 }
-                Vec::new()
+                self.overlay = None;
+                match self.pending_aside.take() {
+                    Some(_) => vec![AppEffect::CancelAside],
+                    None => Vec::new(),
+                }
             }
             Some(AppOverlay::Pager(_)) | None => {
                 self.typed_at_ms = Some(self.now_ms);
@@ -583,8 +546,9 @@ impl TerminalApp {
 
     /// Notes what effects change here before they are carried out.
     fn prepare_effects(&mut self, effects: Vec<AppEffect>) -> Vec<AppEffect> {
-        for effect in &effects {
-            match effect {
+        let mut prepared = Vec::with_capacity(effects.len());
+        for effect in effects {
+            match &effect {
                 AppEffect::SetTheme(theme) => self.options.theme.background = *theme,
                 AppEffect::SaveUserSetting { key: "editorMode", value } => self.composer.set_vim(value == "vim"),
                 AppEffect::SaveUserSetting { key: "keybindingFlavor", value } => {
@@ -593,8 +557,12 @@ impl TerminalApp {
                 AppEffect::SetModel(Some(model)) => self.facts.model.clone_from(model),
                 _ => {}
             }
+            match effect {
+                AppEffect::Open(picker) => self.overlay = Some(AppOverlay::AppPicker(*picker)),
+                effect => prepared.push(effect),
+            }
         }
-        effects
+        prepared
     }
 
     fn take_composer_outcome(&mut self, outcome: ComposerOutcome) -> Vec<AppEffect> {
@@ -615,7 +583,12 @@ impl TerminalApp {
             ComposerRequest::EditExternally { text } => vec![AppEffect::EditExternally(text)],
             ComposerRequest::ReadClipboard => vec![AppEffect::ReadClipboard],
             ComposerRequest::ReadImages { paths, pasted } => vec![AppEffect::ReadImages { paths, pasted }],
-            ComposerRequest::RecallQueued => self.queue.ids().map(AppEffect::Withdraw).collect(),
+            ComposerRequest::RecallQueued => {
+                for text in self.held.take_texts() {
+                    self.composer.recall_text(&text);
+                }
+                self.queue.ids().map(AppEffect::Withdraw).collect()
+            }
             ComposerRequest::SuggestFiles { query, generation } => vec![AppEffect::SuggestFiles { query, generation }],
             ComposerRequest::ReadFullHistory => vec![AppEffect::ReadFullHistory],
         }
@@ -718,14 +691,38 @@ impl TerminalApp {
         let entry = prompt.history_entry((self.options.now_ms_since_1970)());
         self.composer.remember(entry.clone());
         let mut effects = vec![AppEffect::SaveHistory(entry)];
+        let text = prompt.text();
         if prompt.kind == InputKind::Shell {
-            effects.push(AppEffect::RunShell(prompt.text()));
+            if self.feed.is_busy() {
+                self.held.push(HeldKind::Shell, text);
+            } else {
+                effects.push(AppEffect::RunShell(text));
+            }
             return effects;
         }
-        let text = prompt.text();
+        if self.feed.is_busy() && commands::waits_for_turn(&text) {
+            self.held.push(HeldKind::Command, text);
+            return effects;
+        }
         match commands::run_typed(self, &text) {
             Some(more) => effects.extend(more),
             None => effects.push(self.submit_to_session(prompt.to_submitted(), &text)),
+        }
+        effects
+    }
+
+    /// Carries out what waited for the end of the turn.
+    fn run_held_input(&mut self) -> Vec<AppEffect> {
+        // A prompt that was sent before them comes first.
+        if self.queue.len() > 0 {
+            return Vec::new();
+        }
+        let mut effects = Vec::new();
+        while let Some((kind, text)) = self.held.pop() {
+            match kind {
+                HeldKind::Shell => effects.push(AppEffect::RunShell(text)),
+                HeldKind::Command => effects.extend(commands::run_typed(self, &text).unwrap_or_default()),
+            }
         }
         effects
     }
@@ -739,12 +736,6 @@ impl TerminalApp {
         let uuid = (self.options.new_entry_id)();
         self.queue.push(uuid.clone(), text);
         AppEffect::Send(Op::Submit(SubmittedPrompt { uuid: Some(uuid), timing: PromptTiming::Next, ..prompt }))
-    }
-
-    fn take_shell_output(&mut self, finished: ShellOutput) -> Vec<AppEffect> {
-        self.feed.push_block(finished.block());
-        let prompt = finished.prompt();
-        vec![AppEffect::Send(Op::Submit(prompt))]
     }
 }
 
@@ -760,4 +751,4 @@ fn next_mode(mode: PermissionMode) -> PermissionMode {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,6 +3,7 @@
 
 mod ask_queue;
 mod choice_list;
+mod command_form;
 mod dialog_keys;
 mod dialog_layout;
 mod elicitation_dialog;
@@ -21,6 +22,8 @@ use gimlet_proto::{AskAnswer, AskBody, AskId, AskView, PermissionMode};
 use serde_json::value::RawValue;
 
 pub use ask_queue::AskQueue;
+pub(crate) use command_form::FieldSpec;
+pub use command_form::{CommandForm, CommandFormOutcome};
 pub use dialog_layout::DialogView;
 pub use settings_form::{SettingChange, SettingsForm, SettingsFormOutcome};
 

@@ -32,6 +32,8 @@ pub struct GlyphSet {
     /// In front of a choice of several.
     pub marked: &'static str,
     pub unmarked: &'static str,
+    /// In place of a character of a secret.
+    pub masked: &'static str,
     pub bullet: &'static str,
     pub quote: &'static str,
     /// Up and down: directions of a list, tokens sent and received.
@@ -80,6 +82,7 @@ impl GlyphSet {
         todo_done: "☒",
         marked: "[✓]",
         unmarked: "[ ]",
+        masked: "•",
         bullet: "•",
         quote: "▎",
         up: "↑",
@@ -119,6 +122,7 @@ impl GlyphSet {
         todo_done: "[x]",
         marked: "[x]",
         unmarked: "[ ]",
+        masked: "*",
         bullet: "-",
         quote: "|",
         up: "^",

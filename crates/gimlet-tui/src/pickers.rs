@@ -16,7 +16,7 @@ pub use session_picker::session_picker;
 pub use task_picker::TaskPicker;
 
 use crate::app::AppEffect;
-use crate::dialogs::{SettingChange, SettingsForm, SettingsFormOutcome};
+use crate::dialogs::{CommandForm, CommandFormOutcome, SettingChange, SettingsForm, SettingsFormOutcome};
 use crate::glyphs::RenderContext;
 use crate::styled_line::StyledLine;
 use crate::theme::ScreenBackground;
@@ -34,6 +34,8 @@ pub enum AppPicker {
     Settings(SettingsForm),
     Tasks(TaskPicker),
     Message(MessageForm),
+    /// What a command wants to know first.
+    Form(CommandForm),
 }
 
 /// A list of choices, each with what it does.
@@ -76,6 +78,13 @@ impl ChoicePicker {
         Self { list: ListPicker::new(title, rows), effects }
     }
 
+    /// Shows lines below the title, as far as there is room.
+    #[must_use]
+    pub fn with_remarks(mut self, remarks: Vec<StyledLine>) -> Self {
+        self.list = self.list.with_remarks(remarks);
+        self
+    }
+
     /// Places the pointer at a row.
     #[must_use]
     pub fn with_selected(mut self, index: usize) -> Self {
@@ -106,6 +115,11 @@ impl AppPicker {
                     PickerOutcome::Chooses(changes.into_iter().flat_map(setting_effects).collect())
                 }
             },
+            AppPicker::Form(form) => match form.handle_key(key) {
+                CommandFormOutcome::Ignored | CommandFormOutcome::Changed => PickerOutcome::Stays,
+                CommandFormOutcome::Closed => PickerOutcome::Closes,
+                CommandFormOutcome::Accepted(effects) => PickerOutcome::Chooses(effects),
+            },
         }
     }
 
@@ -115,6 +129,7 @@ impl AppPicker {
             AppPicker::Rewind(picker) => picker.list.type_text(text),
             AppPicker::Choices(picker) => picker.list.type_text(text),
             AppPicker::Message(form) => form.paste(text),
+            AppPicker::Form(form) => form.paste(text),
             AppPicker::Settings(_) | AppPicker::Tasks(_) => {}
         }
     }
@@ -127,7 +142,8 @@ impl AppPicker {
             | AppPicker::Choices(_)
             | AppPicker::Settings(_)
             | AppPicker::Tasks(_)
-            | AppPicker::Message(_) => Vec::new(),
+            | AppPicker::Message(_)
+            | AppPicker::Form(_) => Vec::new(),
         }
     }
 
@@ -146,6 +162,10 @@ impl AppPicker {
             AppPicker::Tasks(picker) => picker.render(max_rows, cx),
             AppPicker::Message(form) => form.render(cx),
             AppPicker::Settings(form) => {
+                let view = form.render(max_rows, cx);
+                (view.lines, view.cursor)
+            }
+            AppPicker::Form(form) => {
                 let view = form.render(max_rows, cx);
                 (view.lines, view.cursor)
             }

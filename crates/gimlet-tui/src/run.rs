@@ -3,23 +3,27 @@
 //! It draws when something changed, at most 60 times a second, and sleeps when nothing happens.
 
 mod effect_runner;
-mod permission_page;
+mod going_back;
 mod session_link;
+mod session_services;
 mod terminal_output;
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gimlet_proto::{BoxFuture, Event, Host, NoticeLevel, Op, OpenedSession, SessionReplacement};
+use gimlet_proto::{
+    BoxFuture, Event, Host, NoticeLevel, Op, OpenedSession, SessionOverrides, SessionQuery, SessionReplacement,
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
 use crate::app::{AppEffect, AppInput, AppOptions, AppReply, TerminalApp};
 use crate::screen::key_reader::{KeyReader, TerminalInput};
 use crate::services::TerminalServices;
+use going_back::RewindSequel;
 use session_link::SessionLink;
 use terminal_output::TerminalOutput;
 pub use terminal_output::TerminalTraits;
@@ -43,6 +47,12 @@ pub enum SessionStart {
     Opening(BoxFuture<'static, Result<OpenedSession, String>>),
     /// The user chooses one of the earlier sessions.
     Picking,
+    /// There is no key: the user is asked for one first.
+    LoggingIn {
+        /// What else the user could do.
+        advice: String,
+        opening: BoxFuture<'static, Result<OpenedSession, String>>,
+    },
 }
 
 /// How a front end ended.
@@ -62,7 +72,13 @@ enum FinishedWork {
     /// A session was opened, or not.
     Opened(Result<SessionLink, String>, OpenedFor),
     /// The files were restored, or not; the conversation follows.
-    FilesRestored(Result<String, String>, Option<SessionReplacement>),
+    FilesRestored(Result<String, String>, RewindSequel),
+    /// A summary of the end of the conversation, which it is to replace.
+    Summarized(Result<String, String>, RewindSequel),
+    /// What holds for the original of this session alone.
+    Overrides(SessionOverrides),
+    /// A key was tested and stored, or not.
+    LoggedIn(Result<String, String>),
     Nothing,
 }
 
@@ -73,6 +89,7 @@ enum OpenedFor {
     Clear,
     Resume,
     Rewind,
+    Branch,
 }
 
 /// Runs the front end to its end. Dropping the future puts the terminal back as it was found.
@@ -94,6 +111,10 @@ struct FrontEnd {
     /// The session that is to follow once this one is closed.
     successor: Option<(SessionReplacement, OpenedFor)>,
     work: JoinSet<FinishedWork>,
+    /// The question beside the conversation that is being answered.
+    aside: Option<AbortHandle>,
+    /// The first session, which opens once there is a key.
+    awaiting_key: Option<BoxFuture<'static, Result<OpenedSession, String>>>,
     started_at: Instant,
     last_frame: Instant,
     /// When the next picture is due; `None` if nothing changed.
@@ -122,6 +143,8 @@ impl FrontEnd {
             early_ops: Vec::new(),
             successor: None,
             work: JoinSet::new(),
+            aside: None,
+            awaiting_key: None,
             started_at: now,
             last_frame: now,
             due: Some(now),
@@ -132,6 +155,10 @@ impl FrontEnd {
             SessionStart::Opening(opening) => front_end.open(opening, OpenedFor::Start),
             SessionStart::Picking => {
                 front_end.carry_out(vec![AppEffect::ListSessions(gimlet_proto::SessionScope::Folder)]);
+            }
+            SessionStart::LoggingIn { advice, opening } => {
+                front_end.app.ask_for_key(&advice);
+                front_end.awaiting_key = Some(opening);
             }
         }
         front_end.read_prompts();
@@ -238,8 +265,25 @@ impl FrontEnd {
                 Ok(())
             }
             Ok(FinishedWork::Opened(Err(problem), purpose)) => self.take_failed_opening(problem, purpose).await,
-            Ok(FinishedWork::FilesRestored(outcome, replacement)) => self.go_on_rewinding(outcome, replacement).await,
+            Ok(FinishedWork::FilesRestored(outcome, sequel)) => {
+                self.go_on_rewinding(outcome, sequel);
+                Ok(())
+            }
+            Ok(FinishedWork::Summarized(answer, sequel)) => {
+                self.go_on_with_summary(answer, sequel);
+                Ok(())
+            }
+            Ok(FinishedWork::Overrides(overrides)) => {
+                self.send(Op::Query(SessionQuery::ApplyOverrides(overrides)));
+                Ok(())
+            }
+            Ok(FinishedWork::LoggedIn(outcome)) => {
+                self.take_login(outcome);
+                Ok(())
+            }
             Ok(FinishedWork::Nothing) => Ok(()),
+            // It was given up.
+            Err(error) if error.is_cancelled() => Ok(()),
             Err(error) => {
                 self.app.notice(NoticeLevel::Error, format!("something failed inside gimlet: {error}"));
                 Ok(())
@@ -255,6 +299,9 @@ impl FrontEnd {
     }
 
     async fn begin_session(&mut self, link: SessionLink, purpose: OpenedFor) -> io::Result<()> {
+        if purpose == OpenedFor::Branch {
+            self.adopt_from_original()?;
+        }
         if let Some(old) = self.session.take() {
             old.handle.send(Op::Close);
         }
@@ -265,13 +312,14 @@ impl FrontEnd {
         self.app.facts_mut().earlier_usage.clone_from(&link.facts.earlier_usage);
         self.app.composer_mut().set_agents(link.facts.agents.clone());
         let is_first = purpose == OpenedFor::Start;
-        let has_history = link.has_history || matches!(purpose, OpenedFor::Resume | OpenedFor::Rewind);
+        let is_shown = matches!(purpose, OpenedFor::Rewind | OpenedFor::Branch);
+        let has_history = link.has_history || is_shown || purpose == OpenedFor::Resume;
         let now_ms = self.now_ms();
         let effects = self.app.begin_session(&link.handle.snapshot(), is_first, now_ms);
         self.has_conversation = has_history;
         self.output.note_session(&link.handle.id);
         self.session = Some(link);
-        if has_history && purpose != OpenedFor::Rewind {
+        if has_history && !is_shown {
             self.perform(vec![AppEffect::QueryHistory(crate::app::HistoryUse::Resumed)]).await?;
         }
         for op in std::mem::take(&mut self.early_ops) {
@@ -295,7 +343,7 @@ impl FrontEnd {
                     self.open(opening, OpenedFor::Start);
                 }
             }
-            OpenedFor::Start | OpenedFor::Clear | OpenedFor::Resume => {
+            OpenedFor::Start | OpenedFor::Clear | OpenedFor::Resume | OpenedFor::Branch => {
                 self.end = Some(FrontEndEnd { failure: Some(problem), ..FrontEndEnd::default() });
             }
         }
@@ -309,6 +357,10 @@ impl FrontEnd {
     /// Replaces the session. One to resume is opened first, so that a failure leaves the present one.
     fn replace_session(&mut self, replacement: SessionReplacement) {
         match (&self.session, &replacement) {
+            (Some(_), SessionReplacement::Branched { .. }) => {
+                let opening = self.host.replace_session(replacement);
+                self.open(opening, OpenedFor::Branch);
+            }
             (Some(_), SessionReplacement::Resumed { .. }) | (None, _) => {
                 let opening = self.host.replace_session(replacement);
                 self.open(opening, OpenedFor::Resume);
@@ -321,6 +373,20 @@ impl FrontEnd {
                 session.handle.send(Op::Close);
                 self.successor = Some((replacement, OpenedFor::Rewind));
             }
+        }
+    }
+
+    /// Says what became of a key; the first session opens if it waited for one.
+    fn take_login(&mut self, outcome: Result<String, String>) {
+        match outcome {
+            Ok(text) => {
+                self.app.notice(NoticeLevel::Info, text);
+                if let Some(opening) = self.awaiting_key.take() {
+                    self.open(opening, OpenedFor::Start);
+                }
+            }
+            Err(problem) if self.awaiting_key.is_some() => self.app.ask_for_key(&problem),
+            Err(problem) => self.app.notice(NoticeLevel::Error, problem),
         }
     }
 

@@ -171,6 +171,7 @@ fn purpose_name(line: &CostLine) -> &'static str {
         (RequestPurpose::Summary, _) => "summaries",
         (RequestPurpose::Review, _) => "auto mode",
         (RequestPurpose::Hook, _) => "hooks",
+        (RequestPurpose::Aside, _) => "side questions",
         (RequestPurpose::Declined, _) => "declined",
     }
 }

@@ -24,6 +24,18 @@ struct ProgramCheck {
 
 /// Runs all checks; the exit code is a failure if something is broken.
 pub(crate) fn run(around: &ProcessEnv, as_json: bool) -> ExitCode {
+    let (page, is_broken) = examine(around, as_json);
+    crate::print_line(&gimlet_serve::sanitise(&page));
+    if is_broken { ExitCode::from(1) } else { ExitCode::SUCCESS }
+}
+
+/// Runs all checks and returns the report as text.
+pub(crate) fn report_text(around: &ProcessEnv) -> String {
+    examine(around, false).0
+}
+
+/// Runs all checks; returns the report, and true if something is broken.
+fn examine(around: &ProcessEnv, as_json: bool) -> (String, bool) {
     let found = config_cmd::find(around);
     let mut problems = found.loaded.problems.clone();
     problems.extend(found.effective.problems.iter().cloned());
@@ -51,8 +63,7 @@ pub(crate) fn run(around: &ProcessEnv, as_json: bool) -> ExitCode {
         true => render_json(&found, &problems, &programs, &credential),
         false => render_text(&found, &problems, &programs, &credential),
     };
-    crate::print_line(&gimlet_serve::sanitise(&page));
-    if broken { ExitCode::from(1) } else { ExitCode::SUCCESS }
+    (page, broken)
 }
 
 /// Describes the credential that a session would use, if any. It is not checked with the server.

@@ -3,9 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use gimlet_app::ProcessEnv;
+use gimlet_app::{ProcessEnv, ProviderLoginError, StoredKeys, provider_or_stored_key};
 use gimlet_config::EffectiveSettings;
-use gimlet_model::{ProviderConfig, ProviderConfigError, ProviderRow};
+use gimlet_model::{ProviderConfigError, ProviderRow};
 use gimlet_proto::Env;
 
 use crate::config_cmd;
@@ -26,11 +26,23 @@ pub(crate) fn check_credentials_with(
     around: &ProcessEnv,
     effective: &EffectiveSettings,
 ) -> Result<(), ProviderConfigError> {
-    let env = effective.env.iter().fold(around.env.clone(), |env, line| env.with(&line.name, &line.value));
-    match ProviderConfig::from_env(&env) {
-        Err(ProviderConfigError::MissingCredential { .. }) if effective.settings.api_key_helper.is_some() => Ok(()),
-        found => found.map(drop),
+    let env = settings_env(around, effective);
+    match provider_or_stored_key(&env, None, &StoredKeys::new(&around.config_home)) {
+        Ok(_) => Ok(()),
+        Err(ProviderLoginError::Config(ProviderConfigError::MissingCredential { .. }))
+            if effective.settings.api_key_helper.is_some() =>
+        {
+            Ok(())
+        }
+        // The session says what is wrong with the stored keys.
+        Err(ProviderLoginError::Stored(_)) => Ok(()),
+        Err(ProviderLoginError::Config(error)) => Err(error),
     }
+}
+
+/// Returns the environment with the variables of settings.
+pub(crate) fn settings_env(around: &ProcessEnv, effective: &EffectiveSettings) -> Env {
+    effective.env.iter().fold(around.env.clone(), |env, line| env.with(&line.name, &line.value))
 }
 
 /// Returns the three ways to start: a key, a local model, the demo.
@@ -54,6 +66,22 @@ pub(crate) fn setup_instructions(env: &Env) -> String {
          \n\
          Then: gimlet -p \"fix the failing test\"",
         key = advice.key_line(),
+        local = advice.local_line(*port),
+    )
+}
+
+/// Returns what the form for a key says first: what it is for, and the other ways to start.
+pub(crate) fn login_advice(env: &Env) -> String {
+    let advice = ProviderRow::chosen_by(env).advice();
+    let running = LOCAL_SERVERS.iter().find(|(_, port)| is_listening(*port));
+    let (name, port) = running.unwrap_or(&LOCAL_SERVERS[0]);
+    format!(
+        "gimlet needs a model to talk to, and found no API key.\n\
+         Paste one: a small request tests it, and it is stored in a file for you alone.\n\
+         \n\
+         Or leave with Esc, and then\n\
+         {local}   # a model on this machine: {name}\n\
+         gimlet demo   # no model at all: watch it work",
         local = advice.local_line(*port),
     )
 }

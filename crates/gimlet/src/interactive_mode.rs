@@ -19,11 +19,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::args::RunArgs;
-use crate::config_cmd;
 use crate::print_mode;
 use crate::report::Report;
 use crate::session_commands::application_commands;
 use crate::signals::{INTERRUPTED, SignalListener};
+use crate::{config_cmd, first_run};
 use terminal_services::ProgramServices;
 
 /// The last panic while the terminal UI was shown.
@@ -53,13 +53,23 @@ pub(crate) fn has_terminal(around: &ProcessEnv) -> bool {
 }
 
 /// Runs the terminal UI to its end.
-pub(crate) async fn run(run: &RunArgs, request: &LaunchRequest, around: &ProcessEnv) -> Result<ExitCode, Report> {
+///
+/// Without a credential it asks for one first; `advice` is then what else there is to do.
+pub(crate) async fn run(
+    run: &RunArgs,
+    request: &LaunchRequest,
+    around: &ProcessEnv,
+    advice: Option<String>,
+) -> Result<ExitCode, Report> {
     let commands = application_commands(request, around);
     let options = LaunchOptions { attended: true, entrypoint: "cli", commands, ..LaunchOptions::default() };
     let (sessions, mut arrivals) = HostedSessions::new();
     let host = SessionHost::new(request.clone(), around.clone(), options.clone(), sessions.clone());
-    let settings = config_cmd::read_for_session(request, around).effective.settings;
-    let services = Arc::new(ProgramServices::new(around, &settings));
+    let effective = config_cmd::read_for_session(request, around).effective;
+    let settings = &effective.settings;
+    let services = Arc::new(ProgramServices::new(request, around, &effective));
+    let is_logged_in = advice.is_none();
+    let opening = || open_first(request.clone(), around.clone(), options.clone(), sessions.clone());
     let setup = FrontEndSetup {
         options: AppOptions {
             first_prompt: run.prompt.clone().filter(|prompt| !prompt.trim().is_empty()),
@@ -67,14 +77,15 @@ pub(crate) async fn run(run: &RunArgs, request: &LaunchRequest, around: &Process
             branch: gimlet_git::git_branch(&around.cwd),
             new_entry_id: || EntryId::new(gimlet_store::new_session_id().as_str()),
             now_ms_since_1970: terminal_services::now_ms,
-            ..terminal_settings::app_options(around, &settings)
+            ..terminal_settings::app_options(around, settings)
         },
-        traits: terminal_settings::terminal_traits(&around.env, &settings),
+        traits: terminal_settings::terminal_traits(&around.env, settings),
         host: Arc::new(host),
         services,
-        start: match run.resume.as_deref() {
-            Some("") => SessionStart::Picking,
-            _ => SessionStart::Opening(open_first(request.clone(), around.clone(), options, sessions.clone())),
+        start: match (advice, run.resume.as_deref()) {
+            (Some(advice), _) => SessionStart::LoggingIn { advice, opening: opening() },
+            (None, Some("")) => SessionStart::Picking,
+            (None, _) => SessionStart::Opening(opening()),
         },
         home: around.home.clone(),
         cwd: around.cwd.clone(),
@@ -116,6 +127,10 @@ pub(crate) async fn run(run: &RunArgs, request: &LaunchRequest, around: &Process
     drop(tokio::time::timeout(print_mode::LOG_GRACE, async { while lives.join_next().await.is_some() {} }).await);
     lives.shutdown().await;
     crate::print_remarks(&sessions.shut_down().await);
+    if !is_logged_in && end.session.is_none() && end.failure.is_none() {
+        crate::print_error_line(&first_run::setup_instructions(&around.env));
+        return Ok(ExitCode::from(1));
+    }
     finish(&end)
 }
 

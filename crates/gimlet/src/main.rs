@@ -326,15 +326,20 @@ fn run_terminal_session(run: &RunArgs, ignored_flags: Vec<String>) -> Result<Exi
         bare: run.bare || around.env.flag("CLAUDE_CODE_SIMPLE"),
         ..run.clone()
     };
-    match first_run::check_credentials(&around) {
-        Ok(()) => {}
+    let has_terminal = interactive_mode::has_terminal(&around);
+    let advice = match first_run::check_credentials(&around) {
+        Ok(()) => None,
+        // Who can be asked for a key is asked; whoever resumes a session has one somewhere.
+        Err(ProviderConfigError::MissingCredential { .. }) if has_terminal && run.resume.as_deref() != Some("") => {
+            Some(first_run::login_advice(&around.env))
+        }
         Err(ProviderConfigError::MissingCredential { .. }) => {
             print_error_line(&first_run::setup_instructions(&around.env));
             return Err(EarlyExit::Code(ExitCode::from(1)));
         }
         Err(error) => return Err(Report::new(error.to_string()).into()),
-    }
-    if !interactive_mode::has_terminal(&around) {
+    };
+    if !has_terminal {
         // A terminal that cannot move its cursor still shows lines.
         if run.prompt.is_some() && io::stdout().is_terminal() {
             return Ok(run_headless_session(&RunArgs { print: true, ..run.clone() }, ignored_flags)?);
@@ -352,7 +357,7 @@ fn run_terminal_session(run: &RunArgs, ignored_flags: Vec<String>) -> Result<Exi
     // Commands may inspect their parent process. No thread has been started yet.
     gimlet_exec::hide_credentials(&around.env);
     let request = run.to_launch_request(ignored_flags);
-    Ok(run_in_runtime(interactive_mode::run(run, &request, &around))?)
+    Ok(run_in_runtime(interactive_mode::run(run, &request, &around, advice))?)
 }
 
 /// Runs the work on a single-threaded runtime; blocking work has its own threads.

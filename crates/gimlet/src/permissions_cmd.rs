@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::args::CheckArgs;
 use crate::report::Report;
 
-pub(crate) use simulation::run as simulate;
+pub(crate) use simulation::{describe_rule_effect, run as simulate};
 
 /// Answers one question, or the rows of a batch.
 pub(crate) fn check_call(args: &CheckArgs) -> Result<ExitCode, Report> {

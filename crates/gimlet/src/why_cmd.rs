@@ -61,6 +61,24 @@ pub(crate) fn run(args: &WhyArgs, around: &ProcessEnv) -> Result<ExitCode, Repor
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns the decisions of a session as text, or one of them in full.
+pub(crate) fn describe_session(around: &ProcessEnv, session: &str, call: Option<&str>) -> Result<String, Report> {
+    let sessions = ProjectSessions::new(&StoreLocations::new(&around.config_home), &around.cwd, &[]);
+    let files = find_session(&sessions, Some(session))?;
+    let (lines, _) = read_decisions(&files)
+        .map_err(|error| Report::new(format!("{} cannot be read: {error}", files.decisions().display())))?;
+    if lines.is_empty() {
+        return Ok("This session has decided about no call yet.".to_owned());
+    }
+    let numbered: Vec<(usize, DecisionLine)> = (1..).zip(lines).collect();
+    let count = numbered.len();
+    let Some(call) = call else {
+        return Ok(list_text(&files, &numbered, PAGE_WIDTH) + "\nShow one in full: /why NUMBER");
+    };
+    let (number, line) = find_decision(numbered, call, &files)?;
+    Ok(render_decision(&files, (number, count), &line, PAGE_WIDTH))
+}
+
 /// Reports a session without decisions: one without calls, or one recorded by another program.
 fn report_no_decisions(
     files: &SessionFiles,
@@ -121,6 +139,10 @@ fn find_decision(
 }
 
 fn render_list(files: &SessionFiles, lines: &[(usize, DecisionLine)], width: usize) -> String {
+    list_text(files, lines, width) + &format!("\nShow one in full: gimlet why {} NUMBER", files.id())
+}
+
+fn list_text(files: &SessionFiles, lines: &[(usize, DecisionLine)], width: usize) -> String {
     let tools = lines.iter().map(|(_, line)| line.tool.chars().count().min(LONGEST_TOOL)).max().unwrap_or(0);
     let mut text = summary_line(files, lines);
     for (number, line) in lines {
@@ -129,7 +151,7 @@ fn render_list(files: &SessionFiles, lines: &[(usize, DecisionLine)], width: usi
         text += &format!("{call}{}\n", truncate_to_line(&line.summary, room));
         text += &wrap_text(&describe_grounds(line), width, GROUNDS_INDENT, GROUNDS_INDENT + 2);
     }
-    text + &format!("\nShow one in full: gimlet why {} NUMBER", files.id())
+    text
 }
 
 fn summary_line(files: &SessionFiles, lines: &[(usize, DecisionLine)]) -> String {

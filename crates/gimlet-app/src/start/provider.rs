@@ -7,8 +7,10 @@ use gimlet_model::{ProviderConfig, ProviderConfigError};
 use gimlet_proto::{CacheTtl, CredentialSource, Env, Secret, ThinkingMode, effort_from_env};
 
 use super::{SessionSettings, model_choice, spending_choice};
+use crate::key_login::{ProviderLoginError, provider_or_stored_key};
 use crate::launch_error::LaunchError;
 use crate::launch_request::{LaunchRequest, ThinkingChoice};
+use crate::stored_keys::StoredKeys;
 
 /// Builds the provider from environment, settings and flags; also returns what is missing for it to answer.
 pub(super) fn build_provider(
@@ -17,7 +19,22 @@ pub(super) fn build_provider(
     helper: Option<Arc<dyn CredentialSource>>,
 ) -> Result<(ProviderConfig, Option<String>), LaunchError> {
     let mut missing = None;
-    let found = match ProviderConfig::from_env_or(&configured.env, helper) {
+    let stored = StoredKeys::new(&configured.around.config_home);
+    let found = match provider_or_stored_key(&configured.env, helper, &stored) {
+        Ok((provider, key)) => {
+            if let Some(key) = key {
+                configured.redactor.add_secret(key);
+                // As for a key from the environment: commands must not read it from this process.
+                gimlet_exec::forbid_inspection();
+            }
+            Ok(provider)
+        }
+        Err(ProviderLoginError::Stored(error)) => {
+            return Err(LaunchError::new(format!("no credentials were found, and {error}")));
+        }
+        Err(ProviderLoginError::Config(error)) => Err(error),
+    };
+    let found = match found {
         // A driving program can let its user log in; it needs the error in the form that it knows: as a result.
         Err(error @ ProviderConfigError::MissingCredential { .. })
             if request.is_driven() || request.front_end.reads_results || request.session.ends_after_setup =>

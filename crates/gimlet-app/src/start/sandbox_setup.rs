@@ -23,6 +23,7 @@ use super::session_history::SessionScratchDir;
 use super::session_settings::SessionSettings;
 use crate::launch_error::LaunchError;
 use crate::process_env::ProcessEnv;
+use crate::stored_keys::StoredKeys;
 
 /// Sandbox of a session as it starts.
 pub(super) struct SandboxSetup {
@@ -101,7 +102,7 @@ pub(super) fn build_confinement(
     let mut closed = listed_paths(effective, around, "sandbox.filesystem.denyRead");
     closed.extend(listed_paths(effective, around, "sandbox.credentials.files"));
     closed.extend(deny_rules(now, &[]).filter_map(|rule| rule_path(&rule.text, &rule.source.anchor, "Read", around)));
-    closed.push(quarantine_dir(around));
+    closed.extend([quarantine_dir(around), stored_keys_file(around)]);
     let temp_dir = found.builder.scratch.join("confined");
     Some(Arc::new(SessionConfinement::new(around.config_home.clone(), temp_dir, closed)))
 }
@@ -327,7 +328,7 @@ impl SandboxBuilder {
         let settings = &configured.effective.settings.sandbox;
         let mut spec = sandbox_spec(configured, now, &self.session_denials, temp_dir, Vec::new());
         // Quarantined files of one command must not be readable by the next.
-        spec.deny_read.push(quarantine_dir(&configured.around));
+        spec.deny_read.extend([quarantine_dir(&configured.around), stored_keys_file(&configured.around)]);
         spec.max_memory = self.options.max_memory;
         let asks_about_hosts = !is_allowlist_strict(settings);
         if available.backend != SandboxBackend::Landlock {
@@ -350,6 +351,10 @@ impl SandboxBuilder {
             closing: closing.collect(),
         }
     }
+}
+
+fn stored_keys_file(around: &ProcessEnv) -> PathBuf {
+    StoredKeys::new(&around.config_home).path().to_owned()
 }
 
 pub(super) fn quarantine_dir(around: &ProcessEnv) -> PathBuf {

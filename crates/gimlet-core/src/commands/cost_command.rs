@@ -17,7 +17,7 @@ impl SlashCommand for CostCommand {
     }
 
     fn aliases(&self) -> Vec<&str> {
-        vec!["usage"]
+        vec!["usage", "stats"]
     }
 
     fn description(&self) -> &str {

@@ -9,8 +9,8 @@ use gimlet_policy::{
     Verdict, VerdictReason,
 };
 use gimlet_proto::{
-    AccessNeed, AgentPath, EventBody, Notice, NoticeLevel, PermissionMode, PermissionRuleView, PermissionsView,
-    ServerRequest, SessionOverrides, provider_safe_name,
+    AccessNeed, AgentPath, DirectoryRequester, EventBody, Notice, NoticeLevel, PermissionMode, PermissionRuleView,
+    PermissionsView, ServerRequest, SessionOverrides, provider_safe_name,
 };
 use gimlet_store::Decider;
 use serde_json::value::{RawValue, to_raw_value};
@@ -152,9 +152,14 @@ impl Gate {
         }
     }
 
-    /// Adds a working directory for the rest of the session. It must lie inside an existing one, so nothing becomes
-    /// reachable that was not before.
-    pub(crate) fn add_directory(&self, services: &SessionServices, directory: &Path) -> Result<PathBuf, String> {
+    /// Adds a working directory for the rest of the session. One that a program wants must lie inside an existing one,
+    /// so nothing becomes reachable that was not before; the user may name any.
+    pub(crate) fn add_directory(
+        &self,
+        services: &SessionServices,
+        directory: &Path,
+        requester: DirectoryRequester,
+    ) -> Result<PathBuf, String> {
         let paths = services.paths();
         let spelled = paths.expand_path(directory);
         let real = |path: &Path| path.canonicalize().map_err(|error| format!("{}: {error}", path.display()));
@@ -166,7 +171,7 @@ impl Gate {
         if roots.contains(&folder) {
             return Err(format!("{} is one of the session's folders already", folder.display()));
         }
-        if !roots.iter().any(|root| folder.starts_with(root)) {
+        if requester == DirectoryRequester::Program && !roots.iter().any(|root| folder.starts_with(root)) {
             return Err(format!("{} lies outside the session's folders", folder.display()));
         }
         let directories = vec![folder.clone()];

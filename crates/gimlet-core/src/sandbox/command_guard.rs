@@ -319,9 +319,10 @@ impl CommandGuardState {
 }
 
 impl SessionServices {
-    /// Records a file change that a call made with the user's permission, so that it is not attributed to commands
-    /// that run meanwhile. Must be called on a thread that may block, with symlinks resolved in `path`.
+    /// Records a file change that a call made with the user's permission, so that it is attributed neither to commands
+    /// that run meanwhile nor, by a rewind, to the user. Must be called on a thread that may block, with symlinks resolved in `path`.
     pub fn note_authorized_change(&self, path: &Path, was: Option<&[u8]>, now: Option<&[u8]>) {
+        self.checkpoint_after_change(path);
         let Some(session_sandbox) = self.active_sandbox().latest() else { return };
         if !lock(&session_sandbox.state).note_own_write(path, was, now) {
             return;

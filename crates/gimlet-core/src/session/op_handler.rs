@@ -226,10 +226,10 @@ impl OpHandler {
                 self.scope.model_selection.set_display(display);
                 reply.send(Ok(()));
             }
-            Some(Op::Rewind { prompt, dry_run, reply }) => {
+            Some(Op::Rewind { prompt, mode, reply }) => {
                 let services = self.services().clone();
                 self.services()
-                    .spawn(async move { reply.send(checkpoints::rewind_files(services, prompt, dry_run).await) });
+                    .spawn(async move { reply.send(checkpoints::rewind_files(services, prompt, mode).await) });
             }
             Some(Op::SeedRead { path, mtime_ms, reply }) => {
                 let services = self.services().clone();

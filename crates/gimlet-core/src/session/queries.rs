@@ -6,10 +6,14 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gimlet_proto::{FilePrefix, ServerRequest, SessionOverrides, SessionQuery, TaskOutputTail};
+use gimlet_proto::{
+    AgentPath, Block, DirectoryRequester, FilePrefix, HistoryItem, ServerRequest, SessionOverrides, SessionQuery,
+    SubmittedPrompt, TaskOutputTail,
+};
 use rustix::fs::{AtFlags, FileType, OFlags};
 use serde_json::Value;
 
+use crate::aside::answer_aside;
 use crate::call::CallScope;
 use crate::files::{FileLocation, open_output_file};
 use crate::gate::Gate;
@@ -18,7 +22,8 @@ use crate::hooks::HookPayload;
 use crate::model_selection::ModelSelection;
 use crate::redact::Redactor;
 use crate::services::SessionServices;
-use crate::tool::{ToolSet, ToolSource};
+use crate::session::SessionState;
+use crate::tool::{StateChange, ToolSet, ToolSource};
 
 /// Limit on the bytes returned from the end of a task's output.
 const TAIL: u64 = 8 * 1024;
@@ -36,14 +41,55 @@ pub(super) struct HistorySource {
     pub(super) tools: ToolSet,
 }
 
+impl HistorySource {
+    /// Reads the conversation so far; an error is one line for the user.
+    async fn read(self, services: &Arc<SessionServices>) -> Result<Vec<HistoryItem>, String> {
+        let Self { transcript, tools } = self;
+        let transcript = transcript.ok_or("this session keeps no transcript to read a history from")?;
+        let paths = services.paths();
+        let read = tokio::task::spawn_blocking(move || read_history(&transcript, &tools, &paths)).await;
+        read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+    }
+}
+
+/// Changes the working directory and tells the model. It must be one of the session's folders or lie inside one.
+fn change_directory(scope: &CallScope, directory: &Path) -> Result<PathBuf, String> {
+    let paths = scope.services.paths();
+    let spelled = paths.expand_path(directory);
+    let real = |path: &Path| path.canonicalize().map_err(|error| format!("{}: {error}", path.display()));
+    let folder = real(&spelled)?;
+    if !folder.is_dir() {
+        return Err(format!("{} is no folder", spelled.display()));
+    }
+    let mut roots = paths.roots.iter().filter_map(|root| real(root).ok());
+    if !roots.any(|root| folder.starts_with(root)) {
+        let text = format!("{} lies outside the session's folders. Add it first: /add-dir", folder.display());
+        return Err(text);
+    }
+    if folder == paths.cwd {
+        return Ok(folder);
+    }
+    let new = folder.clone();
+    scope.services.apply_changes([Box::new(move |session: &mut SessionState| session.cwd = new) as StateChange]);
+    scope.services.hooks().fire_detached(scope, &HookPayload::CwdChanged { old: &paths.cwd, new: &folder });
+    let note = SubmittedPrompt {
+        blocks: vec![Block::text(&format!("The user changed the working directory to {}.", folder.display()))],
+        synthetic: true,
+        silent: true,
+        ..SubmittedPrompt::default()
+    };
+    scope.services.send_to_agent(&AgentPath::default(), note);
+    Ok(folder)
+}
+
 /// Answers a query, in a separate task if that needs the disk.
 pub(super) fn answer_query(
     inquiry: SessionQuery,
-    scope: &CallScope,
+    scope: &Arc<CallScope>,
     tool_source: Option<&Arc<dyn ToolSource>>,
     history: &HistorySource,
 ) {
-    let CallScope { services, gate, model_selection, .. } = scope;
+    let CallScope { services, gate, model_selection, .. } = &**scope;
     match inquiry {
         SessionQuery::TaskOutput { task, reply } => {
             let task = services.tasks().find(&task).ok_or_else(|| format!("there is no background task {task}"));
@@ -75,34 +121,52 @@ pub(super) fn answer_query(
             });
         }
         SessionQuery::History { agent, reply } => {
-            let (asked, HistorySource { transcript, tools }) = (services.clone(), history.clone());
-            let transcript = match agent {
-                None => transcript.ok_or("this session keeps no transcript to read a history from".to_owned()),
-                Some(agent) => agent_transcript(scope, &agent),
+            let (asked, history) = (services.clone(), history.clone());
+            let history = match agent {
+                None => Ok(history),
+                Some(agent) => {
+                    agent_transcript(scope, &agent).map(|path| HistorySource { transcript: Some(path), ..history })
+                }
             };
             services.spawn(async move {
-                let transcript = match transcript {
-                    Ok(transcript) => transcript,
-                    Err(problem) => return reply.send(Err(problem)),
+                let items = match history {
+                    Ok(history) => history.read(&asked).await,
+                    Err(problem) => Err(problem),
                 };
-                let paths = asked.paths();
-                let read = tokio::task::spawn_blocking(move || read_history(&transcript, &tools, &paths)).await;
-                let read = read.map_err(|error| error.to_string());
-                reply.send(read.and_then(|read| read.map_err(|error| error.to_string())));
+                reply.send(items);
             });
         }
         SessionQuery::Permissions { reply } => reply.send(Ok(gate.permissions_view(services))),
         // Answered by the caller, who has the commands.
         SessionQuery::Commands { .. } => {}
         SessionQuery::Hooks { reply } => reply.send(Ok(services.hooks().list())),
-        SessionQuery::AddDirectory { directory, reply } => {
-            let added = gate.add_directory(services, &directory);
+        SessionQuery::AddDirectory { directory, requester, reply } => {
+            let added = gate.add_directory(services, &directory, requester);
             if let Ok(directory) = &added {
                 tool_source.iter().for_each(|source| source.set_directories(&services.paths().roots));
-                let occasion = HookPayload::DirectoryAdded { directory, source: "register_repo_root" };
+                let source = match requester {
+                    DirectoryRequester::Program => "register_repo_root",
+                    DirectoryRequester::User => "slash_command",
+                };
+                let occasion = HookPayload::DirectoryAdded { directory, source };
                 services.hooks().fire_detached(scope, &occasion);
             }
             reply.send(added);
+        }
+        SessionQuery::ChangeDirectory { directory, reply } => reply.send(change_directory(scope, &directory)),
+        SessionQuery::Aside { request, mut reply } => {
+            let (scope, history) = (scope.clone(), history.clone());
+            services.spawn(async move {
+                let asking = async {
+                    let items = history.read(&scope.services).await?;
+                    answer_aside(&scope, &items, &request).await
+                };
+                let answer = tokio::select! {
+                    answer = asking => answer,
+                    () = reply.wait_until_abandoned() => return,
+                };
+                reply.send(answer);
+            });
         }
         SessionQuery::Overrides { reply } => {
             let (changes, before_plan) = gate.session_overrides();

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use gimlet_core::tool::{PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
 use gimlet_proto::{
-    AccessNeed, Block, ContextKind, ContextUsage, EntryId, ModelEvent, Op, OpReply, ResultContent, RewindOutcome,
-    SessionHandle, SessionId, SubmittedPrompt,
+    AccessNeed, Block, ContextKind, ContextUsage, EntryId, ModelEvent, Op, OpReply, ResultContent, RewindMode,
+    RewindOutcome, RewoundFile, SessionHandle, SessionId, SubmittedPrompt,
 };
 use gimlet_store::{SessionCheckpoints, StoreLocations};
 use schemars::JsonSchema;
@@ -78,7 +78,8 @@ async fn prompt(bench: &mut SessionBench, id: &str) {
 
 async fn rewind(handle: &SessionHandle, id: &str, dry_run: bool) -> Result<RewindOutcome, String> {
     let (reply, answer) = OpReply::channel();
-    handle.send(Op::Rewind { prompt: EntryId::new(id), dry_run, reply });
+    let mode = if dry_run { RewindMode::Preview } else { RewindMode::RestoreAll };
+    handle.send(Op::Rewind { prompt: EntryId::new(id), mode, reply });
     answer.await.unwrap()
 }
 
@@ -96,19 +97,31 @@ async fn files_go_back_to_what_they_were_at_a_prompt_and_created_ones_go() {
     prompt(&mut bench, "p1").await;
     prompt(&mut bench, "p2").await;
 
-    let changed = |names: &[&str], insertions, deletions| RewindOutcome {
-        files_changed: names.iter().map(|name| project.join(name)).collect(),
-        insertions,
-        deletions,
-        skipped_links: 0,
+    let changed = |files: &[(&str, u64, u64)]| RewindOutcome {
+        files: files
+            .iter()
+            .map(|(name, insertions, deletions)| RewoundFile {
+                path: project.join(name),
+                insertions: *insertions,
+                deletions: *deletions,
+                ..RewoundFile::default()
+            })
+            .collect(),
+        ..RewindOutcome::default()
     };
-    assert_eq!(rewind(&bench.handle, "p2", true).await, Ok(changed(&["old"], 1, 1)));
+    let previewed = rewind(&bench.handle, "p2", true).await.unwrap();
+    assert_eq!((previewed.insertions(), previewed.deletions()), (1, 1));
+    assert_eq!(previewed.files[0].hunks[0].lines, ["-four", "+three"], "a preview has the lines");
     assert_eq!(read(&project, "old").as_deref(), Some("four\n"), "a dry run changes nothing");
-    assert_eq!(rewind(&bench.handle, "p2", false).await, Ok(changed(&["old"], 1, 1)));
+    assert_eq!(rewind(&bench.handle, "p2", false).await, Ok(changed(&[("old", 1, 1)])));
     assert_eq!(read(&project, "old").as_deref(), Some("three\n"));
-    assert_eq!(rewind(&bench.handle, "p1", false).await, Ok(changed(&["old", "new"], 1, 2)));
+    let all = changed(&[("old", 1, 1), ("new", 0, 1)]);
+    assert_eq!(rewind(&bench.handle, "p1", false).await, Ok(all));
     assert_eq!((read(&project, "old").as_deref(), read(&project, "new")), (Some("zero\n"), None));
     assert_eq!(rewind(&bench.handle, "p1", false).await, Ok(RewindOutcome::default()), "nothing is left to do");
+    let again = changed(&[("old", 1, 1), ("new", 1, 0)]);
+    assert_eq!(rewind(&bench.handle, "p2", false).await, Ok(again), "a later prompt can be gone back to as well");
+    assert_eq!((read(&project, "old").as_deref(), read(&project, "new").as_deref()), (Some("three\n"), Some("made\n")));
     assert_eq!(bench.model.requests().len(), 4, "the conversation is left alone");
     bench.close().await;
 }

@@ -5,12 +5,13 @@ mod queries;
 mod server_requests;
 mod usage_tally;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use gimlet_proto::{
-    BoxFuture, CommandInfo, EntryId, Host, InterruptOutcome, ModelUsage, Op, OpReply, PermissionMode, RewindOutcome,
-    SavedSetting, SessionHandle, SettingsProblemView, SettingsView, ThinkingDisplay, ThinkingMode, ToolUseId,
-    check_model_name,
+    BoxFuture, CommandInfo, EntryId, Host, InterruptOutcome, ModelUsage, Op, OpReply, PermissionMode, RewindMode,
+    RewindOutcome, SavedSetting, SessionHandle, SettingsProblemView, SettingsView, ThinkingDisplay, ThinkingMode,
+    ToolUseId, check_model_name,
 };
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -210,14 +211,17 @@ pub(super) fn interrupt_turn(
 /// error.
 fn rewind_files(session: &SessionHandle, prompt: EntryId, dry_run: bool) -> RoutedAnswer {
     let (reply, answer) = OpReply::channel();
-    session.send(Op::Rewind { prompt, dry_run, reply });
+    // The program decides for its user; what changed by hand is part of what it can ask for in a dry run.
+    let mode = if dry_run { RewindMode::Preview } else { RewindMode::RestoreAll };
+    session.send(Op::Rewind { prompt, mode, reply });
     RoutedAnswer::Later(Box::pin(async move {
         match await_reply(answer).await {
-            Ok(RewindOutcome { files_changed, insertions, deletions, skipped_links }) => {
-                let mut response = json!({"canRewind": true, "filesChanged": files_changed,
-                    "insertions": insertions, "deletions": deletions});
-                if skipped_links > 0 {
-                    response["skippedLinks"] = json!(skipped_links);
+            Ok(outcome) => {
+                let paths: Vec<&PathBuf> = outcome.files.iter().map(|file| &file.path).collect();
+                let mut response = json!({"canRewind": true, "filesChanged": paths,
+                    "insertions": outcome.insertions(), "deletions": outcome.deletions()});
+                if outcome.skipped_links > 0 {
+                    response["skippedLinks"] = json!(outcome.skipped_links);
                 }
                 Ok(response)
             }

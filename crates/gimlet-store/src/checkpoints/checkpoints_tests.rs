@@ -126,7 +126,8 @@ fn files_are_put_back_with_their_mode_and_missing_folders_and_nothing_is_left_be
     let world = CheckpointFixture::new();
     let path = world.root().join("new/deep/f");
     restore_file_content(&path, Some((b"x", 0o755))).unwrap();
-    assert_eq!(read_current_content(&path).unwrap(), CurrentContent::File(b"x".to_vec()));
+    let now = CurrentFile { bytes: b"x".to_vec(), mode: 0o755, links: 1 };
+    assert_eq!(read_current_content(&path).unwrap(), CurrentContent::File(now));
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o755);
     restore_file_content(&path, None).unwrap();
     assert_eq!(read_current_content(&path).unwrap(), CurrentContent::Absent);
@@ -144,10 +145,70 @@ fn links_of_every_kind_are_left_alone() {
     std::fs::hard_link(root.join("hard"), root.join("hard2")).unwrap();
     symlink("real/f", root.join("soft")).unwrap();
     symlink("real", root.join("folder")).unwrap();
-    for name in ["soft", "folder/f", "hard", "real"] {
+    let CurrentContent::File(hard) = read_current_content(&root.join("hard")).unwrap() else { panic!("a file") };
+    assert_eq!(hard.links, 2);
+    for name in ["soft", "folder/f", "real"] {
         assert_eq!(read_current_content(&root.join(name)).unwrap(), CurrentContent::Link, "{name}");
     }
     assert!(restore_file_content(&root.join("folder/f"), Some((b"y", 0o600))).is_err());
     assert!(restore_file_content(&root.join("real"), None).is_err(), "a folder is never removed");
     assert_eq!(std::fs::read_to_string(root.join("real/f")).unwrap(), "x");
+}
+
+#[test]
+fn a_file_under_several_names_keeps_them_when_it_is_overwritten() {
+    let world = CheckpointFixture::new();
+    let (one, two) = (world.root().join("one"), world.root().join("two"));
+    std::fs::write(&one, "longer than before").unwrap();
+    std::fs::hard_link(&one, &two).unwrap();
+    overwrite_file_content(&one, b"short", 0o640).unwrap();
+    assert_eq!(std::fs::read_to_string(&two).unwrap(), "short");
+    assert_eq!(two.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+    symlink("one", world.root().join("soft")).unwrap();
+    assert!(overwrite_file_content(&world.root().join("soft"), b"x", 0o600).is_err());
+}
+
+#[test]
+fn what_the_session_wrote_is_told_from_what_others_wrote_also_after_a_resume() {
+    let world = CheckpointFixture::new();
+    let path = world.root().join("f");
+    let mut checkpoints = world.open();
+    std::fs::write(&path, "of the session").unwrap();
+    checkpoints.note_written(&path);
+    assert!(checkpoints.last_written(&path).is_none(), "there is no checkpoint of it");
+    checkpoints.begin_prompt(&entry_id("one")).unwrap();
+    checkpoints.keep_file(&path, PriorContent::Absent).unwrap();
+    checkpoints.note_written(&path);
+    drop(checkpoints);
+    let checkpoints = world.open();
+    let written = checkpoints.last_written(&path).unwrap();
+    let now = || read_current_content(&path).unwrap();
+    assert!(written.is_same(&now()));
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(!written.is_same(&now()), "the mode counts");
+    std::fs::write(&path, "of someone else").unwrap();
+    assert!(!written.is_same(&now()));
+    std::fs::remove_file(&path).unwrap();
+    assert!(!written.is_same(&now()));
+}
+
+#[test]
+fn folders_that_were_created_for_a_file_are_removed_while_they_are_empty() {
+    let world = CheckpointFixture::new();
+    let root = world.root();
+    let path = root.join("new/deep/f");
+    let mut checkpoints = world.open();
+    checkpoints.begin_prompt(&entry_id("one")).unwrap();
+    checkpoints.keep_file(&path, PriorContent::Absent).unwrap();
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    checkpoints.keep_file(&root.join("new/deep/g"), PriorContent::Absent).unwrap();
+    drop(checkpoints);
+    let created = world.open().folders_created_since(&entry_id("one"));
+    assert_eq!(created, [CreatedFolder { deepest: root.join("new/deep"), topmost: root.join("new") }]);
+    std::fs::write(root.join("new/other"), "").unwrap();
+    remove_empty_folders(&created[0].deepest, &created[0].topmost);
+    assert!(!root.join("new/deep").exists() && root.join("new/other").exists());
+    std::fs::remove_file(root.join("new/other")).unwrap();
+    remove_empty_folders(&created[0].deepest, &created[0].topmost);
+    assert!(!root.join("new").exists() && root.exists());
 }

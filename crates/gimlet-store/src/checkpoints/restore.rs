@@ -1,5 +1,5 @@
-//! Restores a file by a temporary file and a rename, or by removing it. Symlinks are never followed or replaced, and
-//! folders never removed.
+//! Restores a file by a temporary file and a rename, or by removing it. Symlinks are never followed or replaced, and of
+//! folders only empty ones are removed.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
@@ -15,9 +15,19 @@ use super::nofollow_dir;
 #[derive(Debug, PartialEq, Eq)]
 pub enum CurrentContent {
     Absent,
-    File(Vec<u8>),
-    /// A symlink, a file with several hard links, or something that is not a file: not to be touched.
+    File(CurrentFile),
+    /// A symlink, or something that is not a file: not to be touched.
     Link,
+}
+
+/// A file as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CurrentFile {
+    pub bytes: Vec<u8>,
+    /// Permission bits.
+    pub mode: u32,
+    /// Number of hard links. With several, the file is known by other names as well.
+    pub links: u64,
 }
 
 /// Reads the current state of a path without following symlinks.
@@ -36,12 +46,37 @@ pub fn read_current_content(path: &Path) -> io::Result<CurrentContent> {
         Err(error) => return Err(error.into()),
     };
     let metadata = file.metadata()?;
-    if !metadata.is_file() || metadata.nlink() > 1 {
+    if !metadata.is_file() {
         return Ok(CurrentContent::Link);
     }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
-    Ok(CurrentContent::File(bytes))
+    Ok(CurrentContent::File(CurrentFile { bytes, mode: metadata.mode() & 0o777, links: metadata.nlink() }))
+}
+
+/// Writes content into the file itself, so that it stays the same file under all its names.
+pub fn overwrite_file_content(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let (folder, name) = nofollow_dir::open_parent_nofollow(path)?;
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file: File = rustix::fs::openat(&folder, name, flags, Mode::empty())?.into();
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    file.write_all(bytes)?;
+    file.set_len(bytes.len() as u64)?;
+    file.set_permissions(Permissions::from_mode(mode & 0o777))?;
+    file.sync_all()
+}
+
+/// Removes a folder and its parents up to `topmost`, as far as they are empty.
+pub fn remove_empty_folders(deepest: &Path, topmost: &Path) {
+    for folder in deepest.ancestors().take_while(|folder| folder.starts_with(topmost)) {
+        let removed = nofollow_dir::open_parent_nofollow(folder)
+            .and_then(|(parent, name)| rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR));
+        if removed.is_err_and(|error| error != Errno::NOENT) {
+            return;
+        }
+    }
 }
 
 /// Makes a file hold this content with these permission bits; `None` removes it.

@@ -3,15 +3,16 @@
 
 use std::path::Path;
 
+use gimlet_core::text_diff;
 use gimlet_core::tool::PreviewContext;
 use gimlet_proto::View;
 
 use super::file_edit::{TextReplacement, is_lenient};
 use super::text_replacer::TextReplacer;
+use crate::special_files;
 use crate::text_file::TextFile;
 use crate::text_file::open::{LoadedFile, load_up_to};
 use crate::text_file::read_state::ReadState;
-use crate::{diff, special_files};
 
 /// Larger files have no preview: it has to be there before the question.
 const MOST_BYTES: u64 = 8 << 20;
@@ -33,7 +34,7 @@ pub(crate) fn preview_content(file: &str, content: &str, cx: &PreviewContext) ->
 fn show(file: &str, changed: Result<(String, String), String>) -> View {
     match changed {
         Ok((old, new)) if old == new => View::Text(format!("no preview: {file} would stay as it is")),
-        Ok((old, new)) => match diff::hunks(&old, &new) {
+        Ok((old, new)) => match text_diff::hunks(&old, &new) {
             hunks if hunks.is_empty() => View::Text(format!("no preview: the change of {file} is too large to show")),
             hunks => View::Diff { path: file.to_owned(), hunks },
         },

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gimlet_core::files::{ContentHash, FileStamp, hash_while};
 use gimlet_core::tool::{PathContext, ToolContext, ToolError};
-use gimlet_core::{DurableBarrier, SessionServices, SessionState};
+use gimlet_core::{DurableBarrier, SessionServices, SessionState, text_diff};
 use gimlet_proto::{DiffHunk, Env};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -191,7 +191,7 @@ impl FileEditJob {
         Ok(CompletedEdit {
             path,
             original: None,
-            patch: diff::hunks("", &content),
+            patch: text_diff::hunks("", &content),
             applied,
             remarks: Vec::new(),
             known,
@@ -229,7 +229,7 @@ impl FileEditJob {
             self.services.note_authorized_change(&self.target, Some(&old.bytes), Some(&bytes));
             stamp
         };
-        let (patch, original) = (diff::hunks(file.raw(), &raw), diff::original(file.raw()));
+        let (patch, original) = (text_diff::hunks(file.raw(), &raw), diff::original(file.raw()));
         let known = EditedFileState { target: self.target, stamp, before };
         Ok(CompletedEdit { path, original, patch, applied, remarks, known })
     }

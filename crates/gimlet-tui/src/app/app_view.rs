@@ -78,8 +78,9 @@ impl TerminalApp {
             let line = StyledLine::of(format!("{} ", cx.glyphs.prompt), TextTone::Dim);
             truncate_line(&line.with(clean_line(text.trim()), TextTone::Dim), cx.width)
         };
-        let mut rows: Vec<StyledLine> = self.queue.texts().take(MAX_QUEUED_ROWS).map(row).collect();
-        let more = self.queue.len().saturating_sub(MAX_QUEUED_ROWS);
+        let texts: Vec<String> = self.queue.texts().map(str::to_owned).chain(self.held.texts()).collect();
+        let mut rows: Vec<StyledLine> = texts.iter().take(MAX_QUEUED_ROWS).map(|text| row(text)).collect();
+        let more = texts.len().saturating_sub(MAX_QUEUED_ROWS);
         if more > 0 {
             rows.push(StyledLine::of(format!("  {more} more queued"), TextTone::Dim));
         }
@@ -140,7 +141,7 @@ impl TerminalApp {
             is_shell: self.composer.kind() == crate::composer::InputKind::Shell,
             editor_mode: self.composer.vim_mode().map(VimMode::label),
             mode: self.facts.mode,
-            queued: if self.feed.is_busy() { self.queue.len() } else { 0 },
+            queued: if self.feed.is_busy() { self.queue.len() + self.held.len() } else { 0 },
             has_stash: self.composer.has_stash(),
             model: &self.facts.model,
             is_thinking_off: self.thinking_off,

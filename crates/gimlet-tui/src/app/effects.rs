@@ -3,13 +3,17 @@
 use std::path::PathBuf;
 
 use gimlet_proto::{
-    Block, ContextUsage, EntryId, HistoryItem, MentionScope, Op, PermissionMode, PromptHistoryEntry, RewindOutcome,
-    SessionInfo, SessionReplacement, SessionScope, SettingsView, SubmittedPrompt, TaskOutputTail, ThinkingMode, View,
+    Block, ContextUsage, EntryId, HistoryItem, MentionScope, Op, PermissionMode, PermissionsView, PromptHistoryEntry,
+    RewindOutcome, Secret, ServerView, SessionInfo, SessionReplacement, SessionScope, SettingsView, SubmittedPrompt,
+    TaskOutputTail, ThinkingMode, View,
 };
 use gimlet_text::enclose_in_tag;
 
 use super::TaskLabel;
 use crate::feed::{CallBlock, CallOutcome, FeedBlock};
+use crate::key_bindings::KeyBindings;
+use crate::pickers::AppPicker;
+use crate::services::{EditableFile, RuleChange};
 use crate::styled_line::StyledLine;
 use crate::theme::ScreenBackground;
 
@@ -44,16 +48,43 @@ pub enum AppEffect {
     QueryOutput(TaskLabel),
     QueryPermissions,
     QuerySettings,
+    /// Makes a further folder one to work in.
     AddDirectory(PathBuf),
+    /// Lets commands start in another folder.
+    ChangeDirectory(PathBuf),
+    /// Asks the model beside the conversation.
+    AskAside(String),
+    /// Gives up what was asked beside the conversation.
+    CancelAside,
     ListSessions(SessionScope),
     /// Goes back to before a prompt.
-    Rewind {
-        prompt: EntryId,
-        before: Option<EntryId>,
-        what: RewindTarget,
-    },
+    Rewind(RewindRequest),
     PreviewRewind(EntryId),
     ReplaceSession(SessionReplacement),
+    /// Goes on in a copy of the session.
+    Branch(Option<String>),
+    QueryServers(ServerListUse),
+    ChangeServer {
+        server: String,
+        change: ServerChange,
+    },
+    /// Lists the memory files, to open one.
+    ListMemory,
+    /// Opens a file in the user's editor; a new one begins with the text.
+    EditFile {
+        path: PathBuf,
+        template: String,
+    },
+    /// Opens the user's own keys in the editor, and takes them up.
+    EditKeyBindings,
+    /// Finds out what a changed rule would have meant for earlier calls.
+    PreviewRule(RuleChange),
+    ChangeRule(RuleChange),
+    /// Tests a key and stores it.
+    LogIn(Secret),
+    LogOut,
+    /// Opens a picker in place of the present one.
+    Open(Box<AppPicker>),
     /// Writes the conversation to a file, or to the clipboard without one.
     Export(Option<PathBuf>),
     Copy(String),
@@ -92,6 +123,56 @@ pub enum RewindTarget {
     CodeAndConversation,
     Conversation,
     Code,
+    /// The conversation goes on with a summary of what is taken back; the files stay.
+    Summary,
+}
+
+impl RewindTarget {
+    pub(crate) fn restores_files(self) -> bool {
+        matches!(self, RewindTarget::CodeAndConversation | RewindTarget::Code)
+    }
+
+    /// Returns what it means, for a list.
+    pub(crate) fn detail(self) -> &'static str {
+        match self {
+            RewindTarget::CodeAndConversation => "files and conversation as they were",
+            RewindTarget::Conversation => "the files stay as they are",
+            RewindTarget::Code => "the conversation goes on as it is",
+            RewindTarget::Summary => "what came since becomes a summary, the files stay",
+        }
+    }
+}
+
+/// A wish to go back to before a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RewindRequest {
+    pub prompt: EntryId,
+    /// The last entry before it; `None` for the first prompt.
+    pub before: Option<EntryId>,
+    /// The prompt's first line.
+    pub first_line: String,
+    pub target: RewindTarget,
+    /// True if files that something else has changed since are restored as well.
+    pub overwrites_changes: bool,
+}
+
+/// What the list of servers is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerListUse {
+    /// To choose one.
+    List,
+    /// To show this one.
+    Details(String),
+    /// To show the tools of this one.
+    Tools(String),
+}
+
+/// What is to happen to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerChange {
+    Reconnect,
+    Enable,
+    Disable,
 }
 
 /// What a conversation was asked for.
@@ -143,6 +224,27 @@ pub enum AppReply {
     },
     Sessions(Result<Vec<SessionInfo>, String>),
     Settings(Result<SettingsView, String>),
+    /// The answer to a question beside the conversation.
+    Aside {
+        question: String,
+        answer: Result<String, String>,
+    },
+    Permissions(PermissionsView),
+    Directory(PathBuf),
+    Servers {
+        servers: Vec<ServerView>,
+        used_for: ServerListUse,
+    },
+    MemoryFiles(Vec<EditableFile>),
+    KeyBindings {
+        bindings: KeyBindings,
+        problems: Vec<String>,
+    },
+    /// What a changed rule would have meant.
+    RuleEffect {
+        change: RuleChange,
+        effect: Result<String, String>,
+    },
     RewindPreview {
         prompt: EntryId,
         outcome: Result<RewindOutcome, String>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gimlet_proto::{
     AgentPath, AskAnswer, AskView, CommandInfo, CommandKind, PermissionAsk, SessionId, SessionReplacement,
-    SessionScope, ToolUseId, TurnSetup, View,
+    SessionScope, TokenUsage, ToolUseId, TurnEnd, TurnReport, TurnSetup, View,
 };
 use serde_json::value::RawValue;
 
@@ -50,13 +50,13 @@ fn snapshot() -> SessionSnapshot {
 }
 
 /// An application with an open session.
-struct TestApp {
-    app: TerminalApp,
-    now_ms: u64,
+pub(crate) struct TestApp {
+    pub(crate) app: TerminalApp,
+    pub(crate) now_ms: u64,
 }
 
 impl TestApp {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(options())
     }
 
@@ -71,7 +71,7 @@ impl TestApp {
         self.app.update(AppInput::Terminal(TerminalInput::Key(KeyEvent::new(code, modifiers))), self.now_ms)
     }
 
-    fn key(&mut self, code: KeyCode) -> Vec<AppEffect> {
+    pub(crate) fn key(&mut self, code: KeyCode) -> Vec<AppEffect> {
         self.press(code, KeyModifiers::NONE)
     }
 
@@ -87,7 +87,7 @@ impl TestApp {
     }
 
     /// Types a line and sends it; returns what it leads to, without the record in the history of prompts.
-    fn enter(&mut self, text: &str) -> Vec<AppEffect> {
+    pub(crate) fn enter(&mut self, text: &str) -> Vec<AppEffect> {
         self.type_text(text);
         let mut effects = self.key(KeyCode::Enter);
         effects.retain(|effect| !matches!(effect, AppEffect::SaveHistory(_)));
@@ -130,9 +130,39 @@ impl TestApp {
     }
 
     /// Returns the live region as text.
-    fn screen(&mut self) -> String {
+    pub(crate) fn screen(&mut self) -> String {
         let view = self.app.render(SIZE);
         view.full.as_ref().unwrap_or(&view.live).iter().map(|line| line.text().trim_end().to_owned() + "\n").collect()
+    }
+
+    /// Returns what is printed and the live region below it.
+    pub(crate) fn whole_screen(&mut self) -> String {
+        self.whole_screen_at(SIZE.columns, SIZE.rows)
+    }
+
+    pub(crate) fn whole_screen_at(&mut self, columns: usize, rows: usize) -> String {
+        let view = self.app.render(ScreenSize { columns, rows });
+        let lines = view.finished.iter().chain(&view.live);
+        lines.map(|line| line.text().trim_end().to_owned() + "\n").collect()
+    }
+}
+
+fn turn_report() -> TurnReport {
+    TurnReport {
+        end: TurnEnd::Completed,
+        text: String::new(),
+        stop_reason: None,
+        num_turns: 1,
+        duration_ms: 1,
+        api_ms: 1,
+        usage: TokenUsage::default(),
+        last_usage: None,
+        total_cost_usd: Some(0.0),
+        by_model: Vec::new(),
+        denials: Vec::new(),
+        origin: None,
+        queued: 0,
+        structured_output: None,
     }
 }
 
@@ -162,6 +192,9 @@ fn commands_of_the_front_end_run_here() {
         [AppEffect::ClearScreen, AppEffect::ReplaceSession(SessionReplacement::Cleared { .. })]
     ));
     assert!(test.enter("/help").is_empty());
+    let page = test.screen();
+    assert!(page.contains("/branch [title]"), "{page}");
+    test.key(KeyCode::End);
     let page = test.screen();
     assert!(page.contains("/status") && page.contains("Show the state") && page.contains("/rewind"), "{page}");
     test.key(KeyCode::Esc);
@@ -277,7 +310,7 @@ fn settings_change_at_once_and_for_later_sessions() {
     let settings = gimlet_proto::SettingsView { effective: serde_json::json!({}), ..Default::default() };
     test.app.update(AppInput::Reply(AppReply::Settings(Ok(settings))), test.now_ms);
     assert!(test.screen().contains("Editing: normal"));
-    for code in [KeyCode::Down, KeyCode::Char(' '), KeyCode::Up, KeyCode::Up, KeyCode::Up] {
+    for code in [KeyCode::Down, KeyCode::Down, KeyCode::Char(' '), KeyCode::Up, KeyCode::Up, KeyCode::Up, KeyCode::Up] {
         test.key(code);
     }
     let effects = test.key(KeyCode::Enter);
@@ -404,4 +437,44 @@ fn an_open_transcript_follows_the_conversation() {
     test.key(KeyCode::Esc);
     test.app.update(reply(HistoryUse::Refresh(None)), 40);
     assert!(test.screen().contains("Ask, or type"), "a late answer opens nothing");
+}
+
+#[test]
+fn what_would_end_a_turn_waits_for_its_end() {
+    let mut test = TestApp::new();
+    test.begin_turn();
+    assert!(test.enter("/clear").is_empty());
+    assert!(test.enter("!ls").is_empty());
+    assert!(matches!(test.enter("/permissions").as_slice(), [AppEffect::QueryPermissions]), "this one does not wait");
+    let screen = test.screen();
+    assert!(screen.contains("2 queued") && screen.contains("❯ /clear") && screen.contains("❯ !ls"), "{screen}");
+    let effects = test.event(EventBody::TurnEnded(Box::new(turn_report())));
+    let ran: Vec<&AppEffect> = effects
+        .iter()
+        .filter(|effect| matches!(effect, AppEffect::ReplaceSession(_) | AppEffect::RunShell(_)))
+        .collect();
+    assert!(matches!(ran.as_slice(), [AppEffect::ReplaceSession(_), AppEffect::RunShell(_)]), "{effects:?}");
+    assert!(!test.screen().contains("queued"));
+}
+
+#[test]
+fn waiting_commands_come_back_with_the_up_key() {
+    let mut test = TestApp::new();
+    test.begin_turn();
+    test.enter("/clear");
+    test.key(KeyCode::Up);
+    assert_eq!(test.app.composer.text(), "/clear");
+    let effects = test.event(EventBody::TurnEnded(Box::new(turn_report())));
+    assert!(!effects.iter().any(|effect| matches!(effect, AppEffect::ReplaceSession(_))), "{effects:?}");
+}
+
+#[test]
+fn a_side_question_is_given_up_with_its_page() {
+    let mut test = TestApp::new();
+    assert!(matches!(test.enter("/btw why?").as_slice(), [AppEffect::AskAside(question)] if question == "why?"));
+    assert!(test.screen().contains("Asking…"));
+    assert!(matches!(test.key(KeyCode::Esc).as_slice(), [AppEffect::CancelAside]));
+    let late = AppReply::Aside { question: "why?".to_owned(), answer: Ok("Because.".to_owned()) };
+    test.app.update(AppInput::Reply(late), test.now_ms);
+    assert!(!test.whole_screen().contains("Because."));
 }

@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use crossterm::event::{KeyCode, KeyEvent};
 use gimlet_proto::ContextUsage;
 
-use crate::feed::{SessionSpending, render_context, render_cost};
+use crate::feed::{SessionSpending, indent_lines, render_context, render_cost};
 use crate::glyphs::RenderContext;
+use crate::markdown::render_markdown;
 use crate::styled_line::{StyledLine, TextStyle, TextTone};
-use crate::text_width::{BreakRule, wrap_line};
+use crate::text_width::{BreakRule, clean_line, truncate_line, wrap_line};
 
 /// Rows of a page besides its content.
 const FRAME_ROWS: usize = 4;
@@ -30,6 +31,8 @@ pub(crate) enum PageContent {
     Context(Box<ContextUsage>),
     /// What the session used.
     Spending(Box<SessionSpending>),
+    /// Text of the model's.
+    Markdown(String),
 }
 
 impl TextPage {
@@ -60,6 +63,10 @@ impl TextPage {
             PageContent::Lines(lines) => Cow::Borrowed(lines),
             PageContent::Context(usage) => Cow::Owned(render_context(usage, cx)),
             PageContent::Spending(spending) => Cow::Owned(render_cost(spending, cx)),
+            PageContent::Markdown(text) => {
+                let inner = RenderContext { width: cx.width.saturating_sub(2).max(8), ..*cx };
+                Cow::Owned(indent_lines(render_markdown(text, &inner), 2))
+            }
         };
         lines.iter().flat_map(|line| wrap_line(line, cx.width, BreakRule::Words)).collect()
     }
@@ -79,7 +86,10 @@ impl TextPage {
         let hidden = rows.len().saturating_sub(self.first_row + room);
         let mut out = vec![
             StyledLine::of(cx.glyphs.rule.repeat(cx.width), TextTone::Dim),
-            StyledLine::of(format!("  {}", self.title), TextStyle::of(TextTone::Accent).bold()),
+            truncate_line(
+                &StyledLine::of(format!("  {}", clean_line(&self.title)), TextStyle::of(TextTone::Accent).bold()),
+                cx.width,
+            ),
         ];
         out.extend(rows.into_iter().skip(self.first_row).take(room));
         out.push(StyledLine::blank());

@@ -1,8 +1,6 @@
 //! `/add-dir`: a further folder to work in.
 
-use std::path::PathBuf;
-
-use super::{CommandStep, TerminalCommand};
+use super::{CommandStep, TerminalCommand, typed_folder};
 use crate::app::{AppEffect, TerminalApp};
 
 pub(super) const ROW: TerminalCommand = TerminalCommand {
@@ -10,6 +8,7 @@ pub(super) const ROW: TerminalCommand = TerminalCommand {
     aliases: &[],
     description: "Add a folder to work in, for this session",
     argument_hint: "<folder>",
+    waits_for_turn: false,
     run,
 };
 
@@ -17,9 +16,5 @@ fn run(app: &mut TerminalApp, args: &str) -> CommandStep {
     if args.is_empty() {
         return CommandStep::Done(app.warn("Name the folder: /add-dir <folder>"));
     }
-    let path = match (args.strip_prefix("~/"), &app.facts().home) {
-        (Some(rest), Some(home)) => home.join(rest),
-        _ => PathBuf::from(args),
-    };
-    CommandStep::Done(vec![AppEffect::AddDirectory(app.facts().cwd.join(path))])
+    CommandStep::Done(vec![AppEffect::AddDirectory(typed_folder(app, args))])
 }

@@ -8,8 +8,9 @@ use crate::app::{AppEffect, TerminalApp};
 pub(super) const ROW: TerminalCommand = TerminalCommand {
     name: "clear",
     aliases: &["reset", "new"],
-    description: "Begin a new conversation; /resume brings this one back",
+    description: "Begin a new conversation",
     argument_hint: "",
+    waits_for_turn: true,
     run,
 };
 

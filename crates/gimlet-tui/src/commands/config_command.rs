@@ -8,6 +8,7 @@ pub(super) const ROW: TerminalCommand = TerminalCommand {
     aliases: &["settings"],
     description: "Change settings of the terminal",
     argument_hint: "[key[=value]]",
+    waits_for_turn: false,
     run,
 };
 

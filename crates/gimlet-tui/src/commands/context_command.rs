@@ -8,6 +8,7 @@ pub(super) const ROW: TerminalCommand = TerminalCommand {
     aliases: &[],
     description: "Show what fills the context window",
     argument_hint: "",
+    waits_for_turn: false,
     run,
 };
 

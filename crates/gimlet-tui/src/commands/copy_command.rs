@@ -10,6 +10,7 @@ pub(super) const ROW: TerminalCommand = TerminalCommand {
     aliases: &[],
     description: "Copy the last answer, or the one N before it",
     argument_hint: "[N]",
+    waits_for_turn: false,
     run,
 };
 

@@ -5,9 +5,10 @@ use crate::app::{PageContent, TerminalApp};
 
 pub(super) const ROW: TerminalCommand = TerminalCommand {
     name: "cost",
-    aliases: &["usage"],
+    aliases: &["usage", "stats"],
     description: "Show what this session has used and cost, by model",
     argument_hint: "",
+    waits_for_turn: false,
     run,
 };
 

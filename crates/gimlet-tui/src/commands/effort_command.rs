@@ -9,6 +9,7 @@ pub(super) const ROW: TerminalCommand = TerminalCommand {
     aliases: &[],
     description: "Choose how much the model thinks",
     argument_hint: "[level]",
+    waits_for_turn: false,
     run,
 };
 

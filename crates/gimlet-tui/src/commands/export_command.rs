@@ -8,6 +8,7 @@ pub(super) const ROW: TerminalCommand = TerminalCommand {
     aliases: &[],
     description: "Write the conversation to a file, or copy it",
     argument_hint: "[file]",
+    waits_for_turn: false,
     run,
 };
 

@@ -5,8 +5,14 @@ use crate::app::TerminalApp;
 use crate::styled_line::{StyledLine, TextTone};
 use crate::text_width::{clean_line, display_width};
 
-pub(super) const ROW: TerminalCommand =
-    TerminalCommand { name: "help", aliases: &[], description: "List the commands", argument_hint: "", run };
+pub(super) const ROW: TerminalCommand = TerminalCommand {
+    name: "help",
+    aliases: &[],
+    description: "List the commands",
+    argument_hint: "",
+    waits_for_turn: false,
+    run,
+};
 
 /// Columns of names and arguments.
 const NAME_COLUMN: usize = 26;
@@ -16,12 +22,16 @@ fn run(app: &mut TerminalApp, _args: &str) -> CommandStep {
     for command in all_commands(&app.facts().commands) {
         let usage = format!("/{} {}", command.name, command.argument_hint);
         let usage = clean_line(usage.trim_end()).into_owned();
-        let gap = NAME_COLUMN.saturating_sub(display_width(&usage)).max(1);
-        let line = StyledLine::of(format!("  {usage}"), TextTone::Accent)
-            .with(" ".repeat(gap), TextTone::Text)
-            .with(clean_line(&command.description), TextTone::Text)
-            .hanging(NAME_COLUMN + 2);
-        lines.push(line);
+        let mut line = StyledLine::of(format!("  {usage}"), TextTone::Accent);
+        let used = display_width(&usage);
+        if used >= NAME_COLUMN {
+            // A long argument stands alone, so that the descriptions stay one column.
+            lines.push(line);
+            line = StyledLine::of(" ".repeat(NAME_COLUMN + 2), TextTone::Text);
+        } else {
+            line.push(" ".repeat(NAME_COLUMN - used), TextTone::Text);
+        }
+        lines.push(line.with(clean_line(&command.description), TextTone::Text).hanging(NAME_COLUMN + 2));
     }
     lines.push(StyledLine::blank());
     lines.push(StyledLine::of("  ? on an empty input shows the keys", TextTone::Dim));

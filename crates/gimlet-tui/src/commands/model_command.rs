@@ -4,8 +4,14 @@ use super::{CommandStep, TerminalCommand};
 use crate::app::{AppEffect, TerminalApp};
 use crate::pickers::{ChoicePicker, PickerRow};
 
-pub(super) const ROW: TerminalCommand =
-    TerminalCommand { name: "model", aliases: &[], description: "Choose the model", argument_hint: "[model]", run };
+pub(super) const ROW: TerminalCommand = TerminalCommand {
+    name: "model",
+    aliases: &[],
+    description: "Choose the model",
+    argument_hint: "[model]",
+    waits_for_turn: false,
+    run,
+};
 
 fn run(app: &mut TerminalApp, args: &str) -> CommandStep {
     if !args.is_empty() {

@@ -10,6 +10,7 @@ pub(super) const ROW: TerminalCommand = TerminalCommand {
     aliases: &[],
     description: "Switch to plan mode, with a task if you name one",
     argument_hint: "[task]",
+    waits_for_turn: false,
     run,
 };
 

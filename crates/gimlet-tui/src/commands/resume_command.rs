@@ -10,6 +10,7 @@ pub(super) const ROW: TerminalCommand = TerminalCommand {
     aliases: &["continue"],
     description: "Go on with an earlier conversation",
     argument_hint: "[session]",
+    waits_for_turn: true,
     run,
 };
 

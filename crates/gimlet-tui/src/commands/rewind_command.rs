@@ -6,8 +6,9 @@ use crate::app::{AppEffect, HistoryUse, TerminalApp};
 pub(super) const ROW: TerminalCommand = TerminalCommand {
     name: "rewind",
     aliases: &["undo", "checkpoint"],
-    description: "Go back to before an earlier prompt: files, conversation, or both",
+    description: "Go back to before an earlier prompt",
     argument_hint: "",
+    waits_for_turn: false,
     run,
 };
 

@@ -9,6 +9,7 @@ pub(super) const ROW: TerminalCommand = TerminalCommand {
     aliases: &["bashes"],
     description: "List agents and background commands; look into one, write to it, stop it",
     argument_hint: "",
+    waits_for_turn: false,
     run,
 };
 

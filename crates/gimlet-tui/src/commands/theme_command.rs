@@ -10,6 +10,7 @@ pub(super) const ROW: TerminalCommand = TerminalCommand {
     aliases: &[],
     description: "Choose colours for a dark or a light terminal",
     argument_hint: "[dark|light]",
+    waits_for_turn: false,
     run,
 };
 

@@ -6,6 +6,7 @@ use super::history_search::find_ignoring_case;
 use super::input_layout::{InputLayout, ScreenPosition};
 use super::{HistoryScope, InputKind, PromptComposer};
 use crate::glyphs::RenderContext;
+use crate::key_bindings::{KeyAction, KeyContext};
 use crate::styled_line::{StyledLine, TextStyle, TextTone};
 use crate::text_width::{clean_line, truncate_line};
 
@@ -100,10 +101,12 @@ impl PromptComposer {
     fn empty_line(&self, tone: TextTone, context: &RenderContext<'_>) -> StyledLine {
         match self.kind {
             InputKind::Prompt => {
-                let hint = match self.has_stash() {
-                    true => "ctrl+s brings back the draft that is put aside",
-                    false => "Ask, or type / for commands",
-                };
+                let mut hint = "Ask, or type / for commands".to_owned();
+                if self.has_stash()
+                    && let Some(key) = self.bindings.keys_for(KeyContext::Chat, KeyAction::ChatStash)
+                {
+                    hint = format!("{key} brings back the draft that is put aside");
+                }
                 StyledLine::of(context.glyphs.prompt, tone).with(" ", TextTone::Text).with(hint, TextTone::Dim)
             }
             InputKind::Shell => {

@@ -39,11 +39,27 @@ pub(crate) struct NumberRule {
 /// Kind and current value of a field.
 #[derive(Clone, Debug)]
 pub(crate) enum FieldValue {
-    Text { field: TextField, rule: TextRule },
-    Number { field: TextField, rule: NumberRule },
+    Text {
+        field: TextField,
+        rule: TextRule,
+    },
+    Number {
+        field: TextField,
+        rule: NumberRule,
+    },
+    /// A text that is not shown.
+    Secret(TextField),
     Flag(bool),
-    One { choices: Vec<FieldChoice>, selected: Option<usize> },
-    Several { choices: Vec<FieldChoice>, marks: Vec<bool>, cursor: usize, limits: (Option<usize>, Option<usize>) },
+    One {
+        choices: Vec<FieldChoice>,
+        selected: Option<usize>,
+    },
+    Several {
+        choices: Vec<FieldChoice>,
+        marks: Vec<bool>,
+        cursor: usize,
+        limits: (Option<usize>, Option<usize>),
+    },
 }
 
 /// One field.
@@ -81,6 +97,8 @@ impl FormField {
                 check_text(field.text(), rule)?;
                 Some(Value::String(field.text().to_owned()))
             }
+            FieldValue::Secret(field) if field.text().trim().is_empty() => None,
+            FieldValue::Secret(field) => Some(Value::String(field.text().trim().to_owned())),
             FieldValue::Number { field, .. } if field.text().trim().is_empty() => None,
             FieldValue::Number { field, rule } => Some(read_number(field.text().trim(), *rule)?),
             FieldValue::Flag(is_on) => Some(Value::Bool(*is_on)),
@@ -263,7 +281,7 @@ impl FormFields {
     }
 
     pub(crate) fn paste(&mut self, text: &str) {
-        if let Some(FieldValue::Text { field, .. } | FieldValue::Number { field, .. }) =
+        if let Some(FieldValue::Text { field, .. } | FieldValue::Number { field, .. } | FieldValue::Secret(field)) =
             self.fields.get_mut(self.current).map(|field| &mut field.value)
         {
             field.insert(text);
@@ -290,7 +308,9 @@ impl FormFields {
         let Some(field) = self.fields.get_mut(self.current) else { return FormOutcome::Ignored };
         field.problem = None;
         let is_changed = match &mut field.value {
-            FieldValue::Text { field, .. } | FieldValue::Number { field, .. } => field.handle_key(stroke),
+            FieldValue::Text { field, .. } | FieldValue::Number { field, .. } | FieldValue::Secret(field) => {
+                field.handle_key(stroke)
+            }
             FieldValue::Flag(is_on) => match (key, stroke.code()) {
                 (DialogKey::Toggle, _) | (_, KeyCode::Left | KeyCode::Right) => {
                     *is_on = !*is_on;
@@ -373,12 +393,17 @@ impl FormFields {
         let mut line = StyledLine::of(format!("  {pointer} "), TextTone::Accent);
         line.push(clean_line(&field.title), current_style(is_current));
         line.push(if field.is_required { " *: " } else { ": " }, TextTone::Dim);
+        let is_secret = matches!(field.value, FieldValue::Secret(_));
         match &field.value {
-            FieldValue::Text { field, .. } | FieldValue::Number { field, .. } => {
+            FieldValue::Text { field, .. } | FieldValue::Number { field, .. } | FieldValue::Secret(field) => {
                 let used = line_width(&line);
                 let is_beside = used + 12 <= context.width;
                 let hang = if is_beside { used } else { 6 };
-                let inner = field.render(context.width.saturating_sub(hang).max(2), TextTone::Accent);
+                let width = context.width.saturating_sub(hang).max(2);
+                let inner = match is_secret {
+                    true => field.render_masked(width, context.glyphs.masked, TextTone::Accent),
+                    false => field.render(width, TextTone::Accent),
+                };
                 let (mut row, mut lines) = (section.lines.len(), inner.lines.into_iter());
                 if is_beside {
                     let first = lines.next().unwrap_or_default();

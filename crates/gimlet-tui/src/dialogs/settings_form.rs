@@ -16,6 +16,8 @@ use crate::styled_line::{StyledLine, TextStyle, TextTone};
 enum SettingShape {
     /// One of these; the first is the default.
     OneOf(&'static [&'static str]),
+    /// Yes or no, with what holds without it.
+    Flag(bool),
 }
 
 /// One setting of the form.
@@ -27,31 +29,50 @@ struct SettingRow {
     shape: SettingShape,
 }
 
+const fn row(key: &'static str, title: &'static str, description: &'static str, shape: SettingShape) -> SettingRow {
+    SettingRow { key, title, description, shape }
+}
+
+use SettingShape::{Flag, OneOf};
+
 const SETTINGS: &[SettingRow] = &[
-    SettingRow {
-        key: "theme",
-        title: "Colours",
-        description: "For a dark or a light terminal",
-        shape: SettingShape::OneOf(&["auto", "dark", "light", "dark-ansi", "light-ansi"]),
-    },
-    SettingRow {
-        key: "editorMode",
-        title: "Editing",
-        description: "How the prompt is edited",
-        shape: SettingShape::OneOf(&["normal", "vim"]),
-    },
-    SettingRow {
-        key: "keybindingFlavor",
-        title: "Ctrl+W",
-        description: "classic removes a word, readline up to the space before",
-        shape: SettingShape::OneOf(&["classic", "readline"]),
-    },
-    SettingRow {
-        key: "preferredNotifChannel",
-        title: "Notifications",
-        description: "When a turn ends or a question waits while the window is in the background",
-        shape: SettingShape::OneOf(&["auto", "terminal_bell", "iterm2", "kitty", "ghostty", "notifications_disabled"]),
-    },
+    row(
+        "theme",
+        "Colours",
+        "For a dark or a light terminal",
+        OneOf(&["auto", "dark", "light", "dark-ansi", "light-ansi"]),
+    ),
+    row("prefersReducedMotion", "Reduced motion", "No animation; from the next start on", Flag(false)),
+    row("editorMode", "Editing", "How the prompt is edited", OneOf(&["normal", "vim"])),
+    row(
+        "keybindingFlavor",
+        "Ctrl+W",
+        "classic removes a word, readline up to the space before",
+        OneOf(&["classic", "readline"]),
+    ),
+    row(
+        "preferredNotifChannel",
+        "Notifications",
+        "When a turn ends or a question waits while the window is in the background",
+        OneOf(&["auto", "terminal_bell", "iterm2", "kitty", "ghostty", "notifications_disabled"]),
+    ),
+    row("terminalProgressBarEnabled", "Progress", "In the terminal's own bar, where it has one", Flag(true)),
+    row(
+        "permissions.defaultMode",
+        "Mode",
+        "The mode that sessions start in",
+        OneOf(&["default", "acceptEdits", "plan"]),
+    ),
+    row("alwaysThinkingEnabled", "Thinking", "Whether the model thinks before it answers", Flag(true)),
+    row(
+        "respondToBashCommands",
+        "Answers to ! commands",
+        "Whether the model says something about your own commands",
+        Flag(true),
+    ),
+    row("autoCompactEnabled", "Compaction", "A full conversation goes on from a summary by itself", Flag(true)),
+    row("autoMemoryEnabled", "Notes", "Whether the model keeps notes between sessions", Flag(true)),
+    row("fileCheckpointingEnabled", "Checkpoints", "Files are kept as they were, to go back to", Flag(true)),
 ];
 
 /// A setting and the value that was chosen for it.
@@ -84,7 +105,8 @@ pub struct SettingsForm {
 impl SettingsForm {
     /// Creates the form with the values that are in force.
     pub fn new(settings: &SettingsView, bindings: &KeyBindings) -> Self {
-        let fields = SETTINGS.iter().map(|row| setting_field(row, settings.effective.get(row.key))).collect();
+        let fields =
+            SETTINGS.iter().map(|row| setting_field(row, find_setting(&settings.effective, row.key))).collect();
         let mut form = FormFields::new(fields, vec!["Save".to_owned(), "Cancel".to_owned()]);
         let initial = form.values().unwrap_or_default();
         Self { form, initial, keys: DialogKeys::new(bindings), scroll: BodyScroll::default() }
@@ -119,7 +141,8 @@ impl SettingsForm {
             if self.initial.get(row.key) == Some(value) {
                 return None;
             }
-            Some(SettingChange { key: row.key, value: value.as_str()?.to_owned() })
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            Some(SettingChange { key: row.key, value: text })
         };
         SETTINGS.iter().filter_map(changed).collect()
     }
@@ -136,8 +159,21 @@ impl SettingsForm {
     }
 }
 
+/// Returns the value of a key, each dot of which leads into an object.
+fn find_setting<'a>(settings: &'a Value, key: &str) -> Option<&'a Value> {
+    key.split('.').try_fold(settings, |value, part| value.get(part))
+}
+
 fn setting_field(row: &SettingRow, value: Option<&Value>) -> FormField {
-    let SettingShape::OneOf(values) = row.shape;
+    let values = match row.shape {
+        OneOf(values) => values,
+        Flag(default) => {
+            let is_on = value.and_then(Value::as_bool).unwrap_or(default);
+            let mut field = FormField::new(row.key, row.title, FieldValue::Flag(is_on));
+            field.description = row.description.to_owned();
+            return field;
+        }
+    };
     let mut choices: Vec<FieldChoice> =
         values.iter().map(|value| FieldChoice { value: Value::from(*value), title: (*value).to_owned() }).collect();
     let selected = match value {
@@ -180,9 +216,13 @@ mod tests {
         use KeyCode::{Down, Enter, Esc, Left, Right, Up};
         let space = KeyCode::Char(' ');
         let mut changed = form(json!({"theme": "dark", "preferredNotifChannel": "other"}));
-        let outcome = press(&mut changed, &[Down, space, Up, Right, Left, Up, Up, Enter]);
+        let outcome = press(&mut changed, &[Down, Down, space, Up, Up, Right, Left, Up, Up, Enter]);
         let expected = vec![SettingChange { key: "editorMode", value: "vim".to_owned() }];
         assert_eq!(outcome, SettingsFormOutcome::Saved(expected));
+        let mut flag = form(json!({"permissions": {"defaultMode": "plan"}}));
+        let outcome = press(&mut flag, &[Down, space, Up, Up, Up, Enter]);
+        let expected = vec![SettingChange { key: "prefersReducedMotion", value: "true".to_owned() }];
+        assert_eq!(outcome, SettingsFormOutcome::Saved(expected), "the mode that is set already is no change");
         assert_eq!(press(&mut form(json!({})), &[Up, Up, Enter]), SettingsFormOutcome::Saved(Vec::new()));
         assert_eq!(press(&mut form(json!({})), &[space, Esc]), SettingsFormOutcome::Closed);
         assert_eq!(press(&mut form(json!({})), &[Up, Enter]), SettingsFormOutcome::Closed);
@@ -195,7 +235,7 @@ mod tests {
         let mut out = String::new();
         for width in [80, 40] {
             let context = RenderContext { theme: &theme, glyphs: &GlyphSet::UNICODE, width };
-            for line in form.render(20, &context).lines {
+            for line in form.render(24, &context).lines {
                 out.push_str(&format!("{}\n", line.text()));
             }
         }

@@ -79,6 +79,13 @@ impl TextField {
         self.editor.edit_with_key(stroke)
     }
 
+    /// Renders a mark for each character, in one row of at most `width` columns.
+    pub(crate) fn render_masked(&self, width: usize, mark: &str, tone: TextTone) -> FieldView {
+        let count = self.text().chars().count().min(width.saturating_sub(1));
+        let cursor = self.editor.buffer.text()[..self.editor.buffer.cursor()].chars().count();
+        FieldView { lines: vec![StyledLine::of(mark.repeat(count), tone)], cursor: (0, cursor.min(count)) }
+    }
+
     /// Renders the field in rows of at most `width` columns, the last of them free for the cursor.
     pub(crate) fn render(&self, width: usize, tone: TextTone) -> FieldView {
         let layout = InputLayout::new(&self.editor.buffer, width.saturating_sub(1).max(1));

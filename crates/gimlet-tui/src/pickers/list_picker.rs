@@ -5,7 +5,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::ListStep;
 use crate::glyphs::RenderContext;
 use crate::styled_line::{StyledLine, TextStyle, TextTone};
-use crate::text_width::{clean_line, display_width, line_width, truncate_line};
+use crate::text_width::{BreakRule, clean_line, display_width, line_width, truncate_line, wrap_line};
 
 /// One row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,8 @@ impl PickerRow {
 #[derive(Clone, Debug)]
 pub struct ListPicker {
     title: String,
+    /// Text between the title and the rows.
+    remarks: Vec<StyledLine>,
     /// Hint below the list.
     keys: String,
     rows: Vec<PickerRow>,
@@ -50,6 +52,7 @@ impl ListPicker {
         let keys = if is_searchable { "enter chooses · type to search · esc" } else { "enter chooses · esc" };
         Self {
             title: title.to_owned(),
+            remarks: Vec::new(),
             keys: keys.to_owned(),
             rows,
             filter: String::new(),
@@ -64,6 +67,13 @@ impl ListPicker {
     #[must_use]
     pub fn with_keys(mut self, keys: &str) -> Self {
         self.keys = keys.to_owned();
+        self
+    }
+
+    /// Shows lines below the title, as far as there is room.
+    #[must_use]
+    pub fn with_remarks(mut self, remarks: Vec<StyledLine>) -> Self {
+        self.remarks = remarks;
         self
     }
 
@@ -149,6 +159,7 @@ impl ListPicker {
         let mut out = vec![StyledLine::of(cx.glyphs.rule.repeat(cx.width), TextTone::Dim)];
         let title = StyledLine::of(format!("  {}", clean_line(&self.title)), TextStyle::of(TextTone::Accent).bold());
         out.push(truncate_line(&title, cx.width));
+        self.push_remarks(max_rows, cx, &mut out);
         let mut cursor = None;
         if self.is_searchable {
             let line = StyledLine::of("  Search: ", TextTone::Dim).with(clean_line(&self.filter), TextTone::Text);
@@ -175,6 +186,23 @@ impl ListPicker {
         let more = if hidden > 0 { format!("{} of {}  ", self.selected + 1, self.shown.len()) } else { String::new() };
         out.push(truncate_line(&StyledLine::of(format!("  {more}{}", self.keys), TextTone::Dim), cx.width));
         (out, cursor)
+    }
+
+    /// Adds the remarks; where there is little room, the rows come first.
+    fn push_remarks(&self, max_rows: usize, cx: &RenderContext<'_>, out: &mut Vec<StyledLine>) {
+        if self.remarks.is_empty() {
+            return;
+        }
+        let rows: Vec<StyledLine> =
+            self.remarks.iter().flat_map(|line| wrap_line(line, cx.width, BreakRule::Words)).collect();
+        // Rule, title, blank lines and hint beside the rows of the list.
+        let room = max_rows.saturating_sub(self.rows.len().min(10) + 6);
+        let hidden = rows.len().saturating_sub(room);
+        out.push(StyledLine::blank());
+        out.extend(rows.into_iter().take(if hidden > 0 { room.saturating_sub(1) } else { room }));
+        if hidden > 0 {
+            out.push(StyledLine::of(format!("  {} more rows", hidden + 1), TextTone::Dim));
+        }
     }
 
     fn render_row(&self, place: usize, row: &PickerRow, cx: &RenderContext<'_>) -> StyledLine {

@@ -4,17 +4,22 @@ use std::io;
 use std::path::PathBuf;
 
 use gimlet_proto::{
-    EntryId, HistoryItem, NoticeLevel, Op, OpReply, PromptHistoryEntry, RewindOutcome, SessionQuery,
-    SessionReplacement, SessionScope, TaskState,
+    BoxFuture, DirectoryRequester, HistoryItem, NoticeLevel, Op, OpReply, PromptHistoryEntry, SessionQuery,
+    SessionScope, TaskState,
 };
-use tokio::sync::oneshot;
 
-use super::permission_page::permission_lines;
 use super::{FinishedWork, FrontEnd};
-use crate::app::{AppEffect, AppReply, HistoryUse, RewindTarget, TerminalSignal};
+use crate::app::{AppEffect, AppReply, HistoryUse, TerminalSignal};
 use crate::services::ClipboardContent;
 use crate::theme::ScreenBackground;
 
+/// Text of a new file of keys.
+const KEYS_TEMPLATE: &str = r#"{
+  "bindings": [
+    { "context": "Chat", "bindings": { "alt+s": "chat:stash" } }
+  ]
+}
+"#;
 /// Files that completion shows.
 const MAX_FILES: usize = 50;
 
@@ -28,6 +33,8 @@ impl FrontEnd {
                     self.work.spawn(async move { FinishedWork::Reply(AppReply::Edited(edited)) });
                 }
                 AppEffect::ViewInEditor(text) => drop(self.edit(text).await?),
+                AppEffect::EditFile { path, template } => self.edit_file(path, template).await?,
+                AppEffect::EditKeyBindings => self.edit_key_bindings().await?,
                 AppEffect::Suspend => self.suspend().await?,
                 AppEffect::ClearScreen => self.output.clear()?,
                 AppEffect::Signal(signal) => self.output.signal(&signal)?,
@@ -101,18 +108,50 @@ impl FrontEnd {
             }
             AppEffect::QueryPermissions => self.request(
                 |reply| Op::Query(SessionQuery::Permissions { reply }),
-                |view| Some(AppReply::Page { title: "Permissions".to_owned(), lines: permission_lines(&view) }),
+                |view| Some(AppReply::Permissions(view)),
             ),
             AppEffect::AddDirectory(directory) => self.request(
-                |reply| Op::Query(SessionQuery::AddDirectory { directory, reply }),
-                |path| Some(AppReply::Done(format!("Added {}", path.display()))),
+                |reply| {
+                    let requester = DirectoryRequester::User;
+                    Op::Query(SessionQuery::AddDirectory { directory, requester, reply })
+                },
+                |path| Some(AppReply::Done(format!("Added {} for this session", path.display()))),
             ),
+            AppEffect::ChangeDirectory(directory) => self.request(
+                |reply| Op::Query(SessionQuery::ChangeDirectory { directory, reply }),
+                |path| Some(AppReply::Directory(path)),
+            ),
+            AppEffect::AskAside(question) => self.ask_aside(question),
+            AppEffect::CancelAside => self.cancel_aside(),
+            AppEffect::Branch(title) => self.branch(title),
+            AppEffect::QueryServers(used_for) => self.query_servers(used_for),
+            AppEffect::ChangeServer { server, change } => self.change_server(server, change),
+            AppEffect::ListMemory => {
+                let listing = self.services.memory_files();
+                self.reply_with(listing, AppReply::MemoryFiles);
+            }
+            AppEffect::PreviewRule(change) => {
+                let effect = self.services.rule_effect(change.clone());
+                self.work.spawn(async move {
+                    let effect = effect.await;
+                    FinishedWork::Reply(AppReply::RuleEffect { change, effect })
+                });
+            }
+            AppEffect::ChangeRule(change) => {
+                let changing = self.services.change_rule(change);
+                self.reply_with(changing, AppReply::Done);
+            }
+            AppEffect::LogIn(key) => self.log_in(key),
+            AppEffect::LogOut => {
+                let leaving = self.services.log_out();
+                self.reply_with(leaving, AppReply::Done);
+            }
             AppEffect::ListSessions(scope) => {
                 let listing = self.host.list_sessions(scope);
                 self.work.spawn(async move { FinishedWork::Reply(AppReply::Sessions(listing.await)) });
             }
             AppEffect::PreviewRewind(prompt) => self.preview_rewind(prompt),
-            AppEffect::Rewind { prompt, before, what } => self.rewind(prompt, before, what),
+            AppEffect::Rewind(request) => self.rewind(request),
             AppEffect::ReplaceSession(replacement) => self.replace_session(replacement),
             AppEffect::Export(path) => self.export(path),
             AppEffect::RunShell(command) => {
@@ -179,6 +218,10 @@ impl FrontEnd {
             AppEffect::Nothing
             | AppEffect::EditExternally(_)
             | AppEffect::ViewInEditor(_)
+            | AppEffect::EditFile { .. }
+            | AppEffect::EditKeyBindings
+            // The application has opened it.
+            | AppEffect::Open(_)
             | AppEffect::Suspend
             | AppEffect::ClearScreen
             | AppEffect::Signal(_)
@@ -186,8 +229,22 @@ impl FrontEnd {
         }
     }
 
+    /// Waits for work beside the loop and turns its outcome into a reply.
+    pub(super) fn reply_with<T: 'static>(
+        &mut self,
+        work: BoxFuture<'static, Result<T, String>>,
+        into_reply: fn(T) -> AppReply,
+    ) {
+        self.work.spawn(async move {
+            FinishedWork::Reply(match work.await {
+                Ok(value) => into_reply(value),
+                Err(problem) => AppReply::Failed(problem),
+            })
+        });
+    }
+
     /// Sends an operation and turns its outcome into a reply.
-    fn request<T: Send + 'static>(
+    pub(super) fn request<T: Send + 'static>(
         &mut self,
         op: impl FnOnce(OpReply<T>) -> Op,
         into_reply: impl FnOnce(T) -> Option<AppReply> + Send + 'static,
@@ -267,51 +324,6 @@ impl FrontEnd {
         });
     }
 
-    // Going back
-
-    fn preview_rewind(&mut self, prompt: EntryId) {
-        let id = prompt.clone();
-        let (reply, outcome) = OpReply::channel();
-        self.send(Op::Rewind { prompt, dry_run: true, reply });
-        self.work.spawn(async move {
-            match outcome.await {
-                Ok(outcome) => FinishedWork::Reply(AppReply::RewindPreview { prompt: id, outcome }),
-                Err(_) => FinishedWork::Nothing,
-            }
-        });
-    }
-
-    fn rewind(&mut self, prompt: EntryId, before: Option<EntryId>, what: RewindTarget) {
-        let mode = self.app.facts_mut().mode;
-        let replacement = match (&self.session, before) {
-            (Some(session), Some(last)) => SessionReplacement::Rewound { session: session.handle.id.clone(), last },
-            _ => SessionReplacement::Cleared { mode },
-        };
-        if what == RewindTarget::Conversation {
-            return self.replace_session(replacement);
-        }
-        let follows = (what == RewindTarget::CodeAndConversation).then_some(replacement);
-        let (reply, outcome) = OpReply::channel();
-        self.send(Op::Rewind { prompt, dry_run: false, reply });
-        self.work.spawn(async move { FinishedWork::FilesRestored(describe_rewind(outcome).await, follows) });
-    }
-
-    pub(super) async fn go_on_rewinding(
-        &mut self,
-        outcome: Result<String, String>,
-        replacement: Option<SessionReplacement>,
-    ) -> io::Result<()> {
-        match outcome {
-            Ok(text) => self.app.notice(NoticeLevel::Info, text),
-            // A session without checkpoints has changed nothing that could be restored.
-            Err(problem) => self.app.notice(NoticeLevel::Warning, format!("No file was restored: {problem}")),
-        }
-        if let Some(replacement) = replacement {
-            self.replace_session(replacement);
-        }
-        Ok(())
-    }
-
     // The conversation as text
 
     fn export(&mut self, path: Option<PathBuf>) {
@@ -342,6 +354,37 @@ impl FrontEnd {
         Ok(edited)
     }
 
+    async fn edit_file(&mut self, path: PathBuf, template: String) -> io::Result<()> {
+        let shown = path.display().to_string();
+        let text = match self.open_file(path, template).await? {
+            Ok(()) => AppReply::Done(format!("Closed {shown}")),
+            Err(problem) => AppReply::Failed(problem),
+        };
+        self.work.spawn(async move { FinishedWork::Reply(text) });
+        Ok(())
+    }
+
+    async fn edit_key_bindings(&mut self) -> io::Result<()> {
+        let path = self.services.key_bindings_file();
+        let opened = self.open_file(path, KEYS_TEMPLATE.to_owned()).await?;
+        let (bindings, problems) = self.services.read_key_bindings();
+        let reply = match opened {
+            Ok(()) => AppReply::KeyBindings { bindings, problems },
+            Err(problem) => AppReply::Failed(problem),
+        };
+        self.work.spawn(async move { FinishedWork::Reply(reply) });
+        Ok(())
+    }
+
+    async fn open_file(&mut self, path: PathBuf, template: String) -> io::Result<Result<(), String>> {
+        let paused = self.reader.pause();
+        self.output.give_away()?;
+        let edited = self.services.edit_file(path, template).await;
+        self.output.take_back()?;
+        drop(paused);
+        Ok(edited)
+    }
+
     async fn suspend(&mut self) -> io::Result<()> {
         let paused = self.reader.pause();
         self.output.give_away()?;
@@ -352,15 +395,6 @@ impl FrontEnd {
         drop(paused);
         Ok(())
     }
-}
-
-async fn describe_rewind(outcome: oneshot::Receiver<Result<RewindOutcome, String>>) -> Result<String, String> {
-    let outcome = outcome.await.map_err(|_| "the session ended".to_owned())??;
-    Ok(match outcome.files_changed.len() {
-        0 => "No file had to be restored".to_owned(),
-        1 => "Restored 1 file".to_owned(),
-        count => format!("Restored {count} files"),
-    })
 }
 
 /// Returns a conversation as plain text.

@@ -247,7 +247,7 @@ pub(crate) struct SandboxRunArgs {
     pub(crate) command: Vec<std::ffi::OsString>,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub(crate) struct SandboxExplainArgs {
     #[command(flatten)]
     pub(crate) limits: SandboxLimitArgs,
@@ -256,7 +256,7 @@ pub(crate) struct SandboxExplainArgs {
     pub(crate) json: bool,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub(crate) struct SandboxLimitArgs {
     /// Additional directory that the command may write to
     #[arg(long, value_name = "DIR")]

@@ -47,7 +47,7 @@ impl<'a> SettingEdit<'a> {
         Ok(self.describe_done("set", &written).with_notes(self.rule_problems(text)))
     }
 
-    pub(super) fn add(&self, text: &str) -> Result<ConfigAnswer, Report> {
+    pub(crate) fn add(&self, text: &str) -> Result<ConfigAnswer, Report> {
         let is_list = matches!(serde_json::from_str(text), Ok(Value::Array(_)));
         if is_list {
             return Err(
@@ -70,7 +70,7 @@ impl<'a> SettingEdit<'a> {
         Ok(self.describe_done("extended", &written).with_notes(self.rule_problems(text)))
     }
 
-    pub(super) fn remove(&self, text: &str) -> Result<ConfigAnswer, Report> {
+    pub(crate) fn remove(&self, text: &str) -> Result<ConfigAnswer, Report> {
         let before = self.value_in_file();
         let written = self.save(text, JsonEdit::RemoveEntry).map_err(|error| Report::new(error.to_string()))?;
         match before == self.value_in_file() {

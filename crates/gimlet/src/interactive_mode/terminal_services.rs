@@ -6,18 +6,22 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
-use gimlet_app::ProcessEnv;
-use gimlet_config::Settings;
+use gimlet_app::start::MemoryCatalogue;
+use gimlet_app::{LaunchRequest, ProcessEnv};
+use gimlet_config::{EffectiveSettings, MemoryScope};
 use gimlet_exec::{
     CaptureLimits, CapturedCommand, CommandEnd, DirectoryReporter, Exec, ForegroundCommand, SpawnRequest, StdinMode,
     StreamMode, render_for_model,
 };
-use gimlet_proto::{Block, BoxFuture};
+use gimlet_proto::{Block, BoxFuture, Env, Secret};
 use gimlet_tui::app::ShellOutput;
-use gimlet_tui::services::{ClipboardContent, TerminalServices};
+use gimlet_tui::key_bindings::KeyBindings;
+use gimlet_tui::services::{ClipboardContent, EditableFile, RuleChange, RulePlace, TerminalServices};
 
+use super::terminal_settings;
 use crate::args::WritableScope;
-use crate::config_cmd::SettingEdit;
+use crate::config_cmd::{ConfigAnswer, SettingEdit};
+use crate::{first_run, permissions_cmd};
 
 /// Output of a command that is kept.
 const MAX_OUTPUT: usize = 30_000;
@@ -28,7 +32,10 @@ const MAX_IMAGE: usize = 20 << 20;
 
 /// The services, and what they need of the process.
 pub(super) struct ProgramServices {
+    request: LaunchRequest,
     around: ProcessEnv,
+    /// The environment with what settings add to it.
+    settings_env: Env,
     must_reply: bool,
     /// Made when the first command runs.
     exec: OnceLock<Exec>,
@@ -41,10 +48,12 @@ pub(super) fn now_ms() -> i64 {
 }
 
 impl ProgramServices {
-    pub(super) fn new(around: &ProcessEnv, settings: &Settings) -> Self {
+    pub(super) fn new(request: &LaunchRequest, around: &ProcessEnv, effective: &EffectiveSettings) -> Self {
         Self {
+            request: request.clone(),
             around: around.clone(),
-            must_reply: settings.respond_to_bash_commands.unwrap_or(true),
+            settings_env: first_run::settings_env(around, effective),
+            must_reply: effective.settings.respond_to_bash_commands.unwrap_or(true),
             exec: OnceLock::new(),
         }
     }
@@ -157,6 +166,115 @@ impl TerminalServices for ProgramServices {
         let done = SettingEdit::new(&self.around, WritableScope::User, key).set(value);
         done.map(drop).map_err(|report| report.text())
     }
+
+    fn edit_file(&self, path: PathBuf, template: String) -> BoxFuture<'static, Result<(), String>> {
+        let around = self.around.clone();
+        blocking(move || edit_file(&around, &path, &template))
+    }
+
+    fn memory_files(&self) -> BoxFuture<'static, Result<Vec<EditableFile>, String>> {
+        let (request, around) = (self.request.clone(), self.around.clone());
+        blocking(move || list_memory(&request, &around))
+    }
+
+    fn key_bindings_file(&self) -> PathBuf {
+        terminal_settings::key_bindings_file(&self.around)
+    }
+
+    fn read_key_bindings(&self) -> (KeyBindings, Vec<String>) {
+        terminal_settings::read_bindings(&self.around)
+    }
+
+    fn rule_effect(&self, change: RuleChange) -> BoxFuture<'static, Result<String, String>> {
+        let around = self.around.clone();
+        blocking(move || {
+            let RuleChange { behavior, rule, removes, .. } = &change;
+            let text = permissions_cmd::describe_rule_effect(&around, behavior.as_str(), rule, *removes);
+            text.map_err(|report| report.text())
+        })
+    }
+
+    fn change_rule(&self, change: RuleChange) -> BoxFuture<'static, Result<String, String>> {
+        let around = self.around.clone();
+        blocking(move || change_rule(&around, &change))
+    }
+
+    fn log_in(&self, key: Secret) -> BoxFuture<'static, Result<String, String>> {
+        let (around, env) = (self.around.clone(), self.settings_env.clone());
+        Box::pin(async move { gimlet_app::log_in(&around, &env, key).await })
+    }
+
+    fn log_out(&self) -> BoxFuture<'static, Result<String, String>> {
+        let (around, env) = (self.around.clone(), self.settings_env.clone());
+        blocking(move || gimlet_app::log_out(&around, &env))
+    }
+}
+
+/// Returns the file of settings that rules of this place are in.
+fn rule_scope(place: RulePlace) -> WritableScope {
+    match place {
+        RulePlace::Local => WritableScope::Local,
+        RulePlace::Project => WritableScope::Project,
+        RulePlace::User => WritableScope::User,
+    }
+}
+
+fn change_rule(around: &ProcessEnv, change: &RuleChange) -> Result<String, String> {
+    let key = format!("permissions.{}", change.behavior.as_str());
+    let edit = SettingEdit::new(around, rule_scope(change.place), &key);
+    let done = if change.removes { edit.remove(&change.rule) } else { edit.add(&change.rule) };
+    done.map(ConfigAnswer::into_text).map_err(|report| report.text())
+}
+
+/// Returns the memory files that sessions with these flags begin with, and those that could exist.
+fn list_memory(request: &LaunchRequest, around: &ProcessEnv) -> Result<Vec<EditableFile>, String> {
+    let catalogue = MemoryCatalogue::read(request, around).map_err(|error| error.text())?;
+    let loaded = catalogue.memory.files.iter().map(|file| (file.scope, file.path.clone()));
+    let mut files: Vec<EditableFile> = Vec::new();
+    for (scope, path) in loaded.chain(catalogue.possible) {
+        // The administrator's files are not the user's to change.
+        if scope == MemoryScope::Managed || files.iter().any(|file| file.path == path) {
+            continue;
+        }
+        files.push(EditableFile { exists: path.exists(), path, label: scope.as_str().to_owned() });
+    }
+    if let Some(auto) = catalogue.auto {
+        let path = auto.folder.join("MEMORY.md");
+        files.push(EditableFile { exists: path.exists(), path, label: "notes that the model keeps".to_owned() });
+    }
+    Ok(files)
+}
+
+/// Opens a file in the user's editor, with the text if it is new.
+fn edit_file(around: &ProcessEnv, path: &Path, template: &str) -> Result<(), String> {
+    let is_new = !path.exists();
+    if is_new {
+        let folder = path.parent().unwrap_or(path);
+        let made = std::fs::create_dir_all(folder).and_then(|()| {
+            let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path)?;
+            std::io::Write::write_all(&mut file, template.as_bytes())
+        });
+        made.map_err(|error| format!("{} cannot be created: {error}", path.display()))?;
+    }
+    let outcome = run_editor(around, path);
+    // A new file that nothing was written to is not wanted.
+    if is_new && std::fs::read(path).is_ok_and(|bytes| bytes.is_empty()) {
+        drop(std::fs::remove_file(path));
+    }
+    outcome
+}
+
+/// Runs `$VISUAL` or `$EDITOR` with a file, and the terminal.
+fn run_editor(around: &ProcessEnv, file: &Path) -> Result<(), String> {
+    let editor = around.env.exact("VISUAL").or_else(|| around.env.exact("EDITOR")).unwrap_or("vi");
+    let mut words = editor.split_whitespace().map(OsString::from);
+    let program = words.next().unwrap_or_else(|| OsString::from("vi"));
+    let args: Vec<OsString> = words.chain([file.as_os_str().to_owned()]).collect();
+    match gimlet_exec::run_terminal_program(&program, &args, &around.cwd, &around.env) {
+        Err(error) => Err(format!("the editor {editor} cannot be started: {error}. Set VISUAL or EDITOR")),
+        Ok(status) if !status.success() => Err(format!("the editor {editor} ended with {status}; nothing is changed")),
+        Ok(_) => Ok(()),
+    }
 }
 
 fn blocking<T: Send + 'static>(
@@ -201,23 +319,16 @@ async fn read_program(exec: &Exec, around: &ProcessEnv, program: &str, args: &[&
     tokio::time::timeout(CLIPBOARD_TIMEOUT, run).await.ok().flatten().unwrap_or_default()
 }
 
-/// Lets the user change a text in `$VISUAL` or `$EDITOR`.
+/// Lets the user change a text in their editor.
 fn edit_text(around: &ProcessEnv, text: &str) -> Result<String, String> {
-    let editor = around.env.exact("VISUAL").or_else(|| around.env.exact("EDITOR")).unwrap_or("vi");
-    let mut words = editor.split_whitespace().map(OsString::from);
-    let program = words.next().unwrap_or_else(|| OsString::from("vi"));
     let folder = std::env::temp_dir().join(format!("gimlet-edit-{}", gimlet_store::new_session_id()));
     let file = folder.join("prompt.md");
     let written = gimlet_store::create_private_dirs(&folder).and_then(|()| std::fs::write(&file, text));
     written.map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
-    let args: Vec<OsString> = words.chain([file.clone().into_os_string()]).collect();
-    let status = gimlet_exec::run_terminal_program(&program, &args, &around.cwd, &around.env);
+    let outcome = run_editor(around, &file);
     let edited = std::fs::read_to_string(&file);
     // A file that stays is in the folder for temporary files.
     drop(std::fs::remove_dir_all(&folder));
-    match status {
-        Err(error) => Err(format!("the editor {editor} cannot be started: {error}. Set VISUAL or EDITOR")),
-        Ok(status) if !status.success() => Err(format!("the editor {editor} ended with {status}; nothing is changed")),
-        Ok(_) => edited.map_err(|error| format!("what the editor wrote cannot be read: {error}")),
-    }
+    outcome?;
+    edited.map_err(|error| format!("what the editor wrote cannot be read: {error}"))
 }

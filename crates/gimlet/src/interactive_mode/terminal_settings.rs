@@ -1,5 +1,7 @@
 //! What the environment and settings say about the terminal: colours, characters, and what it understands.
 
+use std::path::PathBuf;
+
 use gimlet_app::ProcessEnv;
 use gimlet_config::{EditorMode, KeybindingFlavor, NotifyChannel as NotifySetting, Settings};
 use gimlet_proto::{EntryId, Env};
@@ -121,9 +123,14 @@ fn color_depth(env: &Env) -> ColorDepth {
     }
 }
 
+/// Returns the file of the user's own keys.
+pub(super) fn key_bindings_file(around: &ProcessEnv) -> PathBuf {
+    around.config_home.join(KEYBINDINGS)
+}
+
 /// Reads the user's own keys. What is wrong with them is said, and the defaults stay.
-fn read_bindings(around: &ProcessEnv) -> (KeyBindings, Vec<String>) {
-    let path = around.config_home.join(KEYBINDINGS);
+pub(super) fn read_bindings(around: &ProcessEnv) -> (KeyBindings, Vec<String>) {
+    let path = key_bindings_file(around);
     let text = match std::fs::metadata(&path) {
         Ok(found) if found.len() > MAX_KEYBINDINGS_BYTES => return too_large(&path),
         Ok(_) => std::fs::read_to_string(&path),

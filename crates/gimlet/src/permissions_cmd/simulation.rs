@@ -23,6 +23,9 @@ use folder_rules::FolderRules;
 use past_call::PastCallContext;
 use simulation_tally::{ComparedDecision, SimulationTally, SkipReason};
 
+/// Days of earlier sessions that the effect of one rule is found out from.
+const EFFECT_DAYS: u64 = 30;
+
 /// Judges every call of the sessions again and shows the differences.
 pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Report> {
     let around = crate::environment::read_process_env()?;
@@ -31,13 +34,66 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Report> {
         return Err(Report::new("there is nothing to compare: the rules in force now are compared with themselves")
             .with_hint("Give --rules FILE or --mode MODE"));
     }
-    let (sessions, unreadable) = select_sessions(args, &around)?;
+    let (page, remarks) = simulate(args, &around)?;
+    remarks.iter().for_each(|remark| crate::print_error_line(&format!("gimlet: {remark}")));
+    crate::print_line(&gimlet_serve::sanitise(&page));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns what one more rule would have changed in the sessions of this folder, or what one less would.
+pub(crate) fn describe_rule_effect(
+    around: &ProcessEnv,
+    behavior: &str,
+    rule: &str,
+    removes: bool,
+) -> Result<String, Report> {
+    let mut rules: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    if removes {
+        // The first one that reads like it is left out; the same rule in another file stays.
+        let found = crate::config_cmd::find(around);
+        let mut is_left_out = false;
+        for line in &found.effective.rules {
+            let of_line = gimlet_app::settings_mapping::rule_behavior(line).as_str();
+            if !is_left_out && of_line == behavior && line.text == rule {
+                is_left_out = true;
+                continue;
+            }
+            rules.entry(of_line).or_default().push(line.text.clone());
+        }
+    } else {
+        rules.insert(behavior, vec![rule.to_owned()]);
+    }
+    let failed = |error: std::io::Error| Report::new(format!("the effect cannot be found out: {error}"));
+    let folder = std::env::temp_dir().join(format!("gimlet-rule-{}", gimlet_store::new_session_id()));
+    gimlet_store::create_private_dirs(&folder).map_err(failed)?;
+    let file = folder.join("rules.json");
+    let written = std::fs::write(&file, serde_json::json!({ "permissions": rules }).to_string());
+    let files = vec![file];
+    let args = SimulateArgs {
+        sessions: Vec::new(),
+        rules: if removes { Vec::new() } else { files.clone() },
+        only_rules: if removes { files } else { Vec::new() },
+        mode: None,
+        against: ComparisonBase::Now,
+        all: false,
+        days: Some(EFFECT_DAYS),
+        trust: false,
+        json: false,
+    };
+    let simulated = written.map_err(failed).and_then(|()| simulate(&args, around));
+    // What stays is in the folder for temporary files.
+    drop(std::fs::remove_dir_all(&folder));
+    Ok(simulated?.0)
+}
+
+/// Judges every call again; returns the page, and warnings about the rules.
+fn simulate(args: &SimulateArgs, around: &ProcessEnv) -> Result<(String, Vec<String>), Report> {
+    let (sessions, unreadable) = select_sessions(args, around)?;
     let redactor = Redactor::default();
     gimlet_app::start::register_secrets(&redactor, &around.env);
     // As in the ledger of decisions, which is masked when it is written.
     let masked = |text: &str| mask_tokens(&redactor.mask(text)).into_owned();
-    let mut simulation =
-        Simulation { args, around: &around, masked: &masked, folders: BTreeMap::new(), seen: HashSet::new() };
+    let mut simulation = Simulation { args, around, masked: &masked, folders: BTreeMap::new(), seen: HashSet::new() };
     let mut tally = SimulationTally::new(unreadable);
     // A file that cannot be used is an error also when there is no call to judge.
     simulation.folder_rules(&around.cwd)?;
@@ -51,16 +107,14 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Report> {
     for files in others {
         simulation.simulate_session(files, &mut tally, CallSelection::Others)?;
     }
-    let mut remarks: Vec<&String> = Vec::new();
+    let mut remarks: Vec<String> = Vec::new();
     for remark in simulation.folders.values().flat_map(|folder| &folder.remarks) {
-        if !remarks.contains(&remark) {
-            remarks.push(remark);
+        if !remarks.contains(remark) {
+            remarks.push(remark.clone());
         }
     }
-    remarks.iter().for_each(|remark| crate::print_error_line(&format!("gimlet: {remark}")));
     let page = if args.json { simulation_report::render_json(&tally) } else { simulation_report::render_text(&tally) };
-    crate::print_line(&gimlet_serve::sanitise(&masked(&page)));
-    Ok(ExitCode::SUCCESS)
+    Ok((masked(&page), remarks))
 }
 
 /// Returns the requested sessions, the oldest first, and those that cannot be read.

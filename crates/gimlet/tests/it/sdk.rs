@@ -17,6 +17,7 @@ mod missing_credential;
 mod permission_requests;
 mod prompt_exchange;
 mod repeated_initialize;
+mod rewound_files;
 mod sdk_flags;
 mod server_calls;
 mod server_instructions;

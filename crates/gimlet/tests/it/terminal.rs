@@ -4,6 +4,7 @@ mod conversations;
 mod going_back;
 mod interruptions;
 mod questions;
+mod terminal_commands;
 mod terminal_modes;
 mod views;
 
@@ -28,11 +29,13 @@ struct TerminalSpec<'a> {
     rows: u32,
     args: &'a str,
     env: &'a str,
+    /// The key in its environment, if any.
+    key: Option<&'a str>,
 }
 
 impl Default for TerminalSpec<'_> {
     fn default() -> Self {
-        Self { columns: 80, rows: 24, args: "", env: "" }
+        Self { columns: 80, rows: 24, args: "", env: "", key: Some("test-key") }
     }
 }
 
@@ -172,11 +175,12 @@ fn environment(world: &TestWorld, model: &ScriptServer, spec: &TerminalSpec<'_>)
     let binary = Path::new(env!("CARGO_BIN_EXE_gimlet"));
     format!(
         "env -i HOME='{home}' PATH='{folder}:{path}' TERM=tmux-256color LANG=C.UTF-8 IS_SANDBOX=1 \
-         ANTHROPIC_BASE_URL='{url}' ANTHROPIC_API_KEY=test-key {env}",
+         ANTHROPIC_BASE_URL='{url}' {key} {env}",
         home = world.home.display(),
         folder = binary.parent().unwrap_or(Path::new("/")).display(),
         path = std::env::var("PATH").unwrap_or_default(),
         url = model.url(),
+        key = spec.key.map(|key| format!("ANTHROPIC_API_KEY={key}")).unwrap_or_default(),
         env = spec.env,
     )
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use gimlet_proto::{
-    FilePrefix, HookEvent, HookListing, Host, Op, OpReply, PermissionRuleView, PermissionsView, SessionHandle,
-    SessionQuery, SettingsView, TaskOutputTail,
+    DirectoryRequester, FilePrefix, HookEvent, HookListing, Host, Op, OpReply, PermissionRuleView, PermissionsView,
+    SessionHandle, SessionQuery, SettingsView, TaskOutputTail,
 };
 use serde_json::{Value, json};
 
@@ -225,7 +225,13 @@ fn add_directory(request: &HostLine, session: &SessionHandle) -> RoutedAnswer {
         let problem = format!("register_repo_root with {member} is not available in this version of gimlet");
         return RoutedAnswer::Now(Err(problem));
     }
-    let inquiry = |reply| Op::Query(SessionQuery::AddDirectory { directory: directory.into(), reply });
+    let inquiry = |reply| {
+        Op::Query(SessionQuery::AddDirectory {
+            directory: directory.into(),
+            requester: DirectoryRequester::Program,
+            reply,
+        })
+    };
     send_query(session, inquiry, |path| json!({"directory": path.to_string_lossy()}))
 }
 

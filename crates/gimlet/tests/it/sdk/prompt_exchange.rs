@@ -74,6 +74,7 @@ async fn a_prompt_needs_no_handshake_and_the_end_of_input_does_not_stop_it() {
         "context",
         "cost",
         "usage",
+        "stats",
         "effort",
         "help",
         "model",
@@ -81,12 +82,16 @@ async fn a_prompt_needs_no_handshake_and_the_end_of_input_does_not_stop_it() {
         "agents",
         "config",
         "settings",
+        "doctor",
+        "checkup",
         "hooks",
         "mcp",
         "memory",
         "output-style",
+        "sandbox",
         "skills",
         "status",
+        "why",
     ];
     assert_eq!(init["slash_commands"], json!(commands));
 }

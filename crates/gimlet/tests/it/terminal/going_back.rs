@@ -72,3 +72,51 @@ async fn the_conversation_alone_goes_back_and_the_files_stay() {
     let body = model.request(4).body_text().into_owned();
     assert!(body.contains("write one") && !body.contains("Wrote one."), "{body}");
 }
+
+#[tokio::test]
+async fn a_file_that_was_changed_by_hand_stays_unless_it_is_wanted_back() {
+    let world = world();
+    let (_model, terminal) = write_twice(&world, Script::new()).await;
+    world.file("a.txt", "by hand\n");
+    terminal.enter("/rewind").await;
+    terminal.wait_for("changed since by you or a command").await;
+    terminal.press(&["Enter"]);
+    terminal.wait_for("❯ 1  Code and conversation").await;
+    terminal.type_text("3");
+    terminal.wait_for("❯ 1  Leave them as they are").await;
+    terminal.press(&["Enter"]);
+    terminal.wait_for("Restored 1 file").await;
+    terminal.wait_for("Left as they are").await;
+    assert_eq!(world.read("a.txt"), "by hand\n");
+    assert!(!world.project.join("b.txt").exists());
+    terminal.wait_for(READY).await;
+    terminal.enter("/rewind").await;
+    terminal.wait_for("changed since by you or a command").await;
+    terminal.press(&["Enter"]);
+    terminal.wait_for("❯ 1  Code and conversation").await;
+    terminal.type_text("3");
+    terminal.wait_for("❯ 1  Leave them as they are").await;
+    terminal.type_text("2");
+    wait_until("the file is back", || world.read("a.txt") == "one\n").await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_conversation_becomes_a_summary() {
+    let world = world();
+    let summary =
+        gimlet_script::ExpectedRequest { system_contains: Some("You summarise".to_owned()), ..Default::default() };
+    let answers = Script::new().when(summary).say("Two was tried and found wanting.").then().say("On from there.");
+    let (model, terminal) = write_twice(&world, answers).await;
+    terminal.enter("/rewind").await;
+    terminal.wait_for("❯ 2  write two").await;
+    terminal.press(&["Enter"]);
+    terminal.wait_for("❯ 1  Code and conversation").await;
+    terminal.type_text("4");
+    terminal.wait_for("found wanting").await;
+    terminal.wait_for(READY).await;
+    terminal.enter("go on").await;
+    terminal.wait_for("On from there.").await;
+    let body = model.requests().pop().unwrap().body_text().into_owned();
+    assert!(body.contains("Wrote one.") && body.contains("found wanting") && !body.contains("Wrote two."), "{body}");
+    assert_eq!(world.read("a.txt"), "two\n", "files stay");
+}

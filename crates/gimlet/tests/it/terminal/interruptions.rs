@@ -88,8 +88,8 @@ async fn a_running_command_goes_on_in_the_background() {
     terminal.wait_for(READY).await;
     terminal.wait_for("╰ Command  while true").await;
     terminal.enter("/tasks").await;
-    terminal.wait_for("In the background").await;
-    terminal.press(&["Enter"]);
+    terminal.wait_for("Agents and background commands").await;
+    terminal.type_text("x");
     terminal.wait_for("Stopped b1").await;
     terminal.wait_until_gone("╰ Command  while true").await;
 }

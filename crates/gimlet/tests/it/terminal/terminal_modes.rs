@@ -41,7 +41,7 @@ async fn a_transcript_opens_on_a_screen_of_its_own() {
 async fn narrow_terminals_and_those_without_unicode_show_the_input() {
     let world = world();
     let model = serve(Script::new().say("Short answer.")).await;
-    let spec = TerminalSpec { columns: 40, rows: 15, args: "", env: "LC_ALL=C NO_COLOR=1" };
+    let spec = TerminalSpec { columns: 40, rows: 15, env: "LC_ALL=C NO_COLOR=1", ..TerminalSpec::default() };
     let terminal = TmuxTerminal::start_with(&world, &model, &spec);
     terminal.wait_for("Ask, or type /").await;
     let screen = terminal.screen();
