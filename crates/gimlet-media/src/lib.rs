@@ -10,6 +10,6 @@ mod notebook;
 pub use fitted_image::{FittedImage, ImageFault, ImageLimits, PixelSize};
 pub use image_format::ImageFormat;
 pub use notebook::{
-    CellChange, CellEdit, CellEditError, CellKind, CellLookupError, CellOutput, EditedNotebook, Notebook, NotebookCell,
-    NotebookFault, OutputImage,
+    CellChange, CellEdit, CellEditError, CellKind, CellLookupError, CellOutput, EditedNotebook, NotebookCell,
+    NotebookFault, OutputImage, ParsedNotebook,
 };

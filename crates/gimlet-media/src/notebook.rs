@@ -49,7 +49,7 @@ pub enum NotebookFault {
 
 /// A notebook, with its cells not yet parsed.
 #[derive(Debug)]
-pub struct Notebook<'a> {
+pub struct ParsedNotebook<'a> {
     text: &'a str,
     format: (u64, u64),
     language: String,
@@ -100,7 +100,7 @@ struct CellHead {
     id: Option<Value>,
 }
 
-impl<'a> Notebook<'a> {
+impl<'a> ParsedNotebook<'a> {
     /// Finds the cells of a notebook.
     pub fn parse(text: &'a str) -> Result<Self, NotebookFault> {
         let not_json = |error: serde_json::Error| NotebookFault::NotJson(error.to_string());

@@ -77,6 +77,8 @@ impl TestWorld {
             ("LANG", "C.UTF-8".to_owned()),
             // Most scripts are about requests that begin with the environment.
             ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1".to_owned()),
+            // A loaded machine takes longer to start a server than a person wants to wait.
+            ("MCP_CONNECT_TIMEOUT_MS", "40000".to_owned()),
         ];
         RunBuilder {
             world: self,

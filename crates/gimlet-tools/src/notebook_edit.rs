@@ -11,7 +11,7 @@ use gimlet_core::tool::{
     ToolError, ToolResult,
 };
 use gimlet_core::{DurableBarrier, SessionServices, text_diff};
-use gimlet_media::{CellChange, CellEdit, CellKind, EditedNotebook, Notebook};
+use gimlet_media::{CellChange, CellEdit, CellKind, EditedNotebook, ParsedNotebook};
 use gimlet_proto::{AccessNeed, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,9 +34,9 @@ pub(crate) struct NotebookEdit;
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NotebookEditInput {
-    /// Absolute path of the notebook
+    /// Absolute path
     notebook_path: String,
-    /// Id of the cell, as Read shows it
+    /// As Read shows it
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cell_id: Option<String>,
     /// New source of the cell
@@ -257,7 +257,7 @@ fn preview_edit(input: &NotebookEditInput, cx: &PreviewContext) -> Result<View, 
     let loaded = load_up_to(target, MAX_PREVIEWED_BYTES).map_err(|error| error.to_string())?;
     let loaded = loaded.ok_or_else(|| format!("{} does not exist", input.notebook_path))?;
     let file = TextFile::decode(&loaded.bytes).map_err(|error| error.to_string())?;
-    let notebook = Notebook::parse(file.raw()).map_err(|fault| fault.to_string())?;
+    let notebook = ParsedNotebook::parse(file.raw()).map_err(|fault| fault.to_string())?;
     let edited = notebook.edit(&input.edit(), || "new".to_owned()).map_err(|error| error.to_string())?;
     let new = if input.mode() == CellEditMode::Delete { "" } else { input.new_source.as_str() };
     let old = edited.old_source.unwrap_or_default();
@@ -295,7 +295,7 @@ impl NotebookEditJob {
             }
             ReadState::Stale => return Err(refused("it changed since you read it. Read it again".to_owned())),
         }
-        let notebook = Notebook::parse(file.raw()).map_err(|fault| refused(fault.to_string()))?;
+        let notebook = ParsedNotebook::parse(file.raw()).map_err(|fault| refused(fault.to_string()))?;
         let edited = notebook.edit(&self.input.edit(), fresh_cell_id).map_err(|error| refused(error.to_string()))?;
         let language = notebook.language().to_owned();
         let stamp = self.write(&old, &file, &edited)?;

@@ -4,7 +4,7 @@
 use serde_json::ser::{PrettyFormatter, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::{CellKind, CellLookupError, Notebook, joined_text};
+use super::{CellKind, CellLookupError, ParsedNotebook, joined_text};
 
 /// What becomes of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ struct JsonLayout {
     indent: Option<String>,
 }
 
-impl Notebook<'_> {
+impl ParsedNotebook<'_> {
     /// Applies an edit. `fresh_id` gives ids for inserted cells.
     pub fn edit(&self, edit: &CellEdit, mut fresh_id: impl FnMut() -> String) -> Result<EditedNotebook, CellEditError> {
         let list = self.list.ok_or(CellEditError::OldFormat)?;

@@ -66,7 +66,7 @@ const BOOK: &str = r##"{
 
 fn edit(text: &str, cell_id: Option<&str>, change: CellChange) -> Result<EditedNotebook, CellEditError> {
     let mut number = 0;
-    Notebook::parse(text).unwrap().edit(&CellEdit { cell_id: cell_id.map(str::to_owned), change }, || {
+    ParsedNotebook::parse(text).unwrap().edit(&CellEdit { cell_id: cell_id.map(str::to_owned), change }, || {
         number += 1;
         format!("new{number}")
     })
@@ -89,7 +89,7 @@ fn book_with_ids(ids: &[&str]) -> String {
 
 #[test]
 fn cells_have_ids_sources_and_outputs() {
-    let book = Notebook::parse(BOOK).unwrap();
+    let book = ParsedNotebook::parse(BOOK).unwrap();
     assert_eq!((book.len(), book.language()), (2, "julia"));
     let intro = book.cell(0).unwrap();
     assert_eq!(
@@ -113,7 +113,7 @@ fn the_older_format_is_read_and_not_changed() {
             {"output_type": "pyout", "text": ["1"]}, {"output_type": "display_data", "png": "QUJD"}]},
     ]}]})
     .to_string();
-    let parsed = Notebook::parse(&book).unwrap();
+    let parsed = ParsedNotebook::parse(&book).unwrap();
     assert_eq!(parsed.cell(0).unwrap().source, "## Part");
     let code = parsed.cell(1).unwrap();
     assert_eq!((code.id.as_str(), code.source.as_str(), code.execution_count), ("cell-1", "x = 1\nx", Some(2)));
@@ -157,7 +157,7 @@ fn a_cell_that_changes_its_kind_has_the_members_of_the_new_one() {
 fn cells_are_inserted_behind_one_or_at_the_start_and_deleted() {
     let edited = edit(BOOK, Some("intro"), insert("print()", CellKind::Code)).unwrap();
     assert_eq!(edited.cell_id, "new1");
-    let book = Notebook::parse(&edited.text).unwrap();
+    let book = ParsedNotebook::parse(&edited.text).unwrap();
     let ids: Vec<String> = (0..book.len()).map(|index| book.cell(index).unwrap().id).collect();
     assert_eq!(ids, ["intro", "new1", "sum"]);
     assert!(
@@ -195,7 +195,7 @@ fn a_file_in_one_line_stays_one_and_a_format_without_ids_gets_none() {
 #[test]
 fn an_id_that_several_cells_have_names_none_of_them() {
     let book = book_with_ids(&["a", "a", "cell-0", "b"]);
-    let parsed = Notebook::parse(&book).unwrap();
+    let parsed = ParsedNotebook::parse(&book).unwrap();
     let ids: Vec<String> = (0..4).map(|index| parsed.cell(index).unwrap().id).collect();
     assert_eq!(ids, ["cell-0'", "cell-1", "cell-0", "b"], "a place is no name that a cell has");
     assert_eq!((parsed.find("cell-0"), parsed.find("cell-1"), parsed.find("cell-3")), (Ok(2), Ok(1), Ok(3)));
@@ -216,7 +216,7 @@ fn what_is_no_notebook_says_why() {
         (r#"{"nbformat": 3, "worksheets": [7]}"#, "no list of cells"),
         (r#"{"nbformat": 7, "cells": []}"#, "format 7"),
     ] {
-        let fault = Notebook::parse(text).unwrap_err().to_string();
+        let fault = ParsedNotebook::parse(text).unwrap_err().to_string();
         assert!(fault.contains(words), "{text}: {fault}");
     }
     for (text, words) in [
@@ -225,7 +225,7 @@ fn what_is_no_notebook_says_why() {
         (r#"{"nbformat": 4, "cells": [{"cell_type": "x"}]}"#, "\"x\""),
         (&deep, "recursion limit"),
     ] {
-        let fault = Notebook::parse(text).and_then(|book| book.cell(0)).unwrap_err().to_string();
+        let fault = ParsedNotebook::parse(text).and_then(|book| book.cell(0)).unwrap_err().to_string();
         assert!(fault.contains("cell 1 cannot be read") && fault.contains(words), "{text}: {fault}");
     }
 }

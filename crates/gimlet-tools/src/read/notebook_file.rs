@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use gimlet_media::{CellOutput, FittedImage, ImageLimits, Notebook, NotebookCell, NotebookFault, OutputImage};
+use gimlet_media::{CellOutput, FittedImage, ImageLimits, NotebookCell, NotebookFault, OutputImage, ParsedNotebook};
 use gimlet_proto::{ContentPart, ResultContent};
 use serde::{Deserialize, Serialize};
 
@@ -95,7 +95,7 @@ impl NotebookPage {
         budget: TokenBudget,
         limits: ImageLimits,
     ) -> Result<Self, NotebookFault> {
-        let notebook = Notebook::parse(text)?;
+        let notebook = ParsedNotebook::parse(text)?;
         let first = usize::try_from(selection.first.saturating_sub(1)).unwrap_or(usize::MAX);
         let limit = selection.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
         let mut reader = CellReader { path, language: notebook.language(), limits, images: 0, cut_sources: 0 };

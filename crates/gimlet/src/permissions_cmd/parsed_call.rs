@@ -27,11 +27,9 @@ impl ParsedCall {
         }
         let Value::Object(input) = input else { return Err("the input of a tool is an object".to_owned()) };
         let text = |name: &str| input.get(name).and_then(Value::as_str);
-        let written = || text("file_path").or_else(|| text("notebook_path"));
         let need = match name {
             "WebFetch" => text("url").map(|url| AccessNeed::Fetch(url.to_owned())),
             "StructuredOutput" => Some(AccessNeed::Session),
-            "NotebookEdit" => written().map(|path| AccessNeed::Write(paths.expand_path(path.as_ref()))),
             _ => None,
         };
         let needs = vec![need.unwrap_or(AccessNeed::Opaque)];

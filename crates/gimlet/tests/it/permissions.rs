@@ -130,7 +130,7 @@ async fn any_tool_is_asked_by_its_own_reading_of_the_input() {
 async fn a_bare_edit_rule_decides_about_every_tool_that_edits() {
     let world = world();
     let write = json!({"file_path": world.path("a.rs"), "content": ""}).to_string();
-    let notebook = json!({"notebook_path": world.path("a.ipynb"), "new_source": ""}).to_string();
+    let notebook = json!({"notebook_path": world.path("a.ipynb"), "cell_id": "a", "new_source": ""}).to_string();
     for (list, code) in [("allow", 0), ("ask", 3), ("deny", 4)] {
         world.file("rules.json", json!({"permissions": {list: ["Edit"]}}).to_string());
         for (tool, input) in [("Write", &write), ("NotebookEdit", &notebook)] {
@@ -160,7 +160,7 @@ async fn tools_of_servers_and_of_other_versions_are_judged_by_their_names() {
         ("Skill", json!({"skill": "commit"}), 0),
         ("Skill", json!({"skill": "deploy"}), 3),
         ("Agent", json!({"subagent_type": "Explore", "prompt": "x", "description": "d"}), 4),
-        ("NotebookEdit", json!({"notebook_path": "a.ipynb", "new_source": ""}), 3),
+        ("NotebookEdit", json!({"notebook_path": "a.ipynb", "cell_id": "a", "new_source": ""}), 3),
     ] {
         let input = input.to_string();
         let run = run_check(&world, &["--rules", "rules.json", "--tool", tool, "--input", &input], "").await;

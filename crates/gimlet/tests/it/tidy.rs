@@ -21,7 +21,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("gimlet-store", &["text", "fs", "git", "proto"]),
     ("gimlet-exec", &["text", "fs", "git", "proto"]),
     ("gimlet-http", &["text", "proto"]),
-    ("gimlet-media", &[]),
+    ("gimlet-media", &["text"]),
     ("gimlet-model", &["text", "proto", "http"]),
     ("gimlet-script", &["text", "proto"]),
     ("gimlet-core", &["text", "fs", "git", "proto", "policy", "config", "store", "exec"]),

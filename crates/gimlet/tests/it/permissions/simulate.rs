@@ -173,7 +173,7 @@ async fn transcripts_without_a_ledger_are_compared_with_the_rules_in_force_in_th
         ("", "WebFetch", json!({"url": "https://good.example/x", "prompt": "?"})),
         ("", "mcp__git__push", json!({"remote": "origin"})),
         ("", "Task", json!({"description": "look", "subagent_type": "Explore", "prompt": "?"})),
-        ("", "NotebookEdit", json!({"notebook_path": world.path("sub/n.ipynb"), "new_source": ""})),
+        ("", "NotebookEdit", json!({"notebook_path": world.path("sub/n.ipynb"), "cell_id": "a", "new_source": ""})),
         ("", "Read", json!({"no_such": 1})),
         (
             "",
