@@ -21,6 +21,7 @@ pub struct LaunchRequest {
     pub system_prompt: SystemPromptOptions,
     pub tools: ToolOptions,
     pub agents: AgentOptions,
+    pub plugins: PluginOptions,
     pub output: OutputOptions,
     pub limits: LimitOptions,
     pub front_end: FrontEndOptions,
@@ -152,6 +153,17 @@ pub struct AgentOptions {
     pub main: Option<String>,
     /// Text that the system prompt of every subagent ends with.
     pub append_system_prompt: Option<String>,
+}
+
+/// Plugins of a session beside those that files bring.
+#[derive(Clone, Debug, Default)]
+pub struct PluginOptions {
+    /// Folders and archives that flags name.
+    pub folders: Vec<PathBuf>,
+    /// Those whose servers are left out.
+    pub folders_without_servers: Vec<PathBuf>,
+    /// Plugins that the driving program names.
+    pub of_host: Vec<Value>,
 }
 
 /// Form of the answer.
@@ -294,6 +306,9 @@ impl LaunchRequest {
         prompt.plan_instructions = changes.plan_instructions.or(prompt.plan_instructions.take());
         self.tools.aliases = changes.tool_aliases.unwrap_or(self.tools.aliases);
         self.session.default_title = changes.title.or(self.session.default_title);
+        if !changes.plugins.is_empty() {
+            self.plugins.of_host = changes.plugins;
+        }
         if let Some(text) = changes.output_schema {
             self.output.schema = Some(RequestedJson { text, origin: RequestOrigin::Host });
         }

@@ -20,8 +20,8 @@ pub use key_login::{ProviderLoginError, log_in, log_out, provider_or_stored_key}
 pub use launch_error::LaunchError;
 pub use launch_request::{
     AgentOptions, CompactionWindow, CustomizationLevel, FrontEndKind, FrontEndOptions, LaunchRequest, LimitOptions,
-    ModelOptions, OutputOptions, PermissionOptions, RequestOrigin, RequestedJson, SessionOptions, SettingsOptions,
-    SystemPromptOptions, ThinkingChoice, ToolOptions, parse_token_count,
+    ModelOptions, OutputOptions, PermissionOptions, PluginOptions, RequestOrigin, RequestedJson, SessionOptions,
+    SettingsOptions, SystemPromptOptions, ThinkingChoice, ToolOptions, parse_token_count,
 };
 pub use process_env::ProcessEnv;
 pub use sandbox_process::{bubblewrap_from_env, invalid_backend_choice, new_exec, start_proxy};

@@ -325,6 +325,8 @@ impl Host for SessionHost {
             problems: configured.urgent_problems().map(problem).collect(),
             output_style: configured.output_style(),
             output_styles: configured.available_styles().into_iter().map(|style| style.name).collect(),
+            plugins: configured.plugin_summaries(),
+            plugin_errors: configured.plugin_failures(),
         })
     }
 

@@ -14,6 +14,7 @@ mod memory_file;
 mod memory_text;
 mod output_style;
 mod path_patterns;
+mod plugin_documents;
 mod skill_body;
 mod skill_discovery;
 mod skill_file;
@@ -42,6 +43,7 @@ pub use trust_gate::TrustGated;
 
 use crate::file_ownership;
 use crate::locations::SettingsLocations;
+use crate::plugins::LoadedPlugin;
 use crate::problem::{ProblemSeverity, SettingsProblem};
 use crate::scope::{Scope, SettingSources};
 use crate::trust::{self, ProjectFolders, ProjectItem, ProjectItemKind};
@@ -64,6 +66,8 @@ pub enum DocumentScope {
     Project,
     /// A folder that the user added to the session.
     AddedFolder,
+    /// A plugin.
+    Plugin,
 }
 
 impl DocumentScope {
@@ -71,7 +75,7 @@ impl DocumentScope {
     pub(crate) fn settings_scope(self) -> Scope {
         match self {
             DocumentScope::Managed => Scope::Managed,
-            DocumentScope::User => Scope::User,
+            DocumentScope::User | DocumentScope::Plugin => Scope::User,
             DocumentScope::Project | DocumentScope::AddedFolder => Scope::Project,
         }
     }
@@ -150,9 +154,9 @@ type ReadOutcome = Result<Option<Arc<DocumentContent>>, Arc<FileReadError>>;
 
 #[derive(Debug, Default)]
 struct ReaderCache {
-    /// By path, and whether it had to be inside a folder.
-    documents: HashMap<(PathBuf, bool), ReadOutcome>,
-    walks: HashMap<(PathBuf, bool), Arc<FolderWalk>>,
+    /// By path, and the folder that it had to be in.
+    documents: HashMap<(PathBuf, Option<PathBuf>), ReadOutcome>,
+    walks: HashMap<(PathBuf, Option<PathBuf>), Arc<FolderWalk>>,
     /// Ownership problems of folders, described.
     folder_problems: HashMap<PathBuf, Option<String>>,
 }
@@ -165,6 +169,8 @@ struct DocumentArea {
     folder: PathBuf,
     /// Folder that its files must be in, unless they are the user's own.
     border: Option<PathBuf>,
+    /// Plugin that it is part of.
+    plugin: Option<Arc<LoadedPlugin>>,
 }
 
 /// Document that was found in an area.
@@ -176,6 +182,8 @@ struct FoundDocument {
     real: PathBuf,
     /// Folder of the project that wrote the document; `None` for the user's own.
     project: Option<PathBuf>,
+    /// Plugin that brings the document.
+    plugin: Option<Arc<LoadedPlugin>>,
     document: Arc<DocumentContent>,
 }
 
@@ -206,6 +214,8 @@ pub struct DocumentReader {
     sources: SettingSources,
     /// The config home without symlinks.
     config_dir: PathBuf,
+    /// Plugins whose documents are read.
+    plugins: Mutex<Arc<[Arc<LoadedPlugin>]>>,
     cache: Mutex<ReaderCache>,
 }
 
@@ -216,8 +226,18 @@ impl DocumentReader {
             config_dir: config_dir.canonicalize().unwrap_or_else(|_| config_dir.clone()),
             locations: locations.clone(),
             sources,
+            plugins: Mutex::new(Arc::new([])),
             cache: Mutex::default(),
         }
+    }
+
+    /// Sets the plugins whose documents are read.
+    pub fn set_plugins(&self, plugins: &[Arc<LoadedPlugin>]) {
+        *self.plugins.lock().unwrap_or_else(PoisonError::into_inner) = plugins.into();
+    }
+
+    fn plugins(&self) -> Arc<[Arc<LoadedPlugin>]> {
+        self.plugins.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn cache(&self) -> MutexGuard<'_, ReaderCache> {
@@ -226,7 +246,7 @@ impl DocumentReader {
 
     /// Reads a file that must really be inside `border`, or that may be anywhere.
     fn read(&self, path: &Path, border: Option<&Path>, max_bytes: u64) -> ReadOutcome {
-        let key = (path.to_owned(), border.is_some());
+        let key = (path.to_owned(), border.map(Path::to_owned));
         if let Some(known) = self.cache().documents.get(&key) {
             return known.clone();
         }
@@ -247,7 +267,7 @@ impl DocumentReader {
     }
 
     fn walk(&self, top: &Path, border: Option<&Path>) -> Arc<FolderWalk> {
-        let key = (top.to_owned(), border.is_some());
+        let key = (top.to_owned(), border.map(Path::to_owned));
         if let Some(known) = self.cache().walks.get(&key) {
             return known.clone();
         }
@@ -265,7 +285,7 @@ impl DocumentReader {
 
     /// Returns the areas in effect: the administrator's, the project's from the working directory up, the user's.
     fn areas(&self) -> Vec<DocumentArea> {
-        let area = |scope, folder| DocumentArea { scope, folder, border: None };
+        let area = |scope, folder| DocumentArea { scope, folder, border: None, plugin: None };
         let mut areas = vec![area(DocumentScope::Managed, self.locations.managed_dir.join(".claude"))];
         areas.extend(self.project_areas());
         if self.sources.user {
@@ -287,7 +307,7 @@ impl DocumentReader {
     fn area_in(&self, folder: &Path, scope: DocumentScope, border: &Path) -> Option<DocumentArea> {
         let folder = folder.join(".claude");
         let is_config_dir = folder == self.locations.config_dir || folder == self.config_dir;
-        (!is_config_dir).then(|| DocumentArea { scope, folder, border: Some(border.to_owned()) })
+        (!is_config_dir).then(|| DocumentArea { scope, folder, border: Some(border.to_owned()), plugin: None })
     }
 
     /// Returns the area of a folder that the user added.
@@ -340,6 +360,7 @@ impl DocumentReader {
             path: file.path.clone(),
             real: file.real.clone(),
             project: self.project_of(area, &file.real),
+            plugin: area.plugin.clone(),
             document,
         }))
     }
@@ -347,6 +368,9 @@ impl DocumentReader {
     /// Returns the folder of the project that wrote a file; `None` for the user's own. A file of the project stays the
     /// project's where the user's folder links to it.
     fn project_of(&self, area: &DocumentArea, real: &Path) -> Option<PathBuf> {
+        if let Some(plugin) = &area.plugin {
+            return plugin.project.clone();
+        }
         let root = self.locations.project_root();
         let is_linked =
             area.scope == DocumentScope::User && real.starts_with(root) && !real.starts_with(&self.config_dir);

@@ -19,6 +19,7 @@ mod load;
 mod locations;
 mod mcp_servers;
 mod merge;
+mod plugins;
 mod problem;
 mod save_setting;
 mod scope;
@@ -51,6 +52,11 @@ pub use mcp_servers::{
     McpConfigFile, McpEditError, McpServerEntry, McpServerFiles, McpServerScope, McpServerState, edit_mcp_servers,
 };
 pub use merge::{MergedSettings, SettingOrigin, SourcedValue};
+pub use plugins::{
+    InstalledPlugin, InstalledPlugins, LoadedPlugin, PluginAbsence, PluginComponent, PluginContents, PluginError,
+    PluginFlag, PluginId, PluginManifest, PluginOptionValue, PluginOrigin, PluginScope, PluginSearch, PluginServer,
+    PluginSet, UnusedPlugin, unpack_plugin,
+};
 pub use problem::{DOTTED_KEY, ProblemSeverity, SettingsProblem};
 pub use save_setting::{SaveError, save_setting, split_key};
 pub use scope::{Scope, SettingSources, UnknownSource};
@@ -76,4 +82,5 @@ pub use state_file::{StateSettings, check_and_back_up_state_file, state_file_pro
 pub use symlink_names::{symlink_names, symlink_names_within};
 pub use trust::{
     ItemChange, ProjectItem, ProjectItemKind, ProjectTrust, TrustError, TrustInventory, TrustStore, describe_withheld,
+    plugin_script_files,
 };

@@ -6,7 +6,7 @@ mod hosted;
 mod interface;
 mod limits;
 mod permissions;
-mod plugins;
+mod plugin_settings;
 mod read_edit;
 mod sandbox;
 
@@ -25,7 +25,7 @@ pub use interface::{
 };
 pub use limits::{LimitSettings, ModelPriceSettings, WorkTime};
 pub use permissions::{AutoModeSettings, DefaultMode, DisableSwitch, PermissionSettings};
-pub use plugins::{CustomizationKind, Marketplace, McpServerMatch, PluginOnlyCustomization, SkillVisibility};
+pub use plugin_settings::{CustomizationKind, Marketplace, McpServerMatch, PluginOnlyCustomization, SkillVisibility};
 pub use read_edit::{EditSettings, ReadSettings, RequireRead};
 pub use sandbox::{
     CredentialMode, NoMatchAction, SandboxCredential, SandboxCredentialSettings, SandboxFilesystemSettings,

@@ -20,6 +20,7 @@ pub use item_change::ItemChange;
 pub(crate) use item_collector::ProjectFolders;
 pub(crate) use project_item::ServerDefinition;
 pub use project_item::{ProjectItem, ProjectItemKind};
+pub use referenced_scripts::plugin_script_files;
 pub use trust_store::{TrustError, TrustStore};
 
 use crate::documents::DocumentReader;

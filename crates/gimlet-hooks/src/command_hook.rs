@@ -40,6 +40,8 @@ pub(crate) struct CommandHook {
     pub(crate) wakes_model: bool,
     /// Folders that it may name beside that of the session, by their variables.
     pub(crate) folders: Vec<(&'static str, PathBuf)>,
+    /// Further variables that it gets.
+    pub(crate) variables: Vec<(String, String)>,
 }
 
 impl HookHandler for CommandHook {
@@ -48,12 +50,13 @@ impl HookHandler for CommandHook {
         let (form, from_project, wakes_model) = (self.form.clone(), self.from_project, self.wakes_model);
         let mut folders = vec![("CLAUDE_PROJECT_DIR", host.project_dir().to_owned())];
         folders.extend(self.folders.iter().cloned());
+        let variables = self.variables.clone();
         let objection = self.trust.as_ref().and_then(|check| check());
         Box::pin(async move {
             if let Some(reason) = objection {
                 return refuse_untrusted(call.event, reason);
             }
-            let run = run_command(&host, &form, from_project, &folders, &call).await?;
+            let run = run_command(&host, &form, from_project, HookSurroundings { folders, variables }, &call).await?;
             if wakes_model { wake_report(&run) } else { command_report(call.event, &run) }
         })
     }
@@ -100,13 +103,20 @@ pub(crate) fn refuse_untrusted(event: HookEvent, reason: String) -> Result<Handl
     }
 }
 
+/// What a hook's command may name.
+struct HookSurroundings {
+    folders: Vec<(&'static str, PathBuf)>,
+    variables: Vec<(String, String)>,
+}
+
 async fn run_command(
     host: &HookHost,
     form: &CommandForm,
     from_project: bool,
-    folders: &[(&'static str, PathBuf)],
+    surroundings: HookSurroundings,
     call: &HandlerCall,
 ) -> Result<CapturedRun, HandlerError> {
+    let HookSurroundings { folders, variables: more } = surroundings;
     let input = HookInputFacts::read(&call.input).map_err(HandlerError::Failed)?;
     let env = host.hook_env(from_project);
     let (program, args) = match form {
@@ -118,7 +128,7 @@ async fn run_command(
             (if *bash { "bash".to_owned() } else { "/bin/sh".to_owned() }, vec!["-c".to_owned(), text])
         }
         CommandForm::Program { program, args } => {
-            let fill = |word: &String| fill_placeholders(word, folders);
+            let fill = |word: &String| fill_placeholders(word, &folders);
             (fill(program), args.iter().map(fill).collect())
         }
     };
@@ -126,6 +136,7 @@ async fn run_command(
     stdin.push(b'\n');
     let mut variables = host.variables(call.event, &input);
     variables.extend(folders.iter().map(|(name, folder)| (name.into(), folder.into())));
+    variables.extend(more.into_iter().map(|(name, value)| (name.into(), value.into())));
     let cwd = if input.cwd.is_dir() { input.cwd.clone() } else { PathBuf::from("/") };
     let command = CapturedCommand {
         program: program.into(),

@@ -43,8 +43,8 @@ pub enum HookDefinition<'a> {
     Agent { name: &'a str },
     /// The front matter of a skill.
     Skill { name: &'a str },
-    /// A plugin, with its folder and the folder for its data.
-    Plugin { name: &'a str, root: &'a Path, data: &'a Path },
+    /// A plugin, with its folder, the folder for its data, and the variables that its options are in.
+    Plugin { name: &'a str, root: &'a Path, data: &'a Path, options: &'a [(String, String)] },
 }
 
 impl HookDefinition<'_> {
@@ -63,6 +63,14 @@ impl HookDefinition<'_> {
             HookDefinition::Plugin { root, data, .. } => {
                 vec![("CLAUDE_PLUGIN_ROOT", root.to_owned()), ("CLAUDE_PLUGIN_DATA", data.to_owned())]
             }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns further variables that hooks of a plugin get.
+    fn variables(self) -> Vec<(String, String)> {
+        match self {
+            HookDefinition::Plugin { options, .. } => options.to_vec(),
             _ => Vec::new(),
         }
     }
@@ -125,6 +133,7 @@ fn hook_entry(
             trust,
             wakes_model: settings.async_rewake == Some(true),
             folders: definition.folders(),
+            variables: definition.variables(),
         }),
         HookKind::Http => {
             let request = Arc::new(http_request(settings, policy, !from_project)?);

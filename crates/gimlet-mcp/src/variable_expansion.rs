@@ -21,6 +21,13 @@ impl VariableExpander {
         self
     }
 
+    /// Adds a variable, which is expanded in any case.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.env = self.env.with(name, value);
+        self
+    }
+
     /// Returns the text with its variables expanded. A variable that is not set and has no default stays as it is
     /// written, and its name is added to `unset`.
     pub(crate) fn expand(&self, text: &str, unset: &mut Vec<String>) -> String {

@@ -107,6 +107,8 @@ pub struct SessionChanges {
     pub output_schema: Option<String>,
     /// Definitions of subagent types, as a JSON object.
     pub agents: Option<String>,
+    /// Plugins beside those of flags, as `{"type": "local", "path": …}`.
+    pub plugins: Vec<Value>,
 }
 
 /// Session that was opened, and the facts about it.
@@ -129,12 +131,31 @@ pub struct SessionFacts {
     pub agents: Vec<AgentSummary>,
     /// Part of the requested sandbox that is not available.
     pub sandbox_missing: Option<String>,
-    /// Flags that name plugins, which are ignored.
-    pub plugin_flags: Vec<String>,
+    pub plugins: Vec<PluginSummary>,
+    pub plugin_errors: Vec<PluginFailure>,
     /// True if the conversation goes on from an earlier one.
     pub is_resumed: bool,
     /// What earlier runs of the session used, by model.
     pub earlier_usage: Vec<ModelUsage>,
+}
+
+/// Plugin that a session uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginSummary {
+    pub name: String,
+    pub path: PathBuf,
+    pub version: Option<String>,
+}
+
+/// Plugin that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginFailure {
+    /// Its id, or `inline[N]` for the one that a flag names.
+    pub plugin: String,
+    /// Kind of the failure, such as `path-not-found`.
+    pub kind: String,
+    pub message: String,
+    pub path: Option<PathBuf>,
 }
 
 /// Model that can be chosen by a short name.
@@ -211,6 +232,8 @@ pub struct SettingsView {
     pub output_style: String,
     /// Names of the output styles that can be chosen.
     pub output_styles: Vec<String>,
+    pub plugins: Vec<PluginSummary>,
+    pub plugin_errors: Vec<PluginFailure>,
 }
 
 /// Settings of one source.

@@ -59,8 +59,9 @@ pub use event_hub::{EventHub, EventReader};
 pub use history::{HistoryBody, HistoryCall, HistoryItem, HistoryResult};
 pub use hook_event::{HOOK_EVENTS, HookEvent, HookEventRow};
 pub use host::{
-    FolderTrust, Host, ModelInfo, OpenedSession, SavedSetting, SessionChanges, SessionFacts, SessionInfo, SessionMatch,
-    SessionReplacement, SessionScope, SessionSearch, SettingsLayerView, SettingsProblemView, SettingsView,
+    FolderTrust, Host, ModelInfo, OpenedSession, PluginFailure, PluginSummary, SavedSetting, SessionChanges,
+    SessionFacts, SessionInfo, SessionMatch, SessionReplacement, SessionScope, SessionSearch, SettingsLayerView,
+    SettingsProblemView, SettingsView,
 };
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};
 pub use message::{Message, Role};

@@ -10,8 +10,8 @@ use std::collections::HashSet;
 
 use gimlet_proto::{
     AcceptedPrompt, AgentPath, AssistantBlock, BlockKind, CommandReply, CompactedSegment, CompactionView, Denial,
-    EntryId, Event, EventBody, Notice, NoticeLevel, RetryNotice, ServerView, SessionFacts, SessionId, StoredToolResult,
-    TokenUsage, ToolCallPhase, ToolCallView, ToolUseId, TurnSetup,
+    EntryId, Event, EventBody, Notice, NoticeLevel, PluginFailure, PluginSummary, RetryNotice, ServerView,
+    SessionFacts, SessionId, StoredToolResult, TokenUsage, ToolCallPhase, ToolCallView, ToolUseId, TurnSetup,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -54,8 +54,8 @@ pub struct InitFacts {
     pub capabilities: Vec<&'static str>,
     /// Part of the requested sandbox that is unavailable.
     pub sandbox_missing: Option<String>,
-    /// Flags that name plugins. Plugins are not supported yet, so none is loaded.
-    pub plugin_flags: Vec<String>,
+    pub plugins: Vec<PluginSummary>,
+    pub plugin_errors: Vec<PluginFailure>,
 }
 
 impl InitFacts {
@@ -66,7 +66,8 @@ impl InitFacts {
             betas: facts.betas.clone(),
             capabilities: Vec::new(),
             sandbox_missing: facts.sandbox_missing.clone(),
-            plugin_flags: facts.plugin_flags.clone(),
+            plugins: facts.plugins.clone(),
+            plugin_errors: facts.plugin_errors.clone(),
         }
     }
 }
@@ -78,7 +79,8 @@ impl Default for InitFacts {
             betas: Vec::new(),
             capabilities: Vec::new(),
             sandbox_missing: None,
-            plugin_flags: Vec::new(),
+            plugins: Vec::new(),
+            plugin_errors: Vec::new(),
         }
     }
 }
@@ -317,18 +319,14 @@ impl WireEncoder {
             "output_style": self.init_facts.output_style,
             "agents": opened.agents,
             "skills": opened.skills,
-            "plugins": [],
+            "plugins": self.init_facts.plugins.iter().map(render_plugin).collect::<Vec<_>>(),
             "gimlet_version": gimlet_proto::VERSION,
             "uuid": new_uuid(),
-        });
-        let without = self.init_facts.plugin_flags.iter().enumerate().map(|(at, flag)| {
-            let message = format!("{flag}: plugins are not available in this version of gimlet");
-            json!({"plugin": format!("inline[{at}]"), "type": "not-available", "message": message})
         });
         let optional = [
             ("betas", json!(self.init_facts.betas)),
             ("capabilities", json!(self.init_facts.capabilities)),
-            ("plugin_errors", without.collect()),
+            ("plugin_errors", self.init_facts.plugin_errors.iter().map(render_plugin_failure).collect()),
         ];
         for (name, list) in optional.into_iter().filter(|(_, list)| list != &json!([])) {
             line[name] = list;
@@ -349,6 +347,22 @@ impl WireEncoder {
         }
         system_event_line(event, "permission_denied", members)
     }
+}
+
+pub(crate) fn render_plugin(plugin: &PluginSummary) -> Value {
+    let mut rendered = json!({"name": plugin.name, "path": plugin.path.to_string_lossy()});
+    if let Some(version) = &plugin.version {
+        rendered["version"] = json!(version);
+    }
+    rendered
+}
+
+fn render_plugin_failure(failure: &PluginFailure) -> Value {
+    let mut rendered = json!({"plugin": failure.plugin, "type": failure.kind, "message": failure.message});
+    if let Some(path) = &failure.path {
+        rendered["path"] = json!(path.to_string_lossy());
+    }
+    rendered
 }
 
 /// Returns the public name for the origin of a denial; there is none for "unattended".

@@ -2,6 +2,7 @@
 
 mod commands;
 mod mcp_args;
+mod plugin_args;
 mod session_args;
 mod session_request;
 mod unavailable_flags;
@@ -22,6 +23,7 @@ pub(crate) use commands::{
     SandboxRunArgs, ScriptedModelArgs, SimulateArgs, TrustArgs, WhyArgs, WritableScope,
 };
 pub(crate) use mcp_args::{McpAddArgs, McpAddJsonArgs, McpCommand, McpScopeFlag, McpTransportFlag};
+pub(crate) use plugin_args::PluginCommand;
 pub(crate) use session_args::{
     ExportArgs, ExportFormat, FsckArgs, ListArgs, RemoveArgs, RenameArgs, SearchArgs, SessionsCommand, ShowArgs,
     TagArgs, separate_search_words,
@@ -270,6 +272,12 @@ pub(crate) struct RunArgs {
     /// Trust this directory's project settings for this run
     #[arg(long, visible_alias = "trust-workspace", help_heading = "Settings")]
     pub(crate) trust: bool,
+    /// Use the plugin in this folder or .zip file for this run (repeatable)
+    #[arg(long, value_name = "PATH", help_heading = "Settings", hide_short_help = true)]
+    pub(crate) plugin_dir: Vec<PathBuf>,
+    /// The same, without the plugin's MCP servers
+    #[arg(long, value_name = "PATH", help_heading = "Settings", hide_short_help = true)]
+    pub(crate) plugin_dir_no_mcp: Vec<PathBuf>,
     /// Start without your hooks, memory, agents, skills, plugins and servers; managed settings stay
     #[arg(long, help_heading = "Settings", hide_short_help = true)]
     pub(crate) safe_mode: bool,

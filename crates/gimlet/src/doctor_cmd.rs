@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use gimlet_app::start::{AgentCatalogue, CataloguedHook, HookCatalogue, HookState, SessionSettings, SkillCatalogue};
 use gimlet_app::{LaunchRequest, ProcessEnv, settings_mapping};
-use gimlet_config::{IdleKey, KeyEffect, ProblemSeverity, RuleLine, SettingsProblem, SourcedValue, TrustStore};
+use gimlet_config::{
+    IdleKey, KeyEffect, PluginError, ProblemSeverity, RuleLine, SettingsProblem, SourcedValue, TrustStore,
+};
 use gimlet_model::ProviderConfigError;
 use gimlet_policy::{Behavior, Rule, RuleRemark, RuleSet};
 use serde_json::{Value, json};
@@ -52,6 +54,7 @@ fn examine(around: &ProcessEnv, as_json: bool) -> (String, bool) {
     problems.extend(find_agent_problems(around));
     problems.extend(find_style_problems(around));
     problems.extend(find_skill_problems(around));
+    problems.extend(find_plugin_problems(around));
     problems.extend(check_config_home(&around.config_home));
     problems.extend(memory_list::find_memory_problems(around));
     problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
@@ -179,6 +182,21 @@ fn find_skill_problems(around: &ProcessEnv) -> Vec<SettingsProblem> {
         }
     }
     problems
+}
+
+/// Returns the problems of plugins: those that cannot be used, and parts of others.
+fn find_plugin_problems(around: &ProcessEnv) -> Vec<SettingsProblem> {
+    let Ok(settings) = SessionSettings::read(&LaunchRequest::default(), around) else { return Vec::new() };
+    let set = settings.plugins();
+    let problem = |error: &PluginError| SettingsProblem {
+        severity: ProblemSeverity::Warning,
+        file: error.path.clone(),
+        line: error.line,
+        column: None,
+        key: String::new(),
+        message: format!("the plugin {} is not used: {}", error.plugin, error.message),
+    };
+    set.problems.iter().cloned().chain(set.errors.iter().map(problem)).collect()
 }
 
 /// Returns a problem if sessions, trust and settings cannot be stored in the config home.

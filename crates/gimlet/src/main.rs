@@ -16,6 +16,7 @@ mod interactive_mode;
 mod mcp_cmd;
 mod memory_list;
 mod permissions_cmd;
+mod plugin_cmd;
 mod print_mode;
 mod report;
 mod sandbox_cmd;
@@ -191,6 +192,7 @@ fn run_cli(cli: CliArgs, ignored_flags: Vec<String>) -> Result<ExitCode, EarlyEx
         Some(CliCommand::Mcp { command }) => {
             Ok(run_in_runtime(mcp_cmd::run(command, environment::read_process_env()?))?)
         }
+        Some(CliCommand::Plugin { command }) => Ok(plugin_cmd::run(&command, &environment::read_process_env()?)?),
         Some(CliCommand::Hooks { command }) => {
             Ok(run_in_runtime(hooks_cmd::run(command, environment::read_process_env()?))?)
         }

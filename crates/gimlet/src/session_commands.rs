@@ -6,6 +6,7 @@ mod doctor_command;
 mod hooks_command;
 mod memory_command;
 mod output_style_command;
+mod plugin_command;
 mod sandbox_command;
 mod skills_command;
 mod status_command;
@@ -23,6 +24,7 @@ use doctor_command::DoctorCommand;
 use hooks_command::HooksSlashCommand;
 use memory_command::MemoryCommand;
 use output_style_command::OutputStyleCommand;
+use plugin_command::PluginSlashCommand;
 use sandbox_command::SandboxSlashCommand;
 use skills_command::SkillsCommand;
 use status_command::StatusCommand;
@@ -38,6 +40,7 @@ pub(crate) fn application_commands(request: &LaunchRequest, around: &ProcessEnv)
         Arc::new(McpSlashCommand::without_servers()),
         Arc::new(MemoryCommand::new(request.clone(), around.clone())),
         Arc::new(OutputStyleCommand::new(request.clone(), around.clone())),
+        Arc::new(PluginSlashCommand::new(request.clone(), around.clone())),
         Arc::new(SandboxSlashCommand::new(around.clone())),
         Arc::new(SkillsCommand::new(request.clone(), around.clone())),
         Arc::new(StatusCommand::new(request.clone(), around.clone())),

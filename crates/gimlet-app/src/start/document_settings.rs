@@ -4,7 +4,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gimlet_config::SettingsLocations;
-use gimlet_config::{DocumentReader, EffectiveSettings, LoadedSettings, ProjectTrust, SettingSources, Settings};
+use gimlet_config::{
+    DocumentReader, EffectiveSettings, LoadedPlugin, LoadedSettings, ProjectTrust, SettingSources, Settings,
+};
 
 /// Settings and trust at one moment.
 #[derive(Clone, Debug)]
@@ -13,12 +15,16 @@ pub(super) struct DocumentSettings {
     pub(super) sources: SettingSources,
     pub(super) trust: ProjectTrust,
     pub(super) settings: Settings,
+    /// Plugins whose documents are read.
+    pub(super) plugins: Vec<Arc<LoadedPlugin>>,
 }
 
 impl DocumentSettings {
     /// Returns a reader that sees the files as they are now.
     pub(super) fn reader(&self) -> DocumentReader {
-        DocumentReader::new(&self.locations, self.sources)
+        let reader = DocumentReader::new(&self.locations, self.sources);
+        reader.set_plugins(&self.plugins);
+        reader
     }
 }
 
@@ -36,6 +42,7 @@ impl LiveDocumentSettings {
             sources: loaded.sources,
             trust: ProjectTrust::none(),
             settings: Settings::default(),
+            plugins: Vec::new(),
         };
         Self { shared: Arc::new(Mutex::new(Arc::new(settings))) }
     }
@@ -50,12 +57,14 @@ impl LiveDocumentSettings {
         sources: SettingSources,
         trust: &ProjectTrust,
         effective: &EffectiveSettings,
+        plugins: &[Arc<LoadedPlugin>],
     ) {
         let settings = DocumentSettings {
             locations: loaded.locations.clone(),
             sources,
             trust: trust.clone(),
             settings: effective.settings.clone(),
+            plugins: plugins.to_vec(),
         };
         *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }

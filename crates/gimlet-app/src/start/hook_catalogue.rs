@@ -1,8 +1,9 @@
 //! The hooks of a folder without a session: every hook that a settings file defines, with what becomes of it.
 
-use gimlet_config::{HookLine, ProjectItemKind};
+use gimlet_config::{HookLine, LoadedPlugin, ProjectItemKind};
 use gimlet_core::{HookEntry, HookEvent};
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig};
+use gimlet_hooks::HookProblem;
 
 use super::SessionSettings;
 use super::session_processes::session_env_file;
@@ -80,8 +81,17 @@ impl HookCatalogue {
         exec.remove_at_end(session_env_file(&around.config_home, &id));
         settings.set_hook_host(&exec, &id);
         let mut hooks: Vec<CataloguedHook> = Vec::new();
-        for line in settings.loaded.hook_lines() {
+        let of_settings = settings.loaded.hook_lines().into_iter().map(|line| {
             let (state, entry) = settings.hook_state(&line);
+            (line, state, entry)
+        });
+        let of_plugins = settings.plugins().plugins.iter().flat_map(|plugin| {
+            plugin.contents.hooks.iter().map(|line| {
+                let (state, entry) = settings.plugin_hook_state(plugin, line);
+                (line.clone(), state, entry)
+            })
+        });
+        for (line, state, entry) in of_settings.chain(of_plugins) {
             let equal = |hook: &CataloguedHook| {
                 hook.line.event == line.event && hook.line.matcher == line.matcher && hook.line.handler == line.handler
             };
@@ -111,13 +121,30 @@ impl SessionSettings {
         if !self.running_hook_lines().contains(line) {
             return (HookState::SwitchedOff, None);
         }
-        let Some(event) = HookEvent::from_name(&line.event) else {
-            return (HookState::Unusable(format!("there is no event {}", line.event)), None);
-        };
-        if !event.row().fires {
-            return (HookState::NotFired, None);
+        describe_entry(line, || self.entries_of(std::slice::from_ref(line)))
+    }
+
+    fn plugin_hook_state(&self, plugin: &LoadedPlugin, line: &HookLine) -> (HookState, Option<HookEntry>) {
+        if !self.running_plugin_lines(plugin).contains(line) {
+            return (HookState::SwitchedOff, None);
         }
-        let (entries, problems) = self.entries_of(std::slice::from_ref(line));
+        describe_entry(line, || self.entries_of_plugin(plugin, std::slice::from_ref(line)))
+    }
+}
+
+/// Returns what becomes of a hook that nothing turns off.
+fn describe_entry(
+    line: &HookLine,
+    make: impl FnOnce() -> (Vec<HookEntry>, Vec<HookProblem>),
+) -> (HookState, Option<HookEntry>) {
+    let Some(event) = HookEvent::from_name(&line.event) else {
+        return (HookState::Unusable(format!("there is no event {}", line.event)), None);
+    };
+    if !event.row().fires {
+        return (HookState::NotFired, None);
+    }
+    let (entries, problems) = make();
+    {
         match (entries.into_iter().next(), problems.into_iter().next()) {
             (Some(entry), _) => (HookState::Runs, Some(entry)),
             (None, problem) => {

@@ -19,7 +19,7 @@ use super::sandbox_setup::{self, SandboxOptions, SandboxSetup};
 use super::session_agents::DefinedAgents;
 use super::session_history::{ResumeSource, SessionHistory, SessionOpening};
 use super::session_tools::SessionTools;
-use super::{LaunchOptions, SessionSettings, mcp_servers, provider, session_processes};
+use super::{LaunchOptions, SessionSettings, mcp_servers, provider, session_plugins, session_processes};
 use crate::launch_error::LaunchError;
 use crate::launch_request::LaunchRequest;
 use crate::process_env::ProcessEnv;
@@ -81,8 +81,9 @@ pub(super) fn choose_agent(
 ) -> Result<ChosenAgent, LaunchError> {
     let source = ResumeSource::from_flags(request, around)?;
     let before = source.agent();
-    let named =
-        AgentNames { of_session: before.as_deref(), by_settings: configured.effective.settings.agent.as_deref() };
+    let of_plugin = configured.plugins().default_agent();
+    let by_settings = configured.effective.settings.agent.as_deref().or(of_plugin.as_deref());
+    let named = AgentNames { of_session: before.as_deref(), by_settings };
     let caller = main_agent::parse_agents(request)?;
     let roster = configured.agent_roster(&caller);
     let role = MainAgentChoice::choose(request, &roster, &now.rules, &named)?;
@@ -161,7 +162,12 @@ pub(super) fn session_facts(
         models: provider.model_summaries().iter().map(model_info).collect(),
         agents: toolbox.offered_agents(&now.rules),
         sandbox_missing: walls.missing.clone(),
-        plugin_flags: mcp_servers::plugin_flags(&role.request).map(str::to_owned).collect(),
+        plugins: configured.plugin_summaries(),
+        plugin_errors: configured
+            .plugin_failures()
+            .into_iter()
+            .chain(session_plugins::ignored_plugin_flags(&role.request))
+            .collect(),
         is_resumed: role.request.session.resume.is_some() || role.request.session.continue_latest,
         // Known once its transcript was read.
         earlier_usage: Vec::new(),

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use gimlet_config::{McpServerFiles, McpServerMatch, McpServerScope, Scope, SettingsLayer, SourcedValue};
+use gimlet_config::{LoadedPlugin, McpServerFiles, McpServerMatch, McpServerScope, Scope, SettingsLayer, SourcedValue};
 use gimlet_exec::Exec;
 use gimlet_mcp::{
     EntryContext, McpServers, ParsedServers, ServerAdmission, ServerKind, ServerLauncher, ServerMatch, ServerSource,
     ServerTimeouts, StartupWait, VariableExpander, parse_server_entries, parse_servers,
 };
 use gimlet_proto::{ServerRegistry, SessionId};
+use serde_json::Value;
 
 use super::launch_stages::LaunchWarnings;
 use super::{LaunchOptions, SessionSettings};
@@ -95,6 +96,9 @@ fn configured_servers(
     if files.is_managed {
         refuse_flags_beside_managed(request)?;
     }
+    if !files.is_managed && !request.tools.only_flag_servers {
+        add(read_plugin_servers(configured));
+    }
     // A safe or bare session leaves out what files add to it.
     let reads_files = files.is_managed || request.settings.customization == CustomizationLevel::Full;
     if reads_files && !request.tools.only_flag_servers {
@@ -146,6 +150,48 @@ pub(super) fn read_server_files(files: &McpServerFiles, configured: &SessionSett
     all
 }
 
+/// Parses the servers of plugins. One that a file configures alike is left to that file.
+pub(super) fn read_plugin_servers(configured: &SessionSettings) -> ParsedServers {
+    let mut all = ParsedServers::default();
+    for plugin in configured.plugins().plugins.iter().filter(|plugin| plugin.has_servers) {
+        let context = plugin_entry_context(plugin, configured);
+        for server in &plugin.contents.servers {
+            let name = format!("plugin:{}:{}", plugin.name(), server.name);
+            let mut alone = serde_json::Map::new();
+            alone.insert(name, with_plugin_folders(server.value.clone(), plugin));
+            let found = parse_server_entries(&alone, &context);
+            all.servers.extend(found.servers);
+            all.errors.extend(found.errors);
+            all.remarks.extend(found.remarks);
+        }
+    }
+    all
+}
+
+/// Returns the variables that a plugin's entries may use.
+fn plugin_entry_context(plugin: &LoadedPlugin, configured: &SessionSettings) -> EntryContext {
+    let context = entry_context(ServerSource::Plugin, configured);
+    let more = plugin.server_variables();
+    EntryContext {
+        variables: more.iter().fold(context.variables, |all, (name, value)| all.with(name, value)),
+        ..context
+    }
+}
+
+/// Returns the entry of a program with the plugin's folders in its environment.
+fn with_plugin_folders(mut entry: Value, plugin: &LoadedPlugin) -> Value {
+    let is_remote = entry.get("url").is_some();
+    if let Some(members) = entry.as_object_mut().filter(|_| !is_remote) {
+        let env = members.entry("env").or_insert_with(|| Value::Object(serde_json::Map::new()));
+        if let Some(env) = env.as_object_mut() {
+            for (name, folder) in [("CLAUDE_PLUGIN_ROOT", &plugin.root), ("CLAUDE_PLUGIN_DATA", &plugin.data)] {
+                env.entry(name).or_insert_with(|| Value::from(folder.to_string_lossy().into_owned()));
+            }
+        }
+    }
+    entry
+}
+
 /// Returns the source of the servers of a scope.
 pub(super) fn server_source(scope: McpServerScope) -> ServerSource {
     match scope {
@@ -191,11 +237,6 @@ pub(super) fn server_admission(configured: &SessionSettings) -> ServerAdmission 
     }
 }
 
-/// Returns the flags that name plugins. Plugins do not exist yet, so they were ignored.
-pub(super) fn plugin_flags(request: &LaunchRequest) -> impl Iterator<Item = &str> {
-    request.front_end.ignored_flags.iter().map(String::as_str).filter(|flag| flag.starts_with("--plugin-"))
-}
-
 /// Refuses flags that load content an administrator has not approved.
 pub(super) fn check_sideloading(request: &LaunchRequest, configured: &SessionSettings) -> Result<(), LaunchError> {
     if configured.effective.settings.disable_sideload_flags != Some(true) {
@@ -204,9 +245,12 @@ pub(super) fn check_sideloading(request: &LaunchRequest, configured: &SessionSet
     let given = [
         ("--agents", request.agents.kinds.as_ref().is_some_and(|kinds| !kinds.is_from_host())),
         ("--mcp-config", !request.tools.server_configs.is_empty()),
+        ("--plugin-dir", !request.plugins.folders.is_empty()),
+        ("--plugin-dir-no-mcp", !request.plugins.folders_without_servers.is_empty()),
     ];
     let given = given.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag);
-    match given.chain(plugin_flags(request)).next() {
+    let ignored = request.front_end.ignored_flags.iter().map(String::as_str);
+    match given.chain(ignored.filter(|flag| flag.starts_with("--plugin-"))).next() {
         None => Ok(()),
         Some(flag) => {
             Err(LaunchError::new(format!("{flag} is not used here: managed settings say disableSideloadFlags"))

@@ -493,7 +493,7 @@ fn sandbox_spec(
     spec.deny_write.extend(listed("sandbox.filesystem.denyWrite"));
     spec.deny_write.extend(configured.flag_file());
     // Trusted scripts run outside the sandbox.
-    spec.deny_write.extend(configured.trusted_scripts().cloned());
+    spec.deny_write.extend(configured.trusted_scripts());
     spec.deny_read.extend(listed("sandbox.filesystem.denyRead"));
     spec.allow_read.extend(listed("sandbox.filesystem.allowRead"));
     spec.deny_read.extend(listed("sandbox.credentials.files"));

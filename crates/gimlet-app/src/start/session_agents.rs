@@ -28,7 +28,7 @@ impl SessionSettings {
         let added: Vec<&Path> = self.flag_directories.iter().map(PathBuf::as_path).collect();
         let mut files = self.document_reader.agents(&added);
         if self.is_plugin_only(CustomizationKind::Agents) {
-            files.agents.retain(|agent| agent.origin.scope == DocumentScope::Managed);
+            files.agents.retain(|agent| matches!(agent.origin.scope, DocumentScope::Managed | DocumentScope::Plugin));
         }
         files
     }
@@ -65,6 +65,7 @@ impl SessionSettings {
         let source = match file.origin.scope {
             DocumentScope::Managed => AgentSource::Managed,
             DocumentScope::User => AgentSource::User,
+            DocumentScope::Plugin => AgentSource::Plugin,
             DocumentScope::Project | DocumentScope::AddedFolder => AgentSource::Project,
         };
         let hooks = self.agent_hook_entries(&file.name, &actions.hooks);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use gimlet_config::{
     DocumentReader, EffectiveSettings, EffortLevel, FileAuthor, KEYS, KeyEffect, LoadedSettings, McpServerFiles,
-    ProblemSeverity, ProjectItem, ProjectItemKind, ProjectTrust, QuestionTimeout, Scope, SettingKey, SettingSources,
-    SettingsLayer, SettingsLoadOptions, SettingsProblem, TrustInventory, TrustStore,
+    PluginFlag, PluginSet, ProblemSeverity, ProjectItem, ProjectItemKind, ProjectTrust, QuestionTimeout, Scope,
+    SettingKey, SettingSources, SettingsLayer, SettingsLoadOptions, SettingsProblem, TrustInventory, TrustStore,
 };
 use gimlet_core::tool::nearest_name;
 use gimlet_core::{EffectivePermissions, Redactor, ReviewConfig, SandboxUpdate};
@@ -18,7 +18,7 @@ use gimlet_proto::{Env, PermissionMode};
 use super::document_settings::LiveDocumentSettings;
 use super::key_helper::{KeyHelper, TrustObjection};
 use super::settings_reload::FlagSettings;
-use super::{policy_helper, provider, rule_names};
+use super::{policy_helper, provider, rule_names, session_plugins};
 use crate::launch_error::LaunchError;
 use crate::launch_request::{CustomizationLevel, LaunchRequest};
 use crate::process_env::ProcessEnv;
@@ -46,6 +46,10 @@ pub struct SessionSettings {
     flag_remarks: Vec<String>,
     pub(super) flag_directories: Vec<PathBuf>,
     pub(super) customization: CustomizationLevel,
+    /// Plugins that flags and the driving program name.
+    pub(super) plugin_flags: Vec<PluginFlag>,
+    /// Plugins of this run.
+    pub(super) plugins: PluginSet,
     pub loaded: LoadedSettings,
     /// Reader of the documents that the inventory is about.
     pub(super) document_reader: Arc<DocumentReader>,
@@ -99,6 +103,8 @@ impl SessionSettings {
             flag_remarks: rule_names::unknown_tool_remarks(request),
             flag_directories: resolve_flag_directories(request, around)?,
             customization: request.settings.customization,
+            plugin_flags: session_plugins::requested_plugins(request, around),
+            plugins: PluginSet::default(),
             documents: LiveDocumentSettings::new(&loaded),
             document_reader: Arc::new(document_reader(&loaded, request.settings.customization)),
             loaded,
@@ -225,7 +231,9 @@ impl SessionSettings {
     pub(super) fn recompute_effective(&mut self) {
         self.effective = self.loaded.effective_settings(&self.inventory, &self.trust);
         let sources = document_sources(&self.loaded, self.customization);
-        self.documents.replace(&self.loaded, sources, &self.trust, &self.effective);
+        self.plugins = self.find_plugins();
+        self.document_reader.set_plugins(&self.plugins.plugins);
+        self.documents.replace(&self.loaded, sources, &self.trust, &self.effective, &self.plugins.plugins);
         if let Some(helper) = &self.key_helper {
             helper.set_command(self.effective.settings.api_key_helper.as_deref(), self.helper_objection(KEY_HELPER));
         }
@@ -250,14 +258,14 @@ impl SessionSettings {
 
     /// Returns the project's files that commands of its settings run, as far as this version runs them and they are
     /// trusted.
-    pub(super) fn trusted_scripts(&self) -> impl Iterator<Item = &PathBuf> {
+    pub(super) fn trusted_scripts(&self) -> impl Iterator<Item = PathBuf> {
         let is_run = |item: &&ProjectItem| {
             let acts = |key: &SettingKey| key.effect == KeyEffect::Acts;
             matches!(item.kind, ProjectItemKind::Hook | ProjectItemKind::McpServer)
                 || item.kind == ProjectItemKind::Helper && gimlet_config::find_key(&item.name).is_some_and(acts)
         };
         let trusted = self.inventory.items.iter().filter(is_run).filter(|item| self.trust.covers(item));
-        trusted.flat_map(ProjectItem::script_files)
+        trusted.flat_map(ProjectItem::script_files).cloned().chain(self.plugin_scripts())
     }
 
     /// Builds the key helper, if settings name a command; it follows later changes of settings.
@@ -304,6 +312,7 @@ impl SessionSettings {
         let bad_rules = settings_mapping::add_rules(&mut rules, &self.effective);
         let (found, missing) = settings_mapping::additional_directories(&self.effective, &self.around);
         let mut remarks: Vec<String> = self.urgent_problems().map(ToString::to_string).collect();
+        remarks.extend(self.plugin_remarks());
         remarks.extend(bad_rules.iter().map(with_nearest_tool));
         if managed_only && !self.flag_rules.rules(Behavior::Allow).is_empty() {
             remarks.push("--allowedTools is not used: only managed rules allow something here".to_owned());
@@ -414,13 +423,14 @@ impl SessionSettings {
             None => line,
         };
         // Trust has no effect on features that this version does not have.
-        let runs = |item: &ProjectItem| item.kind != ProjectItemKind::Plugin;
+        let is_marketplace = |item: &ProjectItem| item.name.starts_with("extraKnownMarketplaces");
+        let runs = |item: &ProjectItem| item.kind != ProjectItemKind::Plugin || !is_marketplace(item);
         let hint = match (withheld.iter().any(runs), withheld.iter().all(runs)) {
             (true, _) if self.pinned.is_some() => {
                 "They came after this run began. 'gimlet trust' shows them; a new start takes them as they are then"
             }
             (_, true) => REVIEW_TRUST,
-            (true, false) => "Add --trust to use the rest in this run; plugins are not run by this version",
+            (true, false) => "Add --trust to use the rest in this run; marketplaces are not used by this version",
             (false, false) => "This version runs none of them",
         };
         Some(format!("{line}. {hint}"))

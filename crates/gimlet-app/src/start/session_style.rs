@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gimlet_config::{DocumentReader, DocumentScope, OutputStyles, Scope};
+use gimlet_config::{DocumentReader, DocumentScope, OutputStyle, OutputStyles, Scope};
 use gimlet_core::{BUILT_IN_STYLES, DEFAULT_STYLE, LiveOutputStyle, PromptStyle};
 
 use super::SessionSettings;
@@ -76,6 +76,11 @@ impl SessionSettings {
     }
 
     fn chosen_style_of(&self, reader: &DocumentReader) -> ChosenStyle {
+        if self.customization != CustomizationLevel::Safe
+            && let Some(style) = self.forced_style(&reader.output_styles())
+        {
+            return ChosenStyle { style: Some(style), remark: None };
+        }
         let origin = self.effective.merged.sources("outputStyle").pop().map(|source| source.origin.scope);
         let is_used = match self.customization {
             CustomizationLevel::Full => true,
@@ -88,12 +93,7 @@ impl SessionSettings {
         };
         let files = reader.output_styles();
         if let Some((style, text)) = files.find(name, &self.trust).next() {
-            let style = PromptStyle {
-                name: style.name.clone(),
-                text: text.to_owned(),
-                keeps_coding_instructions: style.keeps_coding_instructions,
-            };
-            return ChosenStyle { style: Some(style), remark: None };
+            return ChosenStyle { style: Some(prompt_style(style, text)), remark: None };
         }
         let built_in = BUILT_IN_STYLES.iter().find(|style| style.name.eq_ignore_ascii_case(name));
         if let Some((style, text)) = built_in.and_then(|style| Some((style, style.text?))) {
@@ -102,6 +102,12 @@ impl SessionSettings {
             return ChosenStyle { style: Some(style), remark: None };
         }
         ChosenStyle { style: None, remark: Some(self.describe_missing(name, &files)) }
+    }
+
+    /// Returns the style that a plugin wants in place of any other.
+    fn forced_style(&self, files: &OutputStyles) -> Option<PromptStyle> {
+        let mut forced = files.styles.iter().filter(|style| style.is_forced);
+        forced.find_map(|style| Some(prompt_style(style, style.text.get(&self.trust)?)))
     }
 
     /// Returns a line about a style that is named and not used.
@@ -123,10 +129,19 @@ impl SessionSettings {
     }
 }
 
+fn prompt_style(style: &OutputStyle, text: &str) -> PromptStyle {
+    PromptStyle {
+        name: style.name.clone(),
+        text: text.to_owned(),
+        keeps_coding_instructions: style.keeps_coding_instructions,
+    }
+}
+
 fn describe_scope(scope: DocumentScope) -> &'static str {
     match scope {
         DocumentScope::Managed => "managed",
         DocumentScope::User => "user",
+        DocumentScope::Plugin => "plugin",
         DocumentScope::Project | DocumentScope::AddedFolder => "project",
     }
 }

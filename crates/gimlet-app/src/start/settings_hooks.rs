@@ -22,7 +22,9 @@ impl SessionSettings {
     /// Lets the hooks of settings run with this executor. Returns them, and one line about each that cannot be used.
     pub(super) fn start_hooks(&mut self, exec: &Exec, session: &SessionId) -> (Vec<HookEntry>, Vec<String>) {
         self.set_hook_host(exec, session);
-        self.settings_hooks().unwrap_or_default()
+        let (entries, mut problems) = self.settings_hooks().unwrap_or_default();
+        problems.extend(self.create_plugin_data_folders());
+        (entries, problems)
     }
 
     /// Sets what handlers of hooks share.
@@ -40,7 +42,10 @@ impl SessionSettings {
     /// Returns the hooks of settings, and one line about each that cannot be used; `None` before they can run.
     pub(super) fn settings_hooks(&self) -> Option<(Vec<HookEntry>, Vec<String>)> {
         self.hook_host.as_ref()?;
-        let (entries, problems) = self.entries_of(&self.running_hook_lines());
+        let (mut entries, mut problems) = self.entries_of(&self.running_hook_lines());
+        let (of_plugins, bad) = self.plugin_hook_entries();
+        entries.extend(of_plugins);
+        problems.extend(bad);
         let problems = problems.into_iter().map(|problem| {
             let origin = problem.origin;
             format!("{}:{}: this hook is not run: {}", origin.file.display(), origin.line, problem.message)
@@ -79,7 +84,7 @@ impl SessionSettings {
         self.hook_entries_of(HookDefinition::Agent { name }, &lines, check).0
     }
 
-    fn hook_entries_of(
+    pub(super) fn hook_entries_of(
         &self,
         definition: HookDefinition<'_>,
         lines: &[HookLine],

@@ -12,7 +12,8 @@ use super::trust_gate::{TrustGate, TrustGated};
 use super::{DocumentOrigin, DocumentReader, FoundDocument, SkippedDocument};
 use crate::effective_settings::HookLine;
 use crate::merge::SettingOrigin;
-use crate::problem::SettingsProblem;
+use crate::plugins::PluginComponent;
+use crate::problem::{ProblemSeverity, SettingsProblem};
 use crate::settings::HookGroup;
 use crate::trust::ProjectItemKind;
 
@@ -56,6 +57,9 @@ const FIELDS: FieldTable = FieldTable {
 /// Names of efforts.
 pub(super) const EFFORTS: [(&str, &str); 5] =
     [("low", "low"), ("medium", "medium"), ("high", "high"), ("xhigh", "xhigh"), ("max", "max")];
+
+/// Fields that agents of plugins cannot have.
+const NOT_OF_PLUGINS: [&str; 3] = ["permissionMode", "mcpServers", "hooks"];
 
 /// Agent of a file. An untrusted project may give its text and a narrower list of tools; the rest is in `actions`.
 #[derive(Clone, Debug)]
@@ -157,6 +161,18 @@ impl DocumentReader {
                 }
             }
         }
+        for document in self.plugin_documents(PluginComponent::Agents, &mut files.skipped) {
+            let found = &document.found;
+            match AgentFile::parse(found, self.gate(found, ProjectItemKind::Skill)) {
+                Ok((mut agent, problems)) => {
+                    agent.name = document.qualified_name(&agent.name);
+                    agent.prompt = document.plugin.fill_variables(&agent.prompt);
+                    files.problems.extend(problems.into_iter().chain(found.encoding_problem()));
+                    files.add(agent);
+                }
+                Err(skip) => files.skipped.push(skip),
+            }
+        }
         files
     }
 }
@@ -166,7 +182,8 @@ impl DocumentReader {
     pub fn agent_paths(&self, added_folders: &[&Path]) -> Vec<PathBuf> {
         let added = added_folders.iter().filter_map(|folder| self.added_area(folder));
         let areas = self.areas().into_iter().chain(added);
-        areas.flat_map(|area| self.watched_paths(&area.folder.join("agents"), area.border.as_deref())).collect()
+        let folders = areas.flat_map(|area| self.watched_paths(&area.folder.join("agents"), area.border.as_deref()));
+        folders.chain(self.plugin_paths(PluginComponent::Agents)).collect()
     }
 }
 
@@ -175,6 +192,7 @@ impl AgentFile {
         let text = &found.document.text;
         let parts = front_matter::split_document(text);
         let skip = |line, reason: String| SkippedDocument { path: found.path.clone(), line: Some(line), reason };
+        let stem = || found.path.file_stem().map(|name| name.to_string_lossy().into_owned());
         if parts.front_matter.is_empty() {
             return Err(skip(1, "an agent begins with front matter: `---`, `name`, `description`, `---`".to_owned()));
         }
@@ -184,12 +202,18 @@ impl AgentFile {
         let mut fields = FieldReader::parse(&found.path, &text[parts.front_matter], &FIELDS)
             .map_err(|error| skip(error.line, format!("the front matter cannot be read: {}", error.message)))?;
         let name_line = fields.line_of("name").unwrap_or(1);
-        let name = fields.text("name").ok_or_else(|| skip(1, "it has no `name`".to_owned()))?;
+        let name = fields.text("name").or_else(|| found.plugin.as_ref().and_then(|_| stem()));
+        let name = name.ok_or_else(|| skip(1, "it has no `name`".to_owned()))?;
         if name.starts_with('-') || name.contains(':') {
             return Err(skip(name_line, format!("the name `{name}` begins with `-` or contains `:`")));
         }
         let description = fields.text("description").ok_or_else(|| skip(1, "it has no `description`".to_owned()))?;
-        let (actions, set) = AgentActions::read(&mut fields, found);
+        let reserved: Vec<(&str, usize)> =
+            NOT_OF_PLUGINS.iter().filter_map(|name| Some((*name, fields.line_of(name)?))).collect();
+        let (mut actions, set) = AgentActions::read(&mut fields, found);
+        if found.plugin.is_some() {
+            actions = AgentActions { permission_mode: None, mcp_servers: Vec::new(), hooks: Vec::new(), ..actions };
+        }
         let agent = Self {
             origin: found.origin(),
             name,
@@ -204,7 +228,18 @@ impl AgentFile {
             initial_prompt: fields.text("initialPrompt"),
             actions: TrustGated::new(actions, set, gate),
         };
-        Ok((agent, fields.into_problems()))
+        let mut problems = fields.into_problems();
+        if found.plugin.is_some() {
+            problems.extend(reserved.into_iter().map(|(name, line)| SettingsProblem {
+                severity: ProblemSeverity::Info,
+                file: found.path.clone(),
+                line: Some(line),
+                column: None,
+                key: name.to_owned(),
+                message: "ignored: an agent of a plugin cannot have it".to_owned(),
+            }));
+        }
+        Ok((agent, problems))
     }
 }
 

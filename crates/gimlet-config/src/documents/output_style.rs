@@ -6,6 +6,7 @@ use super::field_reader::FieldReader;
 use super::front_matter::{self, FieldTable};
 use super::trust_gate::{TrustGate, TrustGated};
 use super::{DocumentOrigin, DocumentReader, FoundDocument, SkippedDocument};
+use crate::plugins::PluginComponent;
 use crate::problem::{ProblemSeverity, SettingsProblem};
 use crate::trust::ProjectTrust;
 
@@ -24,6 +25,8 @@ pub struct OutputStyle {
     pub description: Option<String>,
     /// True if the built-in instructions for software work stay.
     pub keeps_coding_instructions: bool,
+    /// True if a plugin wants it in place of the style that settings name.
+    pub is_forced: bool,
     /// Text for the end of the system prompt; a project's waits for trust in the folder.
     pub text: TrustGated<String>,
 }
@@ -64,13 +67,26 @@ impl DocumentReader {
                 }
             }
         }
+        for document in self.plugin_documents(PluginComponent::OutputStyles, &mut files.skipped) {
+            match OutputStyle::parse(&document.found) {
+                Ok((mut style, problems)) => {
+                    files.problems.extend(problems.into_iter().chain(document.found.encoding_problem()));
+                    style.name = format!("{}:{}", document.plugin.name(), style.name);
+                    style.text = style.text.map(|text| document.plugin.fill_variables(&text));
+                    files.styles.push(style);
+                }
+                Err(skip) => files.skipped.push(skip),
+            }
+        }
         files
     }
 
     /// Returns the files and folders that decide which output styles there are.
     pub fn output_style_paths(&self) -> Vec<PathBuf> {
         let areas = self.areas().into_iter();
-        areas.flat_map(|area| self.watched_paths(&area.folder.join("output-styles"), area.border.as_deref())).collect()
+        let folders =
+            areas.flat_map(|area| self.watched_paths(&area.folder.join("output-styles"), area.border.as_deref()));
+        folders.chain(self.plugin_paths(PluginComponent::OutputStyles)).collect()
     }
 }
 
@@ -86,14 +102,15 @@ impl OutputStyle {
             .map_err(|error| skip(error.line, format!("the front matter cannot be read: {}", error.message)))?;
         let stem = found.path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let gate = if found.project.is_none() { TrustGate::Open } else { TrustGate::Folder };
+        let plugin_line = fields.line_of("force-for-plugin").filter(|_| found.plugin.is_none());
         let style = Self {
             origin: found.origin(),
             name: fields.text("name").unwrap_or(stem),
             description: fields.text("description"),
             keeps_coding_instructions: fields.flag("keep-coding-instructions").unwrap_or(false),
+            is_forced: found.plugin.is_some() && fields.flag("force-for-plugin").unwrap_or(false),
             text: TrustGated::new(super::trim_blank_lines(&text[parts.body]).to_owned(), vec!["text"], gate),
         };
-        let plugin_line = fields.line_of("force-for-plugin");
         let mut problems = fields.into_problems();
         problems.extend(plugin_line.map(|line| SettingsProblem {
             severity: ProblemSeverity::Info,

@@ -12,8 +12,11 @@ use gimlet_fs::{FileReadError, read_inside};
 use serde_json::Value;
 
 use super::item_collector::ProjectFolders;
-use super::project_item::{DigestBuilder, ReferencedScript};
+use super::project_item::{DigestBuilder, ProjectItemKind, ReferencedScript};
 use super::shell_scan;
+use crate::effective_settings::HookLine;
+use crate::locations::SettingsLocations;
+use crate::plugins::LoadedPlugin;
 
 /// Maximum size of a script whose content is part of its item's digest, and of all scripts of one item together.
 const SCRIPT_MAX_BYTES: u64 = 8 * 1024 * 1024;
@@ -142,6 +145,20 @@ impl<'a> ScriptRoots<'a> {
             _ => None,
         }
     }
+}
+
+/// Returns the files that a plugin's hooks and servers run.
+pub fn plugin_script_files(locations: &SettingsLocations, plugin: &LoadedPlugin) -> Vec<PathBuf> {
+    let project = ProjectFolders { root: &plugin.root, cwd: &locations.cwd, home: locations.home.as_deref() };
+    let command = |line: &HookLine| {
+        let args = line.handler.args.iter().flatten().cloned();
+        Value::from_iter(line.handler.command.iter().cloned().chain(args))
+    };
+    let commands = plugin.contents.hooks.iter().map(command);
+    let commands = Value::from_iter(commands.chain(plugin.contents.servers.iter().map(|server| server.value.clone())));
+    let roots = ScriptRoots { project: &project, document_dir: None, plugin_root: Some(plugin.root.clone()) };
+    let (_, scripts) = roots.add_scripts(DigestBuilder::new(ProjectItemKind::Plugin), &commands);
+    scripts.into_iter().map(|script| script.file).collect()
 }
 
 /// Splits a word into the variable at its beginning and the path below it.

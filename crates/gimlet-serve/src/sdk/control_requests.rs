@@ -156,8 +156,10 @@ pub(super) fn answer_reload(
         _ => {
             let servers =
                 backstage.servers().map(|servers| server_requests::render_servers(&*servers)).unwrap_or_default();
-            Ok(json!({"commands": initialize::render_commands(commands), "agents": welcome.agents, "plugins": [],
-                "mcpServers": servers, "error_count": 0}))
+            let settings = backstage.settings()?;
+            let plugins: Vec<Value> = settings.plugins.iter().map(wire::render_plugin).collect();
+            Ok(json!({"commands": initialize::render_commands(commands), "agents": welcome.agents, "plugins": plugins,
+                "mcpServers": servers, "error_count": settings.plugin_errors.len()}))
         }
     }
 }

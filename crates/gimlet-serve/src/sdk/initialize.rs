@@ -42,8 +42,8 @@ pub struct InitializeRequest {
     pub system_prompt_snapshot: Option<bool>,
     /// True if the host lets its user stop single tasks.
     pub per_task_stop: Option<bool>,
-    /// True if the request brings plugins, which this version does not support.
-    pub has_plugins: bool,
+    /// Plugins beside those of flags.
+    pub plugins: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -91,7 +91,7 @@ impl InitializeRequest {
             tool_aliases: request.get("toolAliases"),
             system_prompt_snapshot: request.get("systemPromptSnapshot"),
             per_task_stop: request.get("perTaskStopAffordance"),
-            has_plugins: request.get::<Vec<Value>>("plugins").is_some_and(|plugins| !plugins.is_empty()),
+            plugins: request.get("plugins").unwrap_or_default(),
         }
     }
 
@@ -114,6 +114,7 @@ impl InitializeRequest {
             title: self.title.clone(),
             output_schema: self.json_schema.as_ref().map(|schema| schema.get().to_owned()),
             agents: self.agents.as_ref().map(|agents| agents.get().to_owned()),
+            plugins: self.plugins.clone(),
         }
     }
 
@@ -128,6 +129,7 @@ impl InitializeRequest {
                 ("planModeInstructions", wishes.plan_mode_instructions.clone().map(Value::from)),
                 ("toolAliases", wishes.tool_aliases.as_ref().map(|aliases| json!(aliases))),
                 ("systemPromptSnapshot", wishes.system_prompt_snapshot.map(Value::from)),
+                ("plugins", Some(&wishes.plugins).filter(|list| !list.is_empty()).map(|list| json!(list))),
             ]
         };
         let agents = self.has_new_agents(opened_with).then_some("agents");
@@ -172,7 +174,7 @@ impl InitializeRequest {
             tool_aliases: later.tool_aliases.or(self.tool_aliases),
             system_prompt_snapshot: later.system_prompt_snapshot.or(self.system_prompt_snapshot),
             per_task_stop: later.per_task_stop.or(self.per_task_stop),
-            has_plugins: later.has_plugins,
+            plugins: if later.plugins.is_empty() { self.plugins } else { later.plugins },
         }
     }
 }
@@ -294,8 +296,8 @@ impl InitializeResponse {
         if wishes.hooks.is_some() {
             response["hooks_applied"] = json!(true);
         }
-        if wishes.has_plugins {
-            response["plugins_applied"] = json!(false);
+        if !wishes.plugins.is_empty() {
+            response["plugins_applied"] = json!(true);
         }
         response
     }

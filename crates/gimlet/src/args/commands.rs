@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use gimlet_proto::PermissionMode;
 
-use super::{McpCommand, SessionsCommand};
+use super::{McpCommand, PluginCommand, SessionsCommand};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum CliCommand {
@@ -64,6 +64,12 @@ pub(crate) enum CliCommand {
     Mcp {
         #[command(subcommand)]
         command: McpCommand,
+    },
+    /// List and check plugins
+    #[command(visible_alias = "plugins")]
+    Plugin {
+        #[command(subcommand)]
+        command: PluginCommand,
     },
     /// List the hooks of settings, or try them out
     Hooks {

@@ -2,7 +2,7 @@
 
 use gimlet_app::{
     AgentOptions, CustomizationLevel, FrontEndKind, FrontEndOptions, LaunchRequest, LimitOptions, ModelOptions,
-    OutputOptions, PermissionOptions, RequestOrigin, RequestedJson, SessionOptions, SettingsOptions,
+    OutputOptions, PermissionOptions, PluginOptions, RequestOrigin, RequestedJson, SessionOptions, SettingsOptions,
     SystemPromptOptions, ThinkingChoice, ToolOptions,
 };
 use gimlet_core::SetupTrigger;
@@ -53,6 +53,11 @@ impl RunArgs {
                 kinds: self.agents.as_deref().map(json_from_flag),
                 main: self.agent.clone(),
                 append_system_prompt: self.append_subagent_system_prompt.clone(),
+            },
+            plugins: PluginOptions {
+                folders: self.plugin_dir.clone(),
+                folders_without_servers: self.plugin_dir_no_mcp.clone(),
+                of_host: Vec::new(),
             },
             output: OutputOptions { schema: self.json_schema.as_deref().map(json_from_flag) },
             limits: LimitOptions {

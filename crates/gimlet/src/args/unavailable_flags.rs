@@ -16,8 +16,6 @@ enum FlagArity {
 /// Flags of the reference CLI whose features gimlet does not have yet. Users get an error that names the flag; for
 /// programs that drive a session, which pass on their own callers' flags, they are ignored.
 const NOT_YET: &[(&str, FlagArity)] = &[
-    ("--plugin-dir", FlagArity::One),
-    ("--plugin-dir-no-mcp", FlagArity::One),
     ("--plugin-url", FlagArity::One),
     ("--prompt-suggestions", FlagArity::Nothing),
     ("--debug-to-stderr", FlagArity::Nothing),
@@ -74,6 +72,8 @@ const NOTHING_WHEN_EMPTY: &[&str] = &[
     "--agent",
     "--json-schema",
     "--add-dir",
+    "--plugin-dir",
+    "--plugin-dir-no-mcp",
     "--system-prompt-file",
     "--append-system-prompt-file",
     "--system-prompt-snapshot",
@@ -90,8 +90,6 @@ const NEVER_WITHOUT: &[&str] = &["--project-config-root", "--managed-settings-in
 
 /// Commands of the reference CLI that gimlet does not have yet.
 const COMMANDS_NOT_YET: &[&str] = &[
-    "plugin",
-    "plugins",
     "agents",
     "attach",
     "logs",
@@ -240,7 +238,7 @@ mod tests {
     #[test]
     fn flags_without_their_feature_are_refused_by_name() {
         assert!(refuse_unavailable(&split_words("-p --session-mirror hello")).unwrap().contains("--session-mirror"));
-        assert!(refuse_unavailable(&split_words("plugin list")).unwrap().contains("'plugin'"));
+        assert!(refuse_unavailable(&split_words("auth list")).unwrap().contains("'auth'"));
         assert_eq!(refuse_unavailable(&split_words("-p -- --session-mirror")), None);
         assert_eq!(refuse_unavailable(&split_words("dev scripted-model x.json --record folder")), None);
         assert_eq!(refuse_unavailable(&["-p".to_owned(), "install the tools".to_owned()]), None);

@@ -25,6 +25,7 @@ mod memory;
 mod model_hooks;
 mod output_styles;
 mod permissions;
+mod plugins;
 mod poisoned_history;
 mod print;
 mod probes;

@@ -116,7 +116,7 @@ async fn wrong_flags_are_told_before_anything_happens() {
         (&["-p", "--session-mirror", "go"], &["--session-mirror is only available", "gimlet --help"]),
         (&["-p", "--input-format", "stream-json"], &["--output-format stream-json"]),
         (&["-p", "--chrome", "go"], &["--chrome"]),
-        (&["plugin", "list"], &["'plugin' is not available"]),
+        (&["auth", "status"], &["'auth' is not available"]),
         (&["-p", "--tools", "Reed", "--", "go"], &["no tool named 'Reed'", "Read"]),
         (&["-p", "--add-dir", "/nowhere", "--", "go"], &["/nowhere", "no such folder"]),
         (&["-p", "--system-prompt-file", "/nowhere", "go"], &["/nowhere", "cannot be read"]),

@@ -329,7 +329,7 @@ async fn a_wished_title_does_not_replace_the_one_that_a_session_has() {
 }
 
 #[tokio::test]
-async fn the_greeting_names_models_of_agents_and_plugins_that_are_not_taken() {
+async fn the_greeting_names_models_of_agents_and_says_that_plugins_were_taken_up() {
     let world = world();
     let model = Script::new().serve().await.unwrap();
     let mut host = SdkHost::start(world.run(&model).arg("--continue"));
@@ -338,9 +338,13 @@ async fn the_greeting_names_models_of_agents_and_plugins_that_are_not_taken() {
     let welcome = host.send_request(json!({"subtype": "initialize", "agents": agents, "plugins": plugins})).await;
     let cards = welcome["response"]["agents"].as_array().unwrap();
     let quick = cards.iter().find(|card| card["name"] == "quick").unwrap();
-    assert_eq!((&quick["model"], &welcome["response"]["plugins_applied"]), (&json!("haiku"), &json!(false)));
+    assert_eq!((&quick["model"], &welcome["response"]["plugins_applied"]), (&json!("haiku"), &json!(true)));
     // Nothing to continue is nothing to complain about.
-    host.end().await.clean(0);
+    let said = host.end().await.output.stderr;
+    assert!(
+        said.contains("the plugin inline[0] is not used: /x: it is not there") && said.lines().count() == 1,
+        "{said}"
+    );
 }
 
 #[tokio::test]
