@@ -134,6 +134,11 @@ impl DocumentContent {
         Self { text, raw, item: OnceLock::new() }
     }
 
+    /// Returns the content with a text in which something was filled in; its bytes stay those of the file.
+    fn with_text(&self, text: String) -> Self {
+        Self { text, raw: Some(self.bytes().to_vec()), item: OnceLock::new() }
+    }
+
     /// Returns the bytes of the file.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.raw.as_deref().unwrap_or(self.text.as_bytes())

@@ -132,9 +132,14 @@ impl CommandRegistry {
                 taken.insert(command.name().to_owned());
                 taken.extend(command.aliases().into_iter().map(str::to_owned));
             }
-            for skill in skills.iter().filter(|skill| skill.is_for_user()) {
+            let typed: Vec<_> = skills.iter().filter(|skill| skill.is_for_user()).collect();
+            let is_full_name = |name: &str| typed.iter().any(|skill| skill.name() == name);
+            for skill in &typed {
                 if taken.insert(skill.name().to_owned()) {
-                    commands.push(Arc::new(SkillCommand::new(skill.clone())));
+                    let short = skills.short_name_of(skill);
+                    let short = short.filter(|short| !taken.contains(*short) && !is_full_name(short));
+                    let command = SkillCommand::new((*skill).clone()).with_short_name(short.map(str::to_owned));
+                    commands.push(Arc::new(command));
                 }
             }
         });

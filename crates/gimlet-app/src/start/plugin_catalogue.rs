@@ -98,10 +98,16 @@ fn catalogue_plugin(
     let nowhere = SettingSources { user: false, project: false, local: false };
     let reader = DocumentReader::new(&settings.loaded.locations, nowhere);
     reader.set_plugins(std::slice::from_ref(plugin));
-    let (agents, styles) = (reader.agents(&[]), reader.output_styles());
+    let (agents, styles, skills) = (reader.agents(&[]), reader.output_styles(), reader.skills(&[]));
     let is_of_it = |path: &Path| path.starts_with(&plugin.root);
-    let problems = agents.problems.iter().chain(&styles.problems).filter(|problem| is_of_it(&problem.file));
-    let skipped = agents.skipped.iter().chain(&styles.skipped).filter(|skipped| is_of_it(&skipped.path));
+    let problems = agents
+        .problems
+        .iter()
+        .chain(&styles.problems)
+        .chain(&skills.problems)
+        .filter(|problem| is_of_it(&problem.file));
+    let skipped =
+        agents.skipped.iter().chain(&styles.skipped).chain(&skills.skipped).filter(|skipped| is_of_it(&skipped.path));
     let (problems, skipped) = (problems.cloned().collect(), skipped.cloned().collect());
     let mut hooks: Vec<(String, usize)> = Vec::new();
     for line in &plugin.contents.hooks {
@@ -124,7 +130,12 @@ fn catalogue_plugin(
             .filter(|style| is_of_it(&style.origin.path))
             .map(|style| style.name.clone())
             .collect(),
-        skills: Vec::new(),
+        skills: skills
+            .skills
+            .iter()
+            .filter(|skill| is_of_it(&skill.origin.path))
+            .map(|skill| skill.name.clone())
+            .collect(),
         hooks,
         servers: plugin.contents.servers.iter().map(|server| server.name.clone()).collect(),
     };

@@ -17,9 +17,10 @@ impl SessionSettings {
         let mut files = self.document_reader.skills(&self.skill_folders());
         let managed_only = self.is_plugin_only(CustomizationKind::Skills);
         let without_managed = self.env.flag("CLAUDE_CODE_DISABLE_POLICY_SKILLS");
-        files.skills.retain(|skill| {
-            let is_managed = skill.origin.scope == DocumentScope::Managed;
-            if is_managed { !without_managed } else { !managed_only }
+        files.skills.retain(|skill| match skill.origin.scope {
+            DocumentScope::Managed => !without_managed,
+            DocumentScope::Plugin => true,
+            DocumentScope::User | DocumentScope::Project | DocumentScope::AddedFolder => !managed_only,
         });
         files
     }
@@ -48,7 +49,8 @@ impl SessionSettings {
             skill.runs_commands = false;
         }
         let visibility = settings.skill_overrides.as_ref().and_then(|overrides| overrides.get(skill.name()));
-        if let Some(visibility) = visibility {
+        // Those of plugins are turned off with their plugin.
+        if let Some(visibility) = visibility.filter(|_| skill.source != SkillSource::Plugin) {
             skill.visibility = *visibility;
         }
     }
@@ -60,6 +62,7 @@ fn skill_source(file: &SkillFile) -> SkillSource {
         DocumentScope::User => SkillSource::User,
         DocumentScope::Project => SkillSource::Project,
         DocumentScope::AddedFolder => SkillSource::AddedFolder,
+        DocumentScope::Plugin => SkillSource::Plugin,
     }
 }
 

@@ -166,7 +166,6 @@ impl DocumentReader {
             match AgentFile::parse(found, self.gate(found, ProjectItemKind::Skill)) {
                 Ok((mut agent, problems)) => {
                     agent.name = document.qualified_name(&agent.name);
-                    agent.prompt = document.plugin.fill_variables(&agent.prompt);
                     files.problems.extend(problems.into_iter().chain(found.encoding_problem()));
                     files.add(agent);
                 }
@@ -284,7 +283,8 @@ pub(super) fn read_hooks(fields: &mut FieldReader, found: &FoundDocument) -> Vec
                 continue;
             }
         };
-        let origin = SettingOrigin { scope: found.scope.settings_scope(), file: found.path.clone(), line };
+        let scope = found.plugin.as_ref().map_or(found.scope.settings_scope(), |plugin| plugin.scope);
+        let origin = SettingOrigin { scope, file: found.path.clone(), line };
         for group in groups {
             for handler in group.hooks {
                 let (event, matcher, origin) = (event.clone(), group.matcher.clone(), origin.clone());

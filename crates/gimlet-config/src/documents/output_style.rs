@@ -72,7 +72,6 @@ impl DocumentReader {
                 Ok((mut style, problems)) => {
                     files.problems.extend(problems.into_iter().chain(document.found.encoding_problem()));
                     style.name = format!("{}:{}", document.plugin.name(), style.name);
-                    style.text = style.text.map(|text| document.plugin.fill_variables(&text));
                     files.styles.push(style);
                 }
                 Err(skip) => files.skipped.push(skip),

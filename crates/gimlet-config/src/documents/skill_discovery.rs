@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::document_walk::WalkedFile;
 use super::skill_file::{SkillFile, SkillFiles, SkillKind};
 use super::{DOCUMENT_MAX_BYTES, DocumentArea, DocumentReader, DocumentScope, SkippedDocument};
+use crate::plugins::PluginComponent;
 use crate::trust::ProjectItemKind;
 
 /// Name of a folder of skills that other programs fill.
@@ -27,7 +28,29 @@ impl DocumentReader {
         for area in &areas {
             self.add_commands(area, &mut files);
         }
+        self.add_plugin_skills(&mut files);
         files
+    }
+
+    /// Adds the skills and commands of plugins, which have the plugin's name in front.
+    fn add_plugin_skills(&self, files: &mut SkillFiles) {
+        for (document, folder) in self.plugin_skills(&mut files.skipped) {
+            let found = &document.found;
+            let gate = self.gate(found, ProjectItemKind::Skill);
+            let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let mut skill = SkillFile::parse(found, SkillKind::Skill, name, gate, &mut files.problems);
+            let label = skill.listing.label.as_deref().filter(|label| is_command_name(label));
+            skill.name = document.qualified_name(label.unwrap_or(&skill.name));
+            files.add(skill);
+        }
+        for document in self.plugin_documents(PluginComponent::Commands, &mut files.skipped) {
+            let found = &document.found;
+            let Some(name) = found.path.file_stem().map(|name| name.to_string_lossy().into_owned()) else { continue };
+            let gate = self.gate(found, ProjectItemKind::Command);
+            let name = document.qualified_name(&name);
+            let command = SkillFile::parse(found, SkillKind::Command, name, gate, &mut files.problems);
+            files.add(command);
+        }
     }
 
     /// Reads the skills of the folders between the working directory and a file below it. One whose name is taken gets
@@ -68,6 +91,7 @@ impl DocumentReader {
             }
             paths.push(top);
         }
+        paths.extend(self.plugin_skill_paths());
         paths
     }
 
@@ -114,7 +138,8 @@ impl DocumentReader {
         let reason = if name == RESERVED_NAME {
             format!("the name `{RESERVED_NAME}` is reserved")
         } else if folder.join(PLUGIN_MANIFEST).exists() {
-            "its folder is a plugin".to_owned()
+            // The plugin brings it.
+            return;
         } else if !files.seen.insert(file.real.clone()) {
             return;
         } else {
@@ -140,6 +165,11 @@ impl DocumentReader {
             files.add(command);
         }
     }
+}
+
+/// Returns true if a command can have this name.
+fn is_command_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|mark| mark.is_alphanumeric() || matches!(mark, '_' | ':' | '.' | '-'))
 }
 
 /// Returns the folders below one folder on the way to a file, the outermost first.

@@ -178,6 +178,7 @@ impl SkillFile {
             real: path.clone(),
             path,
             project: None,
+            plugin: None,
             document: Arc::new(DocumentContent::new(text.as_bytes().to_vec())),
         };
         Self::parse(&found, SkillKind::Skill, name.to_owned(), TrustGate::Open, &mut Vec::new())

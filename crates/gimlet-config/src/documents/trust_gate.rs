@@ -53,11 +53,6 @@ impl<T> TrustGated<T> {
         Self { value, fields, gate }
     }
 
-    /// Returns the same fields, changed.
-    pub(super) fn map(self, change: impl FnOnce(T) -> T) -> Self {
-        Self { value: change(self.value), ..self }
-    }
-
     /// Returns the fields; `None` if this trust does not cover them.
     pub fn get(&self, trust: &ProjectTrust) -> Option<&T> {
         self.gate.is_open(trust).then_some(&self.value)

@@ -133,7 +133,6 @@ fn skills_have_precedence_over_each_other_and_over_commands() {
     for part in [
         "loose.md: not used: a skill is a folder",
         "`synced` is reserved",
-        "its folder is a plugin",
         "has the same name `near`",
     ] {
         assert!(said.contains(part), "{part}: {said}");

@@ -13,6 +13,8 @@ pub struct SkillCommand {
     skill: Arc<SessionSkill>,
     description: String,
     argument_hint: String,
+    /// Name without the plugin's, if nothing else has it.
+    short_name: Option<String>,
 }
 
 impl SkillCommand {
@@ -27,13 +29,23 @@ impl SkillCommand {
         };
         let what = if skill.file.kind == SkillKind::Command { "Run the command" } else { "Run the skill" };
         let summary = if summary.is_empty() { format!("{what} {}", skill.name()) } else { summary };
-        Self { description: format!("{summary}{place}"), argument_hint: skill.argument_hint(), skill }
+        Self { description: format!("{summary}{place}"), argument_hint: skill.argument_hint(), short_name: None, skill }
+    }
+
+    /// Returns the command with a second name.
+    #[must_use]
+    pub fn with_short_name(self, short_name: Option<String>) -> Self {
+        Self { short_name, ..self }
     }
 }
 
 impl SlashCommand for SkillCommand {
     fn name(&self) -> &str {
         self.skill.name()
+    }
+
+    fn aliases(&self) -> Vec<&str> {
+        self.short_name.iter().map(String::as_str).collect()
     }
 
     fn description(&self) -> &str {

@@ -55,6 +55,14 @@ impl SkillSet {
         })
     }
 
+    /// Returns the name of a plugin's skill without that of the plugin; `None` for other skills, and where several
+    /// plugins have a skill of that name.
+    pub fn short_name_of<'a>(&self, skill: &'a SessionSkill) -> Option<&'a str> {
+        let short = short_name(skill.name());
+        let is_of_plugin = skill.source == super::SkillSource::Plugin;
+        (is_of_plugin && self.find(short).is_some_and(|found| found.name() == skill.name())).then_some(short)
+    }
+
     /// Returns the skills that the model may load.
     pub fn for_model(&self) -> impl Iterator<Item = &Arc<SessionSkill>> {
         self.skills.iter().filter(|skill| skill.is_for_model() && self.is_offered(skill.name()))

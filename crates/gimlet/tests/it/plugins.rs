@@ -502,3 +502,49 @@ async fn the_plugin_of_the_page_works() {
     let log = world.home.join(".claude/plugins/data/notes-inline/commands.jsonl");
     assert!(std::fs::read_to_string(log).unwrap().contains("echo hello"));
 }
+
+#[tokio::test]
+async fn skills_and_commands_of_a_plugin_are_typed_and_loaded_by_name() {
+    let world = world();
+    let root = world.home.join("p");
+    write_manifest(&root, &json!({"name": "p", "skills": "./extra"}));
+    let skill = |name: &str, text: &str| {
+        format!("---\n{name}description: Does {text}\n---\nText {text} in ${{CLAUDE_PLUGIN_ROOT}}: $ARGUMENTS\n")
+    };
+    write(root.join("skills/one/SKILL.md"), &skill("", "one"));
+    write(root.join("skills/two/SKILL.md"), &skill("name: second\n", "two"));
+    write(root.join("extra/SKILL.md"), &skill("", "three"));
+    write(root.join("SKILL.md"), &skill("name: whole\n", "four"));
+    write(root.join("commands/deep/go.md"), "Go to $ARGUMENTS, with !`echo \"${CLAUDE_PLUGIN_DATA}\"`\n");
+    let dir = root.to_string_lossy().into_owned();
+    let args = ["--plugin-dir", &dir];
+    let model = Script::new()
+        .call("Skill", json!({"skill": "p:second", "args": "there"}))
+        .then()
+        .say("ok")
+        .serve()
+        .await
+        .unwrap();
+    let run = world.run(&model).stream("go").args(args).finish().await;
+    assert_eq!(run.expect_code(0).stderr, "");
+    let skills: Vec<String> =
+        names(&run.lines()[0]["skills"]).into_iter().filter(|name| name.starts_with("p:")).collect();
+    assert_eq!(skills, ["p:extra", "p:one", "p:second", "p:whole"]);
+    assert!(names(&run.lines()[0]["slash_commands"]).contains(&"p:deep:go".to_owned()));
+    assert!(model.request(0).body_text().contains("- p:one: Does one"), "it is in the list of skills");
+    assert!(model.request(1).body_text().contains(&format!("Text two in {dir}: there")));
+    let data = world.home.join(".claude/plugins/data/p-inline");
+    for (typed, text) in [
+        ("/p:one x", format!("Text one in {dir}: x")),
+        ("/second y", format!("Text two in {dir}: y")),
+        ("/whole z", format!("Text four in {dir}: z")),
+        ("/p:deep:go home", format!("Go to home, with {}", data.display())),
+    ] {
+        let model = Script::new().say("ok").serve().await.unwrap();
+        let run = world.run(&model).stream(typed).args(args).finish().await;
+        assert_eq!(run.expect_code(0).stderr, "", "{typed}");
+        assert!(model.request(0).last_user_text().contains(&text), "{typed}: {}", model.request(0).last_user_text());
+    }
+    let list = world.run_at("http://127.0.0.1:9").print_text("/skills").args(args).finish().await;
+    assert!(list.expect_code(0).stdout.contains("p:deep:go"), "{}", list.stdout);
+}

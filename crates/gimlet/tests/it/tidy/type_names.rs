@@ -43,6 +43,7 @@ const ONE_WORD_TYPES: &[&str] = &[
     "Mention",
     "Message",
     "Model",
+    "Notebook",
     "Notice",
     "Op",
     "Permit",
