@@ -245,7 +245,7 @@ impl PluginAbsence {
     /// Returns the reason in the words that users see.
     pub fn describe(self) -> &'static str {
         match self {
-            PluginAbsence::Disabled => "off (gimlet plugin enable)",
+            PluginAbsence::Disabled => "off (enabledPlugins in settings)",
             PluginAbsence::Untrusted => "waits for trust (gimlet trust)",
             PluginAbsence::Shadowed => "another plugin of its name is used",
             PluginAbsence::NotInstalled => "not installed",

@@ -130,11 +130,7 @@ fn skills_have_precedence_over_each_other_and_over_commands() {
     assert_eq!(skills.find("near").unwrap().folder, world.cwd.join(".claude/skills/near"));
     let said: Vec<String> = skills.skipped.iter().map(ToString::to_string).collect();
     let said = said.join("\n");
-    for part in [
-        "loose.md: not used: a skill is a folder",
-        "`synced` is reserved",
-        "has the same name `near`",
-    ] {
+    for part in ["loose.md: not used: a skill is a folder", "`synced` is reserved", "has the same name `near`"] {
         assert!(said.contains(part), "{part}: {said}");
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn describe_plugins(request: &LaunchRequest, around: &ProcessEnv) -> 
     lines.extend(catalogue.set.errors.iter().map(ToString::to_string));
     lines.extend(catalogue.set.problems.iter().map(ToString::to_string));
     if lines.is_empty() {
-        lines.push("There are no plugins. Try one with --plugin-dir, or install it: gimlet plugin install".to_owned());
+        lines.push("There are no plugins. Use one with --plugin-dir".to_owned());
     }
     Ok(lines.join("\n"))
 }

@@ -401,7 +401,7 @@ async fn plugins_are_listed_with_what_they_bring_and_why_they_are_not_used() {
     for part in [
         "helper@skills-dir  ",
         "off@skills-dir",
-        "off (gimlet plugin enable)",
+        "off (enabledPlugins in settings)",
         "another plugin of its name is used",
         "bad/.claude-plugin/plugin.json:2: `name` should be a text",
     ] {

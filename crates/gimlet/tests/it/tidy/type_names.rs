@@ -43,7 +43,6 @@ const ONE_WORD_TYPES: &[&str] = &[
     "Mention",
     "Message",
     "Model",
-    "Notebook",
     "Notice",
     "Op",
     "Permit",
