@@ -197,6 +197,9 @@ async fn paths_of_a_manifest_take_the_place_of_folders_or_join_them() {
     }
 }
 
+/// Manifest, target of a symlink, further files, kind of the error, and words of it.
+type BadPlugin<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, &'a str);
+
 #[tokio::test]
 async fn a_bad_plugin_is_named_with_file_and_line_and_the_others_work() {
     let world = world();
@@ -205,7 +208,7 @@ async fn a_bad_plugin_is_named_with_file_and_line_and_the_others_work() {
     write(good.join("agents/a.md"), "---\nname: a\ndescription: Does\n---\nYou do.\n");
     write(world.home.join("secret.md"), "---\nname: secret\ndescription: Secret\n---\nA secret.\n");
     let hook = json!({"hooks": {"Stop": [{"hooks": [log_hook("stop.log")]}]}}).to_string();
-    let cases: [(&str, &str, &[(&str, &str)], &str, &str); 14] = [
+    let cases: [BadPlugin<'_>; 14] = [
         (
             "{\"name\": \"x\",\n \"agents\": 7}",
             "",
