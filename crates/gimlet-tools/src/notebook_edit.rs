@@ -39,7 +39,7 @@ pub(crate) struct NotebookEditInput {
     /// As Read shows it
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cell_id: Option<String>,
-    /// New source of the cell
+    /// New source
     new_source: String,
     /// Needed to insert
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -88,6 +88,8 @@ async fn a_prompt_needs_no_handshake_and_the_end_of_input_does_not_stop_it() {
         "mcp",
         "memory",
         "output-style",
+        "plugin",
+        "plugins",
         "sandbox",
         "skills",
         "status",

@@ -36,6 +36,8 @@ async fn an_empty_system_prompt_is_none_at_all() {
 #[tokio::test]
 async fn what_sdks_pass_reaches_the_model() {
     let world = world();
+    world.file("plugin/.claude-plugin/plugin.json", r#"{"name":"own"}"#);
+    let plugin = world.path("plugin");
     let model = Script::new().say("ok").lenient().serve().await.unwrap();
     let mut host = SdkHost::start(
         world
@@ -51,7 +53,7 @@ async fn what_sdks_pass_reaches_the_model() {
                 "--model",
                 "claude-opus-4-6",
             ])
-            .args(["--tools", "Read,WebSearch", "--fallback-model", "b", "--plugin-dir", "/x"])
+            .args(["--tools", "Read,WebSearch", "--fallback-model", "b", "--plugin-dir", plugin.as_str()])
             .args(["--system-prompt-snapshot", "on", "--autocompact=auto", "--setting-sources=", "--bare"])
             .env("CLAUDE_CODE_ENTRYPOINT", "sdk-py")
             .env("CLAUDE_AGENT_SDK_VERSION", "0.2.182")
