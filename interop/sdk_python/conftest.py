@@ -43,6 +43,8 @@ class Bench:
     def options(self, scripted, /, **options):
         """Options for the SDK that lead to this bench's gimlet and model."""
         env = {
+            # Most scripts are about requests that begin with the prompt.
+            "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
             "ANTHROPIC_BASE_URL": scripted.url,
             "ANTHROPIC_API_KEY": "test-key",
             "CLAUDE_CONFIG_DIR": str(self.home),
