@@ -43,7 +43,7 @@ fn snapshot() -> SessionSnapshot {
     };
     SessionSnapshot {
         model: "claude-test-1".to_owned(),
-        cwd: "/work/parser".into(),
+        cwd: "/code/parser".into(),
         commands: Arc::from([status]),
         ..SessionSnapshot::default()
     }
@@ -362,7 +362,7 @@ fn the_first_prompt_is_sent_and_the_header_names_what_runs() {
     let effects = app.begin_session(&snapshot(), true, 0);
     assert!(effects.iter().any(|effect| matches!(effect, AppEffect::Send(Op::Submit(_)))));
     let finished: Vec<String> = app.render(SIZE).finished.iter().map(StyledLine::text).collect();
-    assert_eq!(finished[1], "  gimlet 1.0 · test-1 · /work/parser  main");
+    assert_eq!(finished[1], "  gimlet 1.0 · test-1 · /code/parser  main");
     assert!(app.render(SIZE).finished.is_empty(), "finished lines are handed out once");
 }
 

@@ -89,14 +89,14 @@ fn rewind_preview(changed_by_hand: bool) -> AppReply {
         lines: lines.map(str::to_owned).to_vec(),
     };
     let lexer = RewoundFile {
-        path: PathBuf::from("/work/parser/src/lexer.rs"),
+        path: PathBuf::from("/code/parser/src/lexer.rs"),
         insertions: 1,
         deletions: 1,
         hunks: vec![hunk],
         changed_by_hand,
     };
     let tests =
-        RewoundFile { path: PathBuf::from("/work/parser/tests/lexer.rs"), deletions: 40, ..RewoundFile::default() };
+        RewoundFile { path: PathBuf::from("/code/parser/tests/lexer.rs"), deletions: 40, ..RewoundFile::default() };
     let outcome = RewindOutcome { files: vec![lexer, tests], skipped_links: 1, kept: Vec::new() };
     AppReply::RewindPreview { prompt: EntryId::new("p2"), outcome: Ok(outcome) }
 }
@@ -113,8 +113,8 @@ fn permissions() -> AppReply {
             rule("allow", "localSettings", "Bash(npm run test *)"),
             rule("deny", "policySettings", "Read(./.env)"),
         ],
-        directories: vec![(PathBuf::from("/work/other"), true)],
-        start: PathBuf::from("/work/parser"),
+        directories: vec![(PathBuf::from("/code/other"), true)],
+        start: PathBuf::from("/code/parser"),
     })
 }
 
@@ -149,7 +149,7 @@ fn sessions() -> AppReply {
         title: None,
         line: line.to_owned(),
         tag: None,
-        cwd: Some(PathBuf::from("/work/parser")),
+        cwd: Some(PathBuf::from("/code/parser")),
         git_branch: branch.map(str::to_owned),
         modified: SystemTime::UNIX_EPOCH - Duration::from_secs(hours * 3600),
         size: 40_000,
@@ -213,19 +213,19 @@ fn screens_of_every_command() {
     let file =
         |path: &str, label: &str, exists| EditableFile { path: PathBuf::from(path), label: label.to_owned(), exists };
     let memory =
-        vec![file("/work/parser/CLAUDE.md", "Project", true), file("/home/ada/.claude/CLAUDE.md", "User", false)];
+        vec![file("/code/parser/CLAUDE.md", "Project", true), file("/home/ada/.claude/CLAUDE.md", "User", false)];
     let effect = "2 sessions, 14 calls: 3 would be decided differently\n\nwould now be allowed: 3 calls\n    3x  Bash  npm run build";
     let answer =
         AppReply::Aside { question: "what is a lexer?".to_owned(), answer: Ok("It makes **tokens**.".to_owned()) };
     let scenes = [
         ("/add-dir", CommandScene::run("/add-dir")),
-        ("/add-dir ../other", CommandScene::run("/add-dir ../other").reply(done("Added /work/other for this session"))),
+        ("/add-dir ../other", CommandScene::run("/add-dir ../other").reply(done("Added /code/other for this session"))),
         ("/branch", CommandScene::run("/branch try it")),
         ("/btw", CommandScene::run("/btw")),
         ("/btw what is a lexer? (asking)", CommandScene::run("/btw what is a lexer?")),
         ("/btw what is a lexer?", CommandScene::run("/btw what is a lexer?").reply(answer)),
         ("/cd", CommandScene::run("/cd")),
-        ("/cd src", CommandScene::run("/cd src").reply(AppReply::Directory(PathBuf::from("/work/parser/src")))),
+        ("/cd src", CommandScene::run("/cd src").reply(AppReply::Directory(PathBuf::from("/code/parser/src")))),
         ("/clear", CommandScene::run("/clear")),
         ("/config", CommandScene::run("/config").reply(AppReply::Settings(Ok(settings)))),
         ("/context", CommandScene::run("/context").reply(AppReply::ContextPicture(context_usage()))),
