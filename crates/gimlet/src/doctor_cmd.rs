@@ -102,29 +102,34 @@ fn find_unusable_hooks(around: &ProcessEnv) -> Vec<SettingsProblem> {
     catalogue.hooks.into_iter().filter_map(problem).collect()
 }
 
+/// Describes a problem of a document.
+fn document_warning(file: PathBuf, line: Option<usize>, message: String) -> SettingsProblem {
+    SettingsProblem { severity: ProblemSeverity::Warning, file, line, column: None, key: String::new(), message }
+}
+
 /// Returns the problems of agent files: those that are not used, and fields that have no effect.
 fn find_agent_problems(around: &ProcessEnv) -> Vec<SettingsProblem> {
     let Ok(catalogue) = AgentCatalogue::read(&LaunchRequest::default(), around) else { return Vec::new() };
-    let problem = |file: PathBuf, line, message: String| SettingsProblem {
-        severity: ProblemSeverity::Warning,
-        file,
-        line,
-        column: None,
-        key: String::new(),
-        message,
-    };
     let mut problems = catalogue.problems;
     for skipped in catalogue.skipped {
-        problems.push(problem(skipped.path, skipped.line, format!("this agent is not used: {}", skipped.reason)));
+        problems.push(document_warning(
+            skipped.path,
+            skipped.line,
+            format!("this agent is not used: {}", skipped.reason),
+        ));
     }
     for agent in catalogue.agents {
         let Some(file) = agent.file else { continue };
         let name = &agent.kind.name;
         if let Some(why) = agent.unused {
-            problems.push(problem(file.clone(), None, format!("the agent {name} is not used: {why}")));
+            problems.push(document_warning(file.clone(), None, format!("the agent {name} is not used: {why}")));
         }
         for entry in agent.unknown_tools {
-            problems.push(problem(file.clone(), None, format!("the agent {name} names '{entry}', which is no tool")));
+            problems.push(document_warning(
+                file.clone(),
+                None,
+                format!("the agent {name} names '{entry}', which is no tool"),
+            ));
         }
     }
     problems
@@ -133,22 +138,14 @@ fn find_agent_problems(around: &ProcessEnv) -> Vec<SettingsProblem> {
 /// Returns the problems of output styles: files that are not used, and a name that no style has.
 fn find_style_problems(around: &ProcessEnv) -> Vec<SettingsProblem> {
     let Ok(settings) = SessionSettings::read(&LaunchRequest::default(), around) else { return Vec::new() };
-    let problem = |file: PathBuf, line, message: String| SettingsProblem {
-        severity: ProblemSeverity::Warning,
-        file,
-        line,
-        column: None,
-        key: String::new(),
-        message,
-    };
     let files = settings.output_style_files();
     let mut problems = files.problems;
     problems.extend(files.skipped.into_iter().map(|skipped| {
-        problem(skipped.path, skipped.line, format!("this output style is not used: {}", skipped.reason))
+        document_warning(skipped.path, skipped.line, format!("this output style is not used: {}", skipped.reason))
     }));
     let origin = settings.effective.merged.sources("outputStyle").pop().map(|source| source.origin);
     if let (Some(origin), (_, Some(remark))) = (origin, settings.style_of_new_sessions()) {
-        problems.push(problem(origin.file, Some(origin.line), remark));
+        problems.push(document_warning(origin.file, Some(origin.line), remark));
     }
     problems
 }
@@ -157,28 +154,25 @@ fn find_style_problems(around: &ProcessEnv) -> Vec<SettingsProblem> {
 /// written for arguments which count from one.
 fn find_skill_problems(around: &ProcessEnv) -> Vec<SettingsProblem> {
     let Ok(catalogue) = SkillCatalogue::read(&LaunchRequest::default(), around) else { return Vec::new() };
-    let problem = |severity, file: PathBuf, line, message: String| SettingsProblem {
-        severity,
-        file,
-        line,
-        column: None,
-        key: String::new(),
-        message,
-    };
     let mut problems = catalogue.problems;
     for skipped in catalogue.skipped {
         let message = format!("this skill is not used: {}", skipped.reason);
-        problems.push(problem(ProblemSeverity::Warning, skipped.path, skipped.line, message));
+        problems.push(document_warning(skipped.path, skipped.line, message));
     }
     for entry in catalogue.skills {
         let Some(file) = entry.file else { continue };
         if let Some(why) = entry.shadowed {
             let message = format!("/{} cannot be typed: {why}", entry.skill.name());
-            problems.push(problem(ProblemSeverity::Warning, file.clone(), None, message));
+            problems.push(document_warning(file.clone(), None, message));
+        }
+        if !entry.without_effect.is_empty() {
+            let fields = entry.without_effect.join(", ");
+            let message = format!("without effect in this version of gimlet: {fields}");
+            problems.push(document_warning(file.clone(), None, message));
         }
         if entry.counts_from_one {
             let message = "it names $1 and never $0: the first argument is $0, so $1 is the second".to_owned();
-            problems.push(problem(ProblemSeverity::Warning, file, None, message));
+            problems.push(document_warning(file, None, message));
         }
     }
     problems
@@ -188,13 +182,9 @@ fn find_skill_problems(around: &ProcessEnv) -> Vec<SettingsProblem> {
 fn find_plugin_problems(around: &ProcessEnv) -> Vec<SettingsProblem> {
     let Ok(settings) = SessionSettings::read(&LaunchRequest::default(), around) else { return Vec::new() };
     let set = settings.plugins();
-    let problem = |error: &PluginError| SettingsProblem {
-        severity: ProblemSeverity::Warning,
-        file: error.path.clone(),
-        line: error.line,
-        column: None,
-        key: String::new(),
-        message: format!("the plugin {} is not used: {}", error.plugin, error.message),
+    let problem = |error: &PluginError| {
+        let message = format!("the plugin {} is not used: {}", error.plugin, error.message);
+        document_warning(error.path.clone(), error.line, message)
     };
     set.problems.iter().cloned().chain(set.errors.iter().map(problem)).collect()
 }

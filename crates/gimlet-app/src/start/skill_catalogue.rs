@@ -34,6 +34,8 @@ pub struct CataloguedSkill {
     pub shadowed: Option<&'static str>,
     /// True if it was written for arguments that count from one.
     pub counts_from_one: bool,
+    /// Fields of its front matter that are read and have no effect.
+    pub without_effect: Vec<&'static str>,
 }
 
 impl SkillCatalogue {
@@ -55,11 +57,22 @@ impl SkillCatalogue {
                 usable_by_model: skill.is_for_model() && !is_skill_removed(&rules, skill.name()),
                 shadowed,
                 counts_from_one: skill.file.body.has_one_based_arguments(),
+                without_effect: find_fields_without_effect(skill),
                 skill: skill.clone(),
             }
         });
         Ok(Self { skills: skills.collect(), skipped: files.skipped, problems: files.problems })
     }
+}
+
+/// Returns the fields of a skill that this version does not carry out.
+fn find_fields_without_effect(skill: &SessionSkill) -> Vec<&'static str> {
+    let fields = [
+        ("context: fork", skill.file.execution.in_fork),
+        ("hooks", !skill.actions.hooks.is_empty()),
+        ("paths", skill.file.invocation.paths.is_some()),
+    ];
+    fields.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect()
 }
 
 /// Returns what a skill does not do before its project is trusted.

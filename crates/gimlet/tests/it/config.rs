@@ -312,6 +312,7 @@ async fn the_doctor_names_files_for_the_model_that_are_not_used() {
         world.file(file, "words for $1\n");
     }
     world.file(".claude/skills/loose.md", "words\n");
+    world.file(".claude/skills/look/SKILL.md", "---\ncontext: fork\npaths: src/**\n---\nwords\n");
     let doctor = run_gimlet(&world, &["doctor"]).await;
     doctor.expect_code(0);
     for used in ["CLAUDE.md", "rules/style.md", "output-styles/terse.md"] {
@@ -321,6 +322,7 @@ async fn the_doctor_names_files_for_the_model_that_are_not_used() {
         "agents/reviewer.md:1: this agent is not used: an agent begins with front matter",
         "skills/loose.md: this skill is not used: a skill is a folder with a SKILL.md",
         "commands/ship.md: it names $1 and never $0",
+        "look/SKILL.md: without effect in this version of gimlet: context: fork, paths",
     ] {
         assert!(doctor.stdout.contains(words), "{words} is not in {}", doctor.stdout);
     }
